@@ -1,0 +1,1 @@
+"""DO: everything that touches the world. Classes that get their clients injected."""

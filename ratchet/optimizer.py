@@ -1,0 +1,134 @@
+"""The optimizer protocol: an algorithm proposes and observes, the frame does everything else.
+
+An optimizer never talks to a runner, a store or a screen. Its state is serializable and bounded; the same state, the same
+history and the same seed give the same proposals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+
+class Direction(StrEnum):
+    """Which way the objective's score gets better."""
+
+    MAXIMIZE = "maximize"
+    MINIMIZE = "minimize"
+
+
+class RunContext(_Fact):
+    """What an optimizer is told once, after the baseline was measured."""
+
+    optimization_id: str
+    evaluation_suite_id: str
+    objective_name: str
+    direction: Direction
+    baseline_candidate_id: str
+    baseline_score: float
+    max_candidates_per_step: int
+    factors: tuple[str, ...] = ()
+    """The treatment: the factors that may change."""
+    seed: int = 0
+
+
+class OptimizerState(_Fact):
+    """All an optimizer remembers between rounds."""
+
+    generation: int = 0
+    best_candidate_id: str | None = None
+    best_score: float | None = None
+    algorithm_data: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class CandidateProposal(_Fact):
+    """A full configuration to try."""
+
+    configuration: dict[str, Any]
+    parent_candidate_ids: tuple[str, ...] = ()
+    rationale: str | None = None
+    resample: bool = False
+    """Let a configuration that is already known be tried again, as a candidate of its own with fresh answers."""
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    """For the history: origin, operators, components, parameters."""
+
+
+TrialStatus = Literal["completed", "failed", "cancelled", "timeout"]
+
+
+class TrialFacts(_Fact):
+    """One finished trial as an optimizer sees it."""
+
+    candidate_id: str
+    config_hash: str
+    parent_candidate_ids: tuple[str, ...] = ()
+    round: int
+    score: float | None = None
+    status: TrialStatus
+    success_rate: float | None = None
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class TrialHistory(_Fact):
+    """Every finished trial of the run, in the order of the proposals."""
+
+    trials: tuple[TrialFacts, ...] = ()
+
+
+class StopReason(StrEnum):
+    """Why a run ended. One enum for optimizers and for the frame."""
+
+    TARGET_REACHED = "target_reached"
+    CONVERGENCE = "convergence"
+    NO_IMPROVEMENT = "no_improvement"
+    ALGORITHM_SPECIFIC = "algorithm_specific"
+    MAX_ROUNDS = "max_rounds"
+    TIME_BUDGET = "time_budget"
+    TOKEN_BUDGET = "token_budget"  # noqa: S105 (a budget, not a secret)
+    COST_BUDGET = "cost_budget"
+    SAMPLE_BUDGET = "sample_budget"
+    BASELINE_FAILED = "baseline_failed"
+    PROPOSAL_FAILURE = "proposal_failure"
+    SCORING_FAILURE = "scoring_failure"
+    EXECUTION_FAILURE = "execution_failure"
+    TOO_MANY_FAILURES = "too_many_failures"
+    STOPPED_EARLY = "stopped_early"
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+
+
+class StopDecision(_Fact):
+    """Whether the algorithm wants to stop, and why."""
+
+    should_stop: bool
+    reason: StopReason | None = None
+    message: str | None = None
+
+
+GO_ON = StopDecision(should_stop=False)
+
+
+class Optimizer(Protocol):
+    """An algorithm that searches configurations.
+
+    `propose` may be async: built-in optimizers await what the frame hands them (a model call, a computation over stored
+    outcomes) and nothing else.
+    """
+
+    def initialize(self, context: RunContext) -> OptimizerState: ...
+
+    def propose(
+        self, state: OptimizerState, history: TrialHistory, max_candidates: int
+    ) -> Sequence[CandidateProposal] | Awaitable[Sequence[CandidateProposal]]: ...
+
+    def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState: ...
+
+    def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision: ...

@@ -1,0 +1,86 @@
+"""The types that plug-ins exchange with Ratchet: what a target is given and returns, what a scorer and a proposer see.
+
+Plain frozen dataclasses: they are made once per sample, and a plug-in's own code needs nothing else to be tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One item of the dataset."""
+
+    id: str
+    input: Any
+    """What the target gets. A mapping, when placeholders such as `{{input.ticket}}` name its keys."""
+    expected: Any = None
+    """What a good answer is; scorers decide what it means."""
+    weight: float = 1.0
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a target returned for one sample. A bare string or mapping is read as `Output(value=…)`."""
+
+    value: Any
+    tokens: int = 0
+    """Tokens used by this answer, in and out."""
+    cost: float = 0.0
+    """What this answer cost, in the currency of the budget."""
+    latency_ms: float | None = None
+    """Measured by Ratchet when the target does not say."""
+    ttft_ms: float | None = None
+    """Time to the first token, for targets that stream."""
+    trace: Any = None
+    """Anything worth keeping beside the answer: tool calls, intermediate steps, a link."""
+    overlay_hash: str | None = None
+    """The hash of the configuration really used, echoed by targets that resolve it themselves; a mismatch never scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One named score. Higher is better unless the objective says `direction: minimize`."""
+
+    name: str
+    value: float
+    passed: bool | None = None
+    """Whether this counts as a success; decided by the scorer's threshold when left out."""
+    reason: str | None = None
+    """Feedback in words. Proposers read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One evaluated sample as a proposer sees it."""
+
+    inputs: Any
+    output: Any
+    score: float
+    feedback: str = ""
+    expected: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentContext:
+    """Under which experiment a target is being called."""
+
+    id: str
+    """The trial, e.g. `triage-1a2b3c4d/r3/9f8e7d6c`."""
+    name: str
+    overrides_tag: str
+    """The hash of the overlay this trial runs against."""
+    parent_tag: str | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str = ""
+    candidate_id: str = ""
+    replicate: int = 0
+    seed: int = 0
+    """Derived from the run's seed, the sample and the replicate: pass it on to make a target reproducible."""
+
+
+Records = Sequence[Record]

@@ -1,0 +1,92 @@
+"""What workflows call: activity names and signatures, with no implementation.
+
+Each class is implemented in `activities/` by a subclass that repeats the decorators; the worker checks, when it wires them,
+that every name here is served.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from temporalio import activity
+
+from workflows.model.candidates import Candidate
+from workflows.model.run import (
+    CandidateKey,
+    ConfirmInput,
+    FinishInput,
+    HistoryPage,
+    HistoryRows,
+    InspectInput,
+    Inspected,
+    Interval,
+    LedgerInput,
+    Prepared,
+    PrepareInput,
+    ProposalInput,
+    Proposed,
+)
+from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInput, TrialResult
+
+
+class Bookkeeping(ABC):
+    """Short, idempotent writes and reads of the store; served on the workflows' own task queue."""
+
+    @activity.defn(name="prepare")
+    @abstractmethod
+    async def prepare(self, request: PrepareInput) -> Prepared:
+        """Check the spec, ingest the dataset, store the baseline overlay and the run's row."""
+
+    @activity.defn(name="begin_trial")
+    @abstractmethod
+    async def begin_trial(self, trial: TrialInput) -> None:
+        """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
+
+    @activity.defn(name="commit_ledger")
+    @abstractmethod
+    async def commit_ledger(self, ledger: LedgerInput) -> None:
+        """Round records, rejections, the run's status and limits, with their events, in one transaction."""
+
+    @activity.defn(name="load_history")
+    @abstractmethod
+    async def load_history(self, page: HistoryPage) -> HistoryRows:
+        """Finished trials in the order of their proposals, a page at a time."""
+
+    @activity.defn(name="load_candidate")
+    @abstractmethod
+    async def load_candidate(self, key: CandidateKey) -> Candidate:
+        """One candidate with its configuration."""
+
+    @activity.defn(name="confirm")
+    @abstractmethod
+    async def confirm(self, request: ConfirmInput) -> Interval:
+        """The paired difference between two trials over the same samples."""
+
+    @activity.defn(name="finish_run")
+    @abstractmethod
+    async def finish_run(self, finish: FinishInput) -> None:
+        """The run's end: result, status, last round records and events, in one transaction."""
+
+
+class Evaluating(ABC):
+    """Work that needs targets, scorers and plug-ins; served on the evaluation task queue."""
+
+    @activity.defn(name="inspect_plugins")
+    @abstractmethod
+    async def inspect_plugins(self, request: InspectInput) -> Inspected:
+        """Import every plug-in the spec names and say what it is."""
+
+    @activity.defn(name="evaluate_shard")
+    @abstractmethod
+    async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
+        """Answer what is missing of a range of (sample, replicate) pairs, committing outcomes as they come."""
+
+    @activity.defn(name="conclude_trial")
+    @abstractmethod
+    async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
+        """Aggregate the stored outcomes of a trial and record it, with its event, in one transaction."""
+
+    @activity.defn(name="propose_values")
+    @abstractmethod
+    async def propose_values(self, request: ProposalInput) -> Proposed:
+        """Ask a model or a plug-in for new values; the answer is stored, so that a retry does not pay again."""

@@ -1,0 +1,1 @@
+"""The vocabulary: frozen types, one file per word family."""

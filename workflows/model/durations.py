@@ -1,0 +1,52 @@
+"""Durations as people write them: `90`, `90s`, `15m`, `2h`, `1d`, `1h30m`."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+LONGEST = timedelta(days=365)
+
+
+def parse_duration(value: Any) -> timedelta:
+    """Seconds as a number, or text with units."""
+    if isinstance(value, timedelta):
+        parsed = value
+    elif isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("is not a duration; write seconds or text such as 90s, 15m, 2h")
+    elif isinstance(value, str):
+        parsed = timedelta(seconds=_seconds(value.strip()))
+    elif not abs(value) <= LONGEST.total_seconds():
+        raise ValueError("is not a duration of at most 365 days")
+    else:
+        parsed = timedelta(seconds=value)
+    if not timedelta(0) <= parsed <= LONGEST:
+        raise ValueError("is not a duration between 0 and 365 days")
+    return parsed
+
+
+def _seconds(text: str) -> float:
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or len(text) > 40 or _PART.sub("", text).strip():
+        raise ValueError("is not a duration; write seconds or text such as 90s, 15m, 2h, 1h30m")
+    return float(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(lambda value: value.total_seconds(), return_type=float),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\s*\d"}],
+            "description": "Seconds, or text with units: 90s, 15m, 2h, 1h30m.",
+        }
+    ),
+]

@@ -1,0 +1,63 @@
+"""What the run's workflow writes to the store about its own decisions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from ratchet.optimizer import StopReason
+from workflows.model.candidates import Rejection
+from workflows.model.frozen import Payload
+
+RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled"]
+
+
+class Counts(Payload):
+    """How many proposals there were and what became of them."""
+
+    proposed: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    rejected: int = 0
+    stopped: int = 0
+
+
+class Spend(Payload):
+    """What the run has paid for so far, proposals included."""
+
+    samples: int = 0
+    trials: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class RoundRecord(Payload):
+    """A decided round. Committing it twice changes nothing.
+
+    Records wait in the workflow and travel with the next write to the store, so that a round costs no history event of its
+    own; the ledger is flushed before anything that may take long.
+    """
+
+    run_id: str
+    round: int
+    status: RunStatus = "running"
+    candidate_ids: tuple[str, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    best_score: float | None = None
+    """The best score of this round."""
+    best_candidate_id: str | None = None
+    """The best candidate of this round."""
+    best_so_far: float | None = None
+    best_so_far_id: str | None = None
+    new_best: bool = False
+    """Whether this round changed the best candidate of the run."""
+    stop_reason: StopReason | None = None
+    stopped: bool = False
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    decided_at: datetime
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the optimizer adds: Pareto front, selection, state of the population."""

@@ -1,0 +1,139 @@
+"""The spec: what a person asks for, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
+from workflows.model.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
+from workflows.model.frozen import SpecPart
+from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
+from workflows.model.search import Budget, Execution, OptimizerSpec, PythonProposer, Stop
+from workflows.model.target import Price, PythonTarget, Target
+from workflows.rules.canonical import canonical_json
+
+FactorName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w./:-]{0,127}$")]
+RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")]
+
+
+class OptimizationRequest(SpecPart):
+    """A run of Ratchet: a configuration to improve, a target to run it against, a dataset, an objective."""
+
+    name: RunName = "optimization"
+    """What the run is called; its id starts with it."""
+    configuration: Annotated[dict[FactorName, Factor], Field(min_length=1)]
+    """The baseline: every factor with its value. A bare value is a frozen factor; `{value: …, change: text}` and
+    `{value: …, change: structured, type: …}` may change."""
+    target: Target
+    """What is run on each sample."""
+    dataset: Dataset
+    """The samples."""
+    scorers: Annotated[list[Scorer], Field(min_length=1)] = Field(
+        default_factory=lambda: list[Scorer]([ExactScorer(kind="exact")])
+    )
+    """What turns an output into scores. Default: exact equality with `expected`."""
+    objective: Objective
+    """The number to optimize."""
+    optimizer: OptimizerSpec
+    """The algorithm and its options."""
+    replicates: Annotated[int, Field(ge=1, le=1000)] = 1
+    """How often each sample is answered in a trial."""
+    samples_per_trial: Annotated[int, Field(ge=1)] | None = None
+    """How many samples of the split a trial uses, the same for every trial. Default: all."""
+    stop: Stop = Field(default_factory=Stop)
+    """When to stop."""
+    budget: Budget = Field(default_factory=Budget)
+    """What may be spent."""
+    execution: Execution = Field(default_factory=Execution)
+    """How trials are run."""
+    reuse: Literal["run", "always", "never"] = "run"
+    """Whose stored answers may be used again: this run's, any run's, or none but a retried trial's own."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """What each model costs. A cost budget needs the price of every model used."""
+    use_case: RunName | None = None
+    """For reports: which use case this belongs to. Default: the name."""
+    experiment: RunName | None = None
+    """For reports: what this experiment is called. Default: the run's id."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """All randomness derives from it: the same spec with the same answers gives the same run."""
+
+    @field_validator("configuration", mode="before")
+    @classmethod
+    def _bare_values_are_frozen(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {name: as_factor_definition(item) for name, item in value.items()}
+
+    @field_validator("configuration")
+    @classmethod
+    def _small_enough(cls, value: dict[str, Factor]) -> dict[str, Factor]:
+        size = len(canonical_json({name: factor.value for name, factor in value.items()}).encode())
+        if size > LARGEST_CONFIGURATION:
+            raise ValueError(
+                f"is {size:,} bytes; at most {LARGEST_CONFIGURATION:,} fit, keep larger values behind a reference"
+            )
+        return value
+
+    @field_validator("dataset")
+    @classmethod
+    def _inline_items_fit(cls, value: Dataset) -> Dataset:
+        if value.items is not None:
+            size = len(canonical_json([item.model_dump(mode="json") for item in value.items]).encode())
+            if size > LARGEST_INLINE_DATASET:
+                raise ValueError(
+                    f"items are {size:,} bytes; at most {LARGEST_INLINE_DATASET:,} fit inline, "
+                    "put them in a JSONL file and give its path"
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _scores_are_named_once(self) -> OptimizationRequest:
+        names = [scorer.score_name for scorer in self.scorers]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"scorers: name {repeated[0]!r} is used twice; give each scorer a name of its own")
+        return self
+
+    @property
+    def baseline(self) -> Configuration:
+        """The values of the baseline, by factor."""
+        return {name: factor.value for name, factor in self.configuration.items()}
+
+    @property
+    def metric(self) -> str:
+        """The score the objective is computed from."""
+        return self.objective.metric or self.scorers[0].score_name
+
+    @property
+    def plugin_references(self) -> dict[str, str | None]:
+        """Every plug-in that evaluation or proposing needs, with the version the spec states for it."""
+        references: dict[str, str | None] = {}
+        if isinstance(self.target, PythonTarget):
+            references[self.target.ref] = self.target.version
+        for scorer in self.scorers:
+            if isinstance(scorer, PythonScorer):
+                references[scorer.ref] = scorer.version
+        if self.objective.ref is not None:
+            references[self.objective.ref] = self.objective.version
+        if isinstance(self.optimizer.proposer, PythonProposer):
+            references[self.optimizer.proposer.ref] = self.optimizer.proposer.version
+        return references
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """The factors that are not frozen, in the order of the spec."""
+        return tuple(name for name, factor in self.configuration.items() if not isinstance(factor, FrozenFactor))
+
+
+def spec_schema() -> dict[str, JsonValue]:
+    """The JSON Schema of the spec, for editors."""
+    schema = OptimizationRequest.model_json_schema(by_alias=True, mode="validation")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    # A bare value is a frozen factor, so editors must accept any value beside the factor definitions.
+    factors = schema["properties"]["configuration"]["patternProperties"]
+    for pattern, definition in factors.items():
+        factors[pattern] = {"anyOf": [definition, {"description": "Any other value: a frozen factor."}]}
+    return schema

@@ -1,0 +1,299 @@
+"""The run itself: its input and output, the state it carries, and what its queries answer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
+from workflows.model.candidates import Candidate, Rejection
+from workflows.model.factors import Configuration
+from workflows.model.frozen import Payload
+from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.request import OptimizationRequest
+from workflows.model.search import Adjustment, ModelProposer, PythonProposer
+from workflows.model.trial import Split, TrialResult
+
+
+class Standing(Payload):
+    """The best candidate so far."""
+
+    candidate_id: str
+    config_hash: str
+    configuration: Configuration
+    score: float
+    round: int
+    since_round: int
+    """The round of the last improvement of at least `min_delta`."""
+    reference_score: float
+    """The score that improvement reached."""
+
+
+class Prepared(Payload):
+    """What `prepare` found out: all that the workflow needs to know of files, data and servers."""
+
+    dataset_id: str
+    evaluation_suite_id: str
+    search_split: Split
+    search_samples: int
+    test_samples: int = 0
+    search_attributes: bool = False
+    """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
+    duplicates_dropped: int = 0
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+class Pending(Payload):
+    """A person's own candidate, waiting for the next round."""
+
+    configuration: dict[str, Any]
+    rationale: str | None = None
+
+
+class RunState(Payload):
+    """What a run carries from one execution to the next. Bounded: what grows with the run is in the store."""
+
+    prepared: Prepared
+    started_at: datetime
+    paused_for: timedelta = timedelta(0)
+    round: int = 0
+    baseline: TrialFacts
+    best: Standing
+    last: Candidate | None = None
+    """The newest candidate, with its configuration, for optimizers that go on from it."""
+    optimizer: OptimizerState
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    consecutive_failures: int = 0
+    barren_rounds: int = 0
+    """Rounds in a row whose proposals were all rejected."""
+    recent_trials: tuple[TrialResult, ...] = ()
+    recent_rejections: tuple[Rejection, ...] = ()
+    recent_rounds: tuple[RoundRecord, ...] = ()
+    waiting: tuple[Pending, ...] = ()
+    paused: bool = False
+    stop_requested: str | None = None
+    executions: int = 1
+
+
+class RunInput(OptimizationRequest):
+    """The workflow's input: the spec, and after a continue-as-new the state to go on from."""
+
+    carried: RunState | None = None
+    """Set by Ratchet itself when a long run continues as new; leave it out."""
+
+
+class PrepareInput(Payload):
+    run_id: str
+    request: OptimizationRequest
+    evaluators: dict[str, str] = Field(default_factory=dict)
+    """For each plug-in, the hash of its source or the version the spec states."""
+
+
+class InspectInput(Payload):
+    """Which plug-ins the evaluation worker must be able to import."""
+
+    references: dict[str, str | None]
+
+
+class Inspected(Payload):
+    """What each plug-in is: a hash of its source, or the version the spec states."""
+
+    evaluators: dict[str, str]
+
+
+class ProposalInput(Payload):
+    """Asks for new values of some factors of one candidate."""
+
+    run_id: str
+    round: int
+    index: int
+    """Which of the round's proposals this is."""
+    parent: str
+    """The candidate to start from."""
+    config_hash: str
+    factors: tuple[str, ...]
+    proposer: ModelProposer | PythonProposer = Field(discriminator="kind")
+    feedback: str = ""
+    """The last iterations in words."""
+    objective: str = ""
+    limits: dict[str, int] = Field(default_factory=dict)
+    """Longest text per factor."""
+    split: Split
+    seed: int = 0
+    prices: dict[str, Any] = Field(default_factory=dict)
+
+
+class Proposed(Payload):
+    """New values by factor, and what they cost."""
+
+    values: dict[str, JsonValue]
+    rationale: str | None = None
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class HistoryPage(Payload):
+    """Finished trials of a run, read back after a continue-as-new."""
+
+    run_id: str
+    after: int = 0
+    """How many were read already."""
+    limit: int = 4000
+
+
+class TrialRow(Payload):
+    """One finished trial of the history, with what deduplication and lineage need."""
+
+    facts: TrialFacts
+    first_replicate: int = 0
+
+
+class HistoryRows(Payload):
+    rows: tuple[TrialRow, ...] = ()
+
+
+class LedgerInput(Payload):
+    """Round records to commit, with the run's current status."""
+
+    run_id: str
+    records: tuple[RoundRecord, ...]
+    status: RunStatus = "running"
+    limits: dict[str, int] = Field(default_factory=dict)
+
+
+class Interval(Payload):
+    """An effect with its uncertainty."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float = 0.95
+    n: int = 0
+
+
+class CandidateKey(Payload):
+    run_id: str
+    candidate_id: str
+
+
+class ConfirmInput(Payload):
+    """Two trials on the same samples, by their trial ids."""
+
+    run_id: str
+    baseline: str
+    winner: str
+    seed: int = 0
+
+
+class Confirmation(Payload):
+    """Baseline and winner on the untouched test split, each measured once."""
+
+    baseline_score: float | None = None
+    winner_score: float | None = None
+    difference: Interval | None = None
+
+
+class FinishInput(Payload):
+    """How a run ended, with whatever of its ledger may not have been committed yet."""
+
+    run_id: str
+    result: OptimizationResult
+    records: tuple[RoundRecord, ...] = ()
+
+
+class FactorChange(Payload):
+    """One factor of the best configuration that differs from the baseline."""
+
+    before: JsonValue
+    after: JsonValue
+
+
+class OptimizationResult(Payload):
+    """The outcome of a run. The whole history is in the store, under `optimization_id`."""
+
+    optimization_id: str
+    status: RunStatus
+    stop_reason: StopReason
+    message: str = ""
+    baseline_score: float | None = None
+    best_score: float | None = None
+    best_candidate_id: str | None = None
+    best_config_hash: str | None = None
+    best_configuration: Configuration = Field(default_factory=dict)
+    changes: dict[str, FactorChange] = Field(default_factory=dict)
+    """The difference to the baseline, factor by factor."""
+    confirmation: Confirmation | None = None
+    rounds: int = 0
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    evaluation_suite_id: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    history: str = ""
+    """Where the whole history is: `ratchet report ID` reads it."""
+
+
+class StopRule(Payload):
+    """One stop rule and how near it is, from 0 (far) to 1 (triggered)."""
+
+    rule: str
+    nearness: float
+
+
+class Progress(Payload):
+    """The `progress` query."""
+
+    optimization_id: str
+    name: str
+    status: RunStatus
+    phase: str
+    """What the run is doing, in words."""
+    round: int
+    counts: Counts
+    best_candidate_id: str | None
+    best_score: float | None
+    baseline_score: float | None
+    direction: str
+    spend: Spend
+    budget: dict[str, float]
+    """The limits in force; 0 is unlimited."""
+    elapsed_seconds: float
+    trials_per_hour: float
+    seconds_left: float | None
+    """Until the nearest of the time budget and the rounds, at the present rate."""
+    stop_rules: tuple[StopRule, ...]
+    executions: int
+    versions: dict[str, str]
+
+
+class Newest(Payload):
+    """A list query: totals, and the newest of what the store has in full."""
+
+    total: int
+    shown: int
+    note: str = "the newest are shown; the whole is in the store: ratchet report ID --verbosity full"
+    items: tuple[dict[str, Any], ...]
+
+
+class Graph(Payload):
+    """The `graph` query: true lineage, several parents included."""
+
+    nodes: tuple[dict[str, Any], ...]
+    edges: tuple[dict[str, str], ...]
+    total: int
+    note: str = "the newest trials are shown; the whole is in the store: ratchet report ID --verbosity full"
+
+
+class UpdateAnswer(Payload):
+    """What an update changed."""
+
+    status: RunStatus
+    message: str
+
+
+AdjustInput = Adjustment
+
+FinishInput.model_rebuild()

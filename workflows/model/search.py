@@ -1,0 +1,162 @@
+"""How the run searches: the optimizer and its proposer, stop policies, budgets and limits."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from workflows.model.durations import Duration
+from workflows.model.frozen import SpecPart
+from workflows.model.target import PluginReference
+
+
+class ModelProposer(SpecPart):
+    """Asks a chat model for better texts, showing it recent scores and failed samples."""
+
+    kind: Literal["model"]
+    model: Annotated[str, Field(min_length=1)]
+    """The model that writes proposals; any name the endpoint knows."""
+    base_url: str | None = None
+    """Where it answers. Default: OPENAI_BASE_URL of the worker."""
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    """Request parameters, such as temperature."""
+    template: str | None = None
+    """Replaces the built-in request. Placeholders: `{{factor.name}}`, `{{factor.value}}`, `{{feedback}}`, `{{limits}}`."""
+    examples: Annotated[int, Field(ge=0, le=20)] = 5
+    """How many failed samples it is shown."""
+
+
+class PythonProposer(SpecPart):
+    """A callable `(current, records, factors) -> new values by factor name`, sync or async."""
+
+    kind: Literal["python"]
+    ref: PluginReference
+    """`package.module:attribute`."""
+    version: str | None = None
+    """Names the code's version. Default: a hash of the source of the module that defines it."""
+    examples: Annotated[int, Field(ge=0, le=200)] = 20
+    """How many evaluated samples it is shown, failed ones first."""
+
+
+class NoOpProposer(SpecPart):
+    """Proposes the value unchanged, with fresh answers: an A/A test of the whole set-up."""
+
+    kind: Literal["noop"]
+
+
+class StepProposer(SpecPart):
+    """Moves one structured factor a seeded step: numbers by `step`, choices and flags to another value, orders by a swap."""
+
+    kind: Literal["step"]
+
+
+Proposer = Annotated[ModelProposer | PythonProposer | NoOpProposer | StepProposer, Field(discriminator="kind")]
+
+
+class RefineOptimizer(SpecPart):
+    """Changes the treatment factors of the best (or last) candidate, round after round."""
+
+    name: Literal["refine"] = "refine"
+    proposer: Proposer
+    """Where new values come from."""
+    parent: Literal["best", "last"] = "best"
+    """Which candidate the next one starts from."""
+    factors: list[str] | None = None
+    """The treatment. Default: every factor that may change and that the proposer can change."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many candidates a round tries side by side."""
+
+
+OptimizerSpec = RefineOptimizer
+"""Grows into a union as algorithms are added; each has a file in `workflows/optimizers`."""
+
+
+class Stop(SpecPart):
+    """When to stop. The first rule to trigger ends the run; 0 or null switches a rule off."""
+
+    max_rounds: Annotated[int, Field(ge=0, le=100_000)] = 20
+    """Rounds after the baseline."""
+    no_improvement: Annotated[int, Field(le=100_000)] = 5
+    """Rounds in a row without a better candidate. 0 or less switches it off."""
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    """How much better counts as an improvement for `no_improvement`."""
+    score: float | None = None
+    """A score that is good enough."""
+
+
+class Budget(SpecPart):
+    """What the run may spend in all. 0 is unlimited."""
+
+    cost: Annotated[float, Field(ge=0)] = 0.0
+    """Money, in the currency of `prices`."""
+    tokens: Annotated[int, Field(ge=0)] = 0
+    """Tokens of targets and proposers, in and out."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Target calls that are paid for."""
+    trials: Annotated[int, Field(ge=0)] = 0
+    """Trials, the baseline included."""
+    wall_time: Duration = timedelta(0)
+    """Time from the start; a trial in flight is cut off when it is over. Time spent paused does not count."""
+
+
+class Execution(SpecPart):
+    """How trials are run."""
+
+    concurrent_trials: Annotated[int, Field(ge=1, le=100)] = 4
+    """Trials side by side."""
+    concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] = 32
+    """Target calls in flight, over all trials of the run, on each worker."""
+    sample_timeout: Duration = timedelta(seconds=60)
+    """The longest one target call may take; beyond it the sample counts as failed."""
+    min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """The share of samples that must have an answer for a trial to be compared."""
+    max_consecutive_failed_trials: Annotated[int, Field(ge=1)] = 3
+    """So many failed trials in a row end the run."""
+    samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Target calls per activity. Default: about 75."""
+    evaluation_task_queue: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Where shards run. Default: the workflow's task queue with `-evaluation` added."""
+    max_rounds_per_execution: Annotated[int, Field(ge=1)] | None = None
+    """Continue as new after so many rounds. Default: when Temporal suggests it."""
+
+    @model_validator(mode="after")
+    def _timeout_is_positive(self) -> Execution:
+        if self.sample_timeout <= timedelta(0):
+            raise ValueError("sample_timeout must be longer than 0")
+        return self
+
+
+class BudgetChange(SpecPart):
+    """New budgets for a running run; what is left out stays."""
+
+    cost: Annotated[float, Field(ge=0)] | None = None
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    samples: Annotated[int, Field(ge=0)] | None = None
+    trials: Annotated[int, Field(ge=0)] | None = None
+    wall_time: Duration | None = None
+
+
+class Adjustment(SpecPart):
+    """The `adjust` update: changes budgets, limits and stop rules of a running run; what is left out stays."""
+
+    budget: BudgetChange | None = None
+    concurrent_trials: Annotated[int, Field(ge=1, le=100)] | None = None
+    concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    no_improvement: Annotated[int, Field(le=100_000)] | None = None
+    score: float | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Adjustment:
+        if not self.model_fields_set or all(getattr(self, name) is None for name in self.model_fields_set):
+            raise ValueError("changes nothing; give budget, concurrent_trials, concurrent_samples or a stop rule")
+        return self
+
+
+def only_given(change: BudgetChange | Adjustment) -> dict[str, Any]:
+    """The fields a change really sets."""
+    return {
+        name: getattr(change, name) for name in sorted(change.model_fields_set) if getattr(change, name) is not None
+    }

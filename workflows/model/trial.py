@@ -1,0 +1,127 @@
+"""One trial: what the child workflow is given, what its shards are given, and the small results they hand back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from ratchet.optimizer import TrialStatus
+from workflows.model.candidates import Candidate
+from workflows.model.frozen import Payload
+from workflows.model.ledger import RoundRecord
+
+
+class Split(StrEnum):
+    """Which part of the dataset a trial is scored on."""
+
+    ALL = "all"
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class Purpose(StrEnum):
+    """Why a trial is run."""
+
+    BASELINE = "baseline"
+    CANDIDATE = "candidate"
+    CONFIRMATION = "confirmation"
+
+
+class TrialInput(Payload):
+    """Everything one trial needs; samples, target and scorers are in the store, under (run, split)."""
+
+    run_id: str
+    trial_id: str
+    """The child's workflow id, and the trial's `experiment_id`."""
+    candidate: Candidate
+    purpose: Purpose = Purpose.CANDIDATE
+    split: Split
+    samples: int
+    replicates: int = 1
+    evaluation_task_queue: str
+    calls_per_shard: int = 75
+    concurrent_samples: int = 32
+    min_coverage: float = 0.95
+    deadline: datetime | None = None
+    """When the run's time is over: the trial is cut off and keeps what it has."""
+    ledger: tuple[RoundRecord, ...] = ()
+    """Round records that are committed together with this trial's start."""
+    seed: int = 0
+
+
+class ShardInput(Payload):
+    """A contiguous range of the trial's (sample, replicate) pairs."""
+
+    run_id: str
+    trial_id: str
+    candidate_id: str
+    config_hash: str
+    split: Split
+    first: int
+    """First pair, in the order sample by sample, replicate by replicate."""
+    last: int
+    """One past the last pair."""
+    replicates: int
+    first_replicate: int = 0
+    concurrent_samples: int = 32
+    seed: int = 0
+    round: int = 0
+
+
+class ShardResult(Payload):
+    """What a shard did. The outcomes themselves are in the store."""
+
+    evaluated: int = 0
+    """Answers paid for by this attempt."""
+    found: int = 0
+    """Answers that were already there."""
+    missing: int = 0
+    """Pairs without an answer, because of infrastructure or because the shard was cancelled."""
+    first_error: str | None = None
+
+
+class TrialSummary(Payload):
+    """The numbers of a trial, of one shape for every target."""
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    pass_rate: float = 0.0
+    total_cost: float = 0.0
+    total_tokens: int = 0
+    avg_latency_ms: float | None = None
+    avg_ttft_ms: float | None = None
+
+
+class Conclusion(Payload):
+    """How the child asks for its trial to be aggregated and recorded."""
+
+    trial: TrialInput
+    ended: Literal["done", "cancelled", "timeout", "error"] = "done"
+    error: str | None = None
+
+
+class TrialResult(Payload):
+    """What is known of a trial when it is over; small, whatever the number of samples."""
+
+    optimization_id: str
+    candidate_id: str
+    mask_id: str
+    experiment_id: str
+    status: TrialStatus
+    objective_score: float | None = None
+    summary: TrialSummary = Field(default_factory=TrialSummary)
+    coverage: float = 0.0
+    stopped_early: str | None = None
+    error: str | None = None
+    failure: Literal["execution", "scoring"] | None = None
+    """Whether running the samples or scoring them failed."""
+    paid_samples: int = 0
+    """Target calls this trial really paid for; answers reused from elsewhere cost nothing again."""
+    paid_tokens: int = 0
+    paid_cost: float = 0.0
+    duration_ms: int = 0

@@ -1,0 +1,110 @@
+"""Every timeout, retry and cancellation policy, named, in one place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, TypedDict
+
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityCancellationType, ChildWorkflowCancellationType, ParentClosePolicy
+
+from workflows.model.failures import NOT_RETRYABLE
+
+
+class ActivityPolicy(TypedDict, total=False):
+    """The options of one kind of activity."""
+
+    start_to_close_timeout: timedelta
+    schedule_to_close_timeout: timedelta
+    heartbeat_timeout: timedelta
+    retry_policy: RetryPolicy
+    cancellation_type: ActivityCancellationType
+
+
+class LocalPolicy(TypedDict, total=False):
+    """The options of one kind of local activity."""
+
+    start_to_close_timeout: timedelta
+    local_retry_threshold: timedelta
+    retry_policy: RetryPolicy
+
+
+_PATIENT: Final = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=10),
+    non_retryable_error_types=NOT_RETRYABLE,
+)
+"""For the store: it comes back, and until then nothing else can be done."""
+
+STORE: Final = ActivityPolicy(start_to_close_timeout=timedelta(seconds=60), retry_policy=_PATIENT)
+"""Short reads and writes of the store. They outlast any outage; only a permanent error ends them."""
+
+LOCAL_STORE: Final = LocalPolicy(
+    start_to_close_timeout=timedelta(seconds=10),
+    local_retry_threshold=timedelta(seconds=2),
+    retry_policy=_PATIENT,
+)
+"""Writes that travel inside a workflow task: they cost one history event, and fall back to timers when the store is away."""
+
+PREPARE: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=30),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=_PATIENT,
+)
+"""Ingesting a dataset may take minutes."""
+
+INSPECT: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=2),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        maximum_interval=timedelta(seconds=10),
+        non_retryable_error_types=NOT_RETRYABLE,
+    ),
+)
+"""Importing plug-ins."""
+
+SHARD: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(hours=24),
+    heartbeat_timeout=timedelta(seconds=8),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(milliseconds=500),
+        backoff_coefficient=2.0,
+        maximum_interval=timedelta(seconds=60),
+        non_retryable_error_types=NOT_RETRYABLE,
+    ),
+    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+)
+"""A shard heartbeats while it lives, hands back what it has when cancelled, and outlasts any lost worker."""
+
+CONCLUDE: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=10),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=_PATIENT,
+)
+"""Aggregating a trial, with the user's own objective where there is one."""
+
+PROPOSE: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=10),
+    heartbeat_timeout=timedelta(seconds=8),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1),
+        backoff_coefficient=2.0,
+        maximum_interval=timedelta(seconds=30),
+        maximum_attempts=6,
+        non_retryable_error_types=NOT_RETRYABLE,
+    ),
+)
+"""A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means."""
+
+TRIAL_CANCELLATION: Final = ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED
+TRIAL_PARENT_CLOSE: Final = ParentClosePolicy.REQUEST_CANCEL
+"""Trials are told when their run goes away, so that they can hand back what they have."""
+
+PENDING_SHARDS: Final = 100
+"""Activities a run keeps pending at once; more would make the server buffer events."""
+
+SHARDS_PER_TRIAL: Final = 400
+"""Larger trials get larger shards instead of a longer history."""
+
+CALLS_PER_SHARD: Final = 75

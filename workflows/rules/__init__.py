@@ -1,0 +1,1 @@
+"""Pure functions: every decision Ratchet takes, by name."""
