@@ -1,0 +1,79 @@
+"""The evaluation suite, stored once per run and split, and the outcomes it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import Field
+
+from workflows.model.durations import Duration
+from workflows.model.frozen import Payload
+from workflows.model.scorers import Objective, Scorer
+from workflows.model.target import Price, Target
+from workflows.model.trial import Split
+
+
+class EvaluationSuite(Payload):
+    """What every trial of a run is measured with on one split; kept in the store, so that shards carry only its key."""
+
+    run_id: str
+    split: Split
+    suite_id: str
+    """sha256 of dataset version, split and scorers."""
+    dataset_id: str
+    samples: int
+    evaluator: str
+    """The evaluator fingerprint: target, scorers, model and plug-in sources; part of every outcome's key."""
+    target: Target
+    scorers: list[Scorer]
+    objective: Objective
+    metric: str
+    """The score the objective is computed from."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    sample_timeout: Duration = timedelta(seconds=60)
+    reuse: Literal["run", "always", "never"] = "run"
+    plugins: dict[str, str] = Field(default_factory=dict)
+    """For each plug-in, the hash of its source or its stated version; a worker with other code must not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One answer and its scores: immutable, keyed by (overlay, sample, replicate, evaluator)."""
+
+    item_hash: str
+    replicate: int
+    status: Literal["answered", "failed"]
+    """`failed` is the candidate's fault: the target raised, gave unusable output, refused, or took too long."""
+    scores: dict[str, float]
+    """Every named score. A failed outcome has none; it counts as the objective's worst."""
+    passed: bool
+    output: Any = None
+    error: str | None = None
+    feedback: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    trace: Any = None
+    per_score: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """For each score: passed and reason, as the scorer gave them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSample:
+    """What aggregation reads of one outcome: no output, no text."""
+
+    position: int
+    """The sample's place in the suite."""
+    weight: float
+    replicate: int
+    status: Literal["answered", "failed"]
+    scores: dict[str, float]
+    passed: bool
+    tokens: int
+    cost: float
+    latency_ms: float | None
+    ttft_ms: float | None
+    per_score_passed: dict[str, bool] = field(default_factory=dict)
