@@ -77,3 +77,5 @@ class MeasuredSample:
     latency_ms: float | None
     ttft_ms: float | None
     per_score_passed: dict[str, bool] = field(default_factory=dict)
+    paid: bool = True
+    """False when the answer was copied from another run instead of paid for."""
