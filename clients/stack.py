@@ -126,9 +126,7 @@ class _Participant:
         deadline = time.monotonic() + timeout
         while not try_lock(self.lock, shared=True):  # a stack that shuts down is waited for
             if time.monotonic() > deadline:
-                raise StackError(
-                    f"the stack in {self.home.path} is stopping, but does not end\n{self._tail('supervisor')}"
-                )
+                raise StackError(f"the stack in {self.home.path} is stopping, but does not end\n{self._tail('supervisor')}")
             await asyncio.sleep(POLL)
         self._ensure_supervisor()
         await self._until_answers("postgres", self._postgres_answers, deadline)
@@ -137,9 +135,7 @@ class _Participant:
         if state is None:
             raise StackError(f"the supervisor in {self.home.path} ended\n{self._tail('supervisor')}")
         if self.time_skipping and not state.time_skipping:
-            raise StackError(
-                f"the stack in {self.home.path} already runs, without time skipping: stop its other users first"
-            )
+            raise StackError(f"the stack in {self.home.path} already runs, without time skipping: stop its other users first")
         self.time_skipping, self.ui = state.time_skipping, state.ui_port is not None
         return _addresses(self.home, state)
 
@@ -221,9 +217,7 @@ class _Participant:
     def _state(self) -> SupervisorState | None:
         return SupervisorState.read(self.home.state)
 
-    async def _until_answers(
-        self, server: str, answers: Callable[[SupervisorState], Awaitable[bool]], deadline: float
-    ) -> None:
+    async def _until_answers(self, server: str, answers: Callable[[SupervisorState], Awaitable[bool]], deadline: float) -> None:
         while True:
             self._ensure_supervisor()
             state = self._state()
@@ -244,9 +238,7 @@ class _Participant:
         try:
             connection = await asyncpg.connect(database_url(self.home, state.postgres.port), timeout=5)
         except asyncpg.InvalidAuthorizationSpecificationError as error:
-            raise StackError(
-                f"{self.home.postgres_password} does not fit {self.home.postgres_data}: {error}"
-            ) from error
+            raise StackError(f"{self.home.postgres_password} does not fit {self.home.postgres_data}: {error}") from error
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError):
             return False
         await connection.close()

@@ -10,6 +10,7 @@ import os
 import pwd
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_KEEPCAPS = 8
+PR_SET_SECUREBITS = 28
+SECBIT_NO_SETUID_FIXUP = 1 << 2
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 CAPABILITY_VERSION_3 = 0x20080522
@@ -24,6 +27,18 @@ CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
 
 ON_LINUX = sys.platform == "linux"
+
+
+def runs_on(pid: int, data: Path) -> bool:
+    """Whether this pid is a live server of ours. A pid alone proves nothing, another process may have it by now."""
+    try:
+        if ON_LINUX:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for a zombie
+        else:
+            command = subprocess.check_output(["ps", "-ww", "-o", "command=", "-p", str(pid)])
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return os.fsencode(data) in command
 
 
 @dataclass(frozen=True)
@@ -36,11 +51,15 @@ class Account:
         """Who shall own and run a server that refuses root: nobody special unless we are root."""
         if os.geteuid() != 0:
             return None
-        owner = (data if data.exists() else home).stat()
-        if owner.st_uid != 0:
-            return cls(owner.st_uid, owner.st_gid)
-        nobody = pwd.getpwnam("nobody")
-        return cls(nobody.pw_uid, nobody.pw_gid)
+        if data.exists() and data.stat().st_uid != 0:
+            return cls(data.stat().st_uid, data.stat().st_gid)
+        try:
+            owner = pwd.getpwuid(home.stat().st_uid)
+        except KeyError:  # a directory from outside a container; initdb wants a user with a name
+            owner = pwd.getpwuid(0)
+        if owner.pw_uid == 0:
+            owner = pwd.getpwnam("nobody")
+        return cls(owner.pw_uid, owner.pw_gid)
 
     def may_execute(self, path: Path) -> bool:
         """Whether the mode bits let this account search the directory, or execute the file."""
@@ -78,6 +97,9 @@ def after_fork(
         if account is not None:
             if capabilities:
                 _must(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
+                # Without this, access(2), by which PostgreSQL looks for its own programs, ignores capabilities. Not every
+                # container allows it; then only binaries below open directories are found.
+                libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
             os.setgroups([])
             os.setgid(account.gid)
             os.setuid(account.uid)
@@ -100,9 +122,7 @@ def _keep_first_possible(libc: ctypes.CDLL, capabilities: tuple[int, ...]) -> No
         if libc.capset(ctypes.byref(header), ctypes.byref(effective_permitted_inheritable)) == 0:
             _must(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0))
             return
-    raise OSError(
-        ctypes.get_errno(), "root without CAP_DAC_READ_SEARCH and CAP_DAC_OVERRIDE cannot grant access to the home"
-    )
+    raise OSError(ctypes.get_errno(), "root without CAP_DAC_READ_SEARCH and CAP_DAC_OVERRIDE cannot grant access to the home")
 
 
 def _must(result: int) -> None:

