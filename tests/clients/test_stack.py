@@ -64,6 +64,16 @@ def other_participant(home: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@contextmanager
+def process_of_another_kind(uid: int) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "60"], cwd="/", user=uid if os.geteuid() == 0 else None)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def is_in(process: subprocess.Popen[str]) -> bool:
     assert process.stdout is not None
     return process.stdout.readline() == "in\n"
@@ -260,9 +270,11 @@ async def test_a_pid_file_of_a_killed_server_whose_pid_another_process_has_is_no
     async with stack_that_remembers(home):
         pass
     pid_file = home / "postgres/postmaster.pid"
-    pid_file.write_text(f"{os.getpid()}\n")
-    async with embedded_stack(home, ui=False) as stack:
-        assert await postgres_remembers(stack, "note")
+    owner = pid_file.parent.stat().st_uid  # PostgreSQL believes in processes of its own user
+    with process_of_another_kind(owner) as stranger:
+        pid_file.write_text(f"{stranger.pid}\n")
+        async with embedded_stack(home, ui=False) as stack:
+            assert await postgres_remembers(stack, "note")
 
 
 async def test_a_server_that_cannot_start_is_named_with_its_log(home: Path) -> None:
