@@ -1,0 +1,524 @@
+"""The simulated model server, asked as everybody asks it: over HTTP, with the real OpenAI client."""
+
+import asyncio
+import json
+import math
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonschema
+import openai
+import pytest
+import yaml
+from openai import AsyncOpenAI
+
+from clients.simulated import SimulatedModel, request_key, simulated_model
+from clients.simulated.models import ECHO, EMBEDDING, REFLECTOR, TRIAGE_LARGE, TRIAGE_SMALL
+from clients.simulated.reading import DECIDED, DEFINED, read_prompt
+from clients.simulated.reflector import ADVICE
+from clients.simulated.tickets import LABELS, RULES, known_tickets
+from workflows.model.request import OptimizationRequest
+
+ROOT = Path(__file__).parents[2]
+BASELINE = "You are a support assistant. Sort the ticket."
+IMPROVEMENTS = (
+    "Labels: billing, bug, outage, account, feature_request, security, shipping, other.",
+    "Answer with the label only, nothing else.",
+    "A data leak or a hacked profile is security above everything else.",
+    "If many users are affected at once, it is an outage, not a bug.",
+    "Locked out -> account",
+    "A late or lost parcel is shipping, even if the customer wants a refund.",
+    "Double charge → billing even if they mention that the app crashed.",
+    "When the customer asks for something that does not exist yet, choose feature_request rather than bug.",
+    "Thanks, job applications, press and sales offers go to other.",
+)
+IDEAL = "\n".join((BASELINE, *IMPROVEMENTS))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SimulatedModel]:
+    async with simulated_model() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: SimulatedModel) -> AsyncIterator[AsyncOpenAI]:
+    async with client_of(server) as one:
+        yield one
+
+
+def client_of(server: SimulatedModel, **options: Any) -> AsyncOpenAI:
+    return AsyncOpenAI(**{"base_url": server.base_url, "api_key": "any", "max_retries": 0, "timeout": 5.0, **options})
+
+
+def conversation(user: str, system: str = "") -> list[Any]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+async def say(client: AsyncOpenAI, text: str, **options: Any) -> Any:
+    return await client.chat.completions.create(**{"model": ECHO, "messages": [{"role": "user", "content": text}], **options})
+
+
+async def content(client: AsyncOpenAI, text: str, **options: Any) -> str:
+    answer = (await say(client, text, **options)).choices[0].message.content
+    assert isinstance(answer, str)
+    return answer
+
+
+class TestProtocol:
+    async def test_a_plain_answer_has_the_openai_shape_and_counts_tokens(self, client: AsyncOpenAI) -> None:
+        answer = await say(client, "What is on the menu today?")
+        assert answer.object == "chat.completion"
+        assert answer.model == ECHO
+        assert answer.system_fingerprint == "fp_simulated_7"
+        assert answer.choices[0].finish_reason == "stop"
+        assert answer.choices[0].message.content == "What is on the menu today?"
+        assert answer.usage.completion_tokens == 7
+        assert answer.usage.total_tokens == answer.usage.prompt_tokens + 7
+
+    async def test_a_streamed_answer_says_the_same_and_ends_with_usage(self, client: AsyncOpenAI) -> None:
+        stream = await say(client, "one  two three", stream=True, stream_options={"include_usage": True})
+        chunks = [chunk async for chunk in stream]
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "one  two three"
+        assert len(chunks) > 4
+        assert chunks[-2].choices[0].finish_reason == "stop"
+        assert chunks[-1].usage.completion_tokens == 3
+        assert all(chunk.usage is None for chunk in chunks[:-1])
+
+    async def test_usage_is_streamed_only_on_demand(self, client: AsyncOpenAI) -> None:
+        chunks = [chunk async for chunk in await say(client, "one two", stream=True)]
+        assert all(chunk.usage is None and chunk.choices for chunk in chunks)
+
+    async def test_a_token_limit_and_a_stop_string_end_the_answer(self, client: AsyncOpenAI) -> None:
+        cut = (await say(client, "one two three four", max_tokens=2)).choices[0]
+        assert (cut.message.content, cut.finish_reason) == ("one two", "length")
+        assert await content(client, "one two three four", stop="three") == "one two "
+
+    async def test_json_answers_are_valid_by_their_schema(self, client: AsyncOpenAI) -> None:
+        schema = {
+            "type": "object",
+            "properties": {
+                "label": {"enum": list(LABELS)},
+                "reason": {"type": "string", "maxLength": 20},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+                "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}, "minItems": 2},
+                "parent": {"anyOf": [{"type": "null"}, {"type": "integer"}]},
+            },
+            "required": ["label", "reason", "confidence", "tags", "parent"],
+            "additionalProperties": False,
+            "$defs": {"tag": {"type": "string"}},
+        }
+        asked = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": schema}}
+        answer = json.loads(await content(client, "Where is my parcel?", model=TRIAGE_SMALL, response_format=asked))
+        jsonschema.validate(answer, schema)
+        loose = await content(client, "hello", response_format={"type": "json_object"})
+        assert json.loads(loose) == {"answer": "hello"}
+
+    async def test_a_tool_is_called_if_forced_or_mentioned_and_otherwise_not(self, client: AsyncOpenAI) -> None:
+        parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": parameters}}]
+        forced = (await say(client, "Oslo", tools=tools, tool_choice="required")).choices[0]
+        assert forced.finish_reason == "tool_calls"
+        assert json.loads(forced.message.tool_calls[0].function.arguments) == {"city": "Oslo"}
+        mentioned = (await say(client, "please use get_weather", tools=tools)).choices[0]
+        assert mentioned.message.tool_calls[0].function.name == "get_weather"
+        streamed = [chunk async for chunk in await say(client, "use get_weather", tools=tools, stream=True)]
+        assert streamed[1].choices[0].delta.tool_calls[0].function.name == "get_weather"
+        assert (await say(client, "Oslo", tools=tools)).choices[0].message.tool_calls is None
+
+    async def test_everything_that_names_the_server_says_simulated(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        models = [model async for model in client.models.list()]
+        assert {TRIAGE_SMALL, TRIAGE_LARGE, REFLECTOR, EMBEDDING} <= {model.id for model in models}
+        assert all(model.id.startswith("simulated-") and model.owned_by == "ratchet-simulated" for model in models)
+        async with aiohttp.ClientSession() as session, session.get(f"{server.base_url}/models") as response:
+            assert response.headers["Server"] == "ratchet-simulated/1"
+
+    async def test_embeddings_are_unit_vectors_that_bring_similar_texts_together(self, client: AsyncOpenAI) -> None:
+        texts = ["my parcel is late", "my parcel is very late", "the app crashes on start"]
+        vectors = [one.embedding for one in (await client.embeddings.create(model=EMBEDDING, input=texts)).data]
+        assert all(math.isclose(sum(x * x for x in vector), 1.0, rel_tol=1e-5) for vector in vectors)
+        near, far = (sum(a * b for a, b in zip(vectors[0], other, strict=True)) for other in vectors[1:])
+        assert near > far
+        small = await client.embeddings.create(model=EMBEDDING, input="x", dimensions=8, encoding_format="float")
+        assert len(small.data[0].embedding) == 8
+
+    async def test_errors_have_the_openai_shape(self, client: AsyncOpenAI) -> None:
+        with pytest.raises(openai.NotFoundError) as unknown:
+            await say(client, "hi", model="gpt-unknown")
+        assert unknown.value.code == "model_not_found"
+        assert unknown.value.param == "model"
+        mistakes: list[dict[str, Any]] = [{"messages": []}, {"temperature": 9}, {"n": 2}, {"messages": [{"role": "king"}]}]
+        for wrong in mistakes:
+            with pytest.raises(openai.BadRequestError) as malformed:
+                await say(client, "hi", **wrong)
+            assert malformed.value.type == "invalid_request_error"
+            assert str(malformed.value.param).startswith(next(iter(wrong)))
+        with pytest.raises(openai.NotFoundError):
+            await client.post("/nowhere", cast_to=object)
+
+    async def test_a_body_that_is_no_json_is_a_bad_request(self, server: SimulatedModel) -> None:
+        async with aiohttp.ClientSession() as session:
+            for body in (b"{", b"[]", b"\xff\xfe", b"null"):
+                async with session.post(f"{server.base_url}/chat/completions", data=body) as response:
+                    assert response.status == 400
+                    assert (await response.json())["error"]["type"] == "invalid_request_error"
+
+    async def test_a_required_key_keeps_other_keys_out(self) -> None:
+        async with simulated_model(required_key="right") as server:
+            async with client_of(server) as stranger:
+                with pytest.raises(openai.AuthenticationError) as refused:
+                    await say(stranger, "hi")
+                assert refused.value.code == "invalid_api_key"
+            async with client_of(server, api_key="right") as friend:
+                assert await content(friend, "hi") == "hi"
+
+
+class TestControl:
+    async def test_failures_come_as_often_as_told(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        server.simulate({"fail": {"status": 500, "first": 2}}, {"status": 429, "retry_after": "2", "every": 3})
+        seen: list[Any] = []
+        for _ in range(6):
+            try:
+                await say(client, "hi")
+                seen.append(200)
+            except openai.APIStatusError as error:
+                seen.append((error.status_code, error.response.headers.get("Retry-After")))
+        assert seen == [(500, None), (500, None), 200, 200, (429, "2"), 200]
+        assert server.stats()["by_status"] == {"500": 2, "200": 3, "429": 1}
+
+    async def test_a_rate_limit_really_throttles_and_says_how_long(self) -> None:
+        async with simulated_model(requests_per_second=5) as server, client_of(server) as client:
+            answers = await asyncio.gather(*(say(client, "hi") for _ in range(9)), return_exceptions=True)
+            refused = [answer for answer in answers if isinstance(answer, openai.RateLimitError)]
+            assert len(refused) == 4
+            assert refused[0].response.headers["Retry-After"] == "1"
+            assert 0 < int(refused[0].response.headers["retry-after-ms"]) <= 200
+        async with simulated_model(requests_per_second=20) as server, client_of(server, max_retries=5) as client:
+            await asyncio.gather(*(say(client, "hi") for _ in range(25)))
+            assert server.stats()["by_status"]["200"] == 25
+
+    async def test_a_stalled_request_stays_in_flight_until_the_client_gives_up(
+        self, server: SimulatedModel, client: AsyncOpenAI
+    ) -> None:
+        server.simulate({"stall": True, "times": 1})
+        with pytest.raises(openai.APITimeoutError):
+            await say(client, "hi", timeout=0.1)
+        assert await content(client, "hi") == "hi"
+        await server.idle()
+        assert server.stats()["in_flight"] == 0
+        assert server.stats()["by_status"] == {"aborted": 1, "200": 1}
+        server.simulate({"stall": 0.05})
+        assert await content(client, "late") == "late"
+
+    async def test_a_stream_can_stall_or_break_midway(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        for rule in ({"stall": True, "after_chunks": 2}, {"disconnect": True, "after_chunks": 2}):
+            server.reset()
+            server.simulate(rule)
+            stream = aiter(await say(client, "one two three four", stream=True, timeout=0.2))
+            assert [(await anext(stream)).choices[0].delta.content for _ in range(2)] == ["", "one"]
+            with pytest.raises(openai.APIConnectionError):
+                await anext(stream)
+        await server.idle()
+        assert server.stats()["by_status"] == {"aborted": 1}
+
+    async def test_a_disconnect_leaves_no_answer(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        server.simulate({"disconnect": True, "first": 1})
+        with pytest.raises(openai.APIConnectionError):
+            await say(client, "hi")
+        assert await content(client, "hi") == "hi"
+
+    @pytest.mark.parametrize("lie", ["empty_choices", "wrong_model", "nan_usage", "no_usage", "null_content"])
+    async def test_lies_within_a_well_formed_answer(self, server: SimulatedModel, client: AsyncOpenAI, lie: str) -> None:
+        def is_told(answer: Any) -> bool:
+            told: dict[str, Callable[[], Any]] = {
+                "empty_choices": lambda: answer.choices == [],
+                "wrong_model": lambda: answer.model == "simulated-impostor",
+                "nan_usage": lambda: answer.usage and math.isnan(answer.usage.total_tokens),
+                "no_usage": lambda: answer.usage is None,
+                "null_content": lambda: answer.choices[0].message.content is None,
+            }
+            return bool(told[lie]())
+
+        assert not is_told(await say(client, "hi"))
+        server.simulate({"lie": lie})
+        assert is_told(await say(client, "hi"))
+        assert server.stats()["answered"] == {request_key(ECHO, [{"role": "user", "content": "hi"}]): 1}
+
+    async def test_a_malformed_or_truncated_body_cannot_be_read(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        for lie in ("malformed_json", "truncated_stream"):
+            server.reset()
+            server.simulate({"lie": lie})
+            with pytest.raises((openai.APIError, ValueError)):
+                await say(client, "hi")
+
+    async def test_a_truncated_stream_ends_without_a_finish_reason(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        server.simulate({"lie": "truncated_stream"})
+        chunks = [chunk async for chunk in await say(client, "one two three four", stream=True)]
+        assert chunks
+        assert all(chunk.choices[0].finish_reason is None for chunk in chunks)
+
+    async def test_latency_is_slept_and_jitter_is_seeded(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with simulated_model(latency_ms=40, jitter=0.5) as server, client_of(server) as client:
+            began = loop.time()
+            await asyncio.gather(*(say(client, "hi") for _ in range(20)))
+            assert 0.02 <= loop.time() - began < 0.5
+            assert server.stats()["max_concurrent"] == 20
+
+    async def test_a_header_rules_its_own_requests_only(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        told = {"X-Simulate": json.dumps({"status": 503, "first": 1})}
+        with pytest.raises(openai.InternalServerError):
+            await say(client, "hi", extra_headers=told)
+        assert await content(client, "hi") == "hi"
+        assert await content(client, "hi", extra_headers=told) == "hi"
+        with pytest.raises(openai.BadRequestError):
+            await say(client, "hi", extra_headers={"X-Simulate": '{"explode": true}'})
+
+    async def test_rules_can_be_limited_to_a_model_a_text_and_a_chance(
+        self, server: SimulatedModel, client: AsyncOpenAI
+    ) -> None:
+        server.simulate({"status": 500, "model": REFLECTOR}, {"status": 500, "contains": "poison"})
+        assert await content(client, "hi") == "hi"
+        for told in ({"text": "hi", "model": REFLECTOR}, {"text": "some poison"}):
+            with pytest.raises(openai.InternalServerError):
+                await say(client, **told)
+        outcomes = []
+        for _ in range(2):
+            server.reset()
+            server.simulate({"status": 500, "probability": 0.5, "seed": 3})
+            answers = [await asyncio.gather(say(client, "hi"), return_exceptions=True) for _ in range(20)]
+            outcomes.append([isinstance(answer[0], Exception) for answer in answers])
+        assert outcomes[0] == outcomes[1]
+        assert 4 <= sum(outcomes[0]) <= 16
+
+    async def test_control_and_counts_over_http(self, server: SimulatedModel, client: AsyncOpenAI) -> None:
+        control = f"{server.url}/simulate"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(control, json={"fail": 500, "times": 1}) as response:
+                assert (await response.json())["rules"] == [{"status": 500, "times": 1, "seen": 0, "fired": 0}]
+            async with session.post(control, json={"rules": [{"status": 503, "times": 1}]}) as response:
+                assert [rule["status"] for rule in (await response.json())["rules"]] == [503]
+            for wrong in ({"status": 500, "stall": 1}, {"first": 1}, {"lie": "unheard of"}, {"status": 200}):
+                async with session.post(control, json=wrong) as response:
+                    assert response.status == 400
+            with pytest.raises(openai.InternalServerError):
+                await say(client, "hi")
+            for text in ("hi", "hi", "ho"):
+                await say(client, text)
+            async with session.get(f"{control}/stats") as response:
+                stats = await response.json()
+            assert stats == server.stats()
+            key = request_key(ECHO, [{"role": "user", "content": "hi"}])
+            assert (stats["calls"], stats["requests"][key], stats["answered"][key], stats["repeated"]) == (4, 3, 2, 1)
+            async with session.delete(control) as response:
+                assert (await response.json()) == {"rules": []}
+        assert server.calls == 0
+
+
+async def accuracy(client: AsyncOpenAI, prompt: str, *, seed: int = 1, temperature: float = 0.7) -> float:
+    async def is_right(ticket: Any) -> bool:
+        messages = conversation(ticket.text, prompt)
+        answer = await content(client, "", model=TRIAGE_SMALL, messages=messages, seed=seed, temperature=temperature)
+        return answer == str(ticket.label)
+
+    right = await asyncio.gather(*(is_right(ticket) for ticket in known_tickets()))
+    return sum(right) / len(right)
+
+
+class TestTriage:
+    async def test_what_the_prompt_says_decides_how_well_tickets_are_sorted(self, client: AsyncOpenAI) -> None:
+        prompt, reached = BASELINE, [await accuracy(client, BASELINE)]
+        for improvement in IMPROVEMENTS:
+            prompt = f"{prompt}\n{improvement}"
+            reached.append(await accuracy(client, prompt))
+        assert 0.3 <= reached[0] < 0.6
+        assert reached[-1] > 0.9
+        assert all(later > earlier - 0.03 for earlier, later in pairwise(reached)), reached
+        assert await accuracy(client, IDEAL + "\nExplain your reasoning in a friendly way first.") < 0.75
+        assert await accuracy(client, IDEAL + "\n" + "Consider the situation with great care. " * 200) < reached[-1]
+
+    async def test_a_seeded_request_is_always_answered_alike_and_an_unseeded_one_is_not(
+        self, server: SimulatedModel, client: AsyncOpenAI
+    ) -> None:
+        text = next(ticket.text for ticket in known_tickets() if ticket.rule)
+        asked = {"model": TRIAGE_SMALL, "messages": conversation(text, BASELINE)}
+        assert len({await content(client, "", seed=5, **asked) for _ in range(5)}) == 1
+        first = [await content(client, "", **asked) for _ in range(12)]
+        assert len(set(first)) > 1
+        server.reset()
+        assert [await content(client, "", **asked) for _ in range(12)] == first
+
+    @pytest.mark.parametrize(
+        ("rule", "clarity", "text"),
+        [
+            ("double_charge", DECIDED, "Somebody who was charged twice? That is `billing`."),
+            ("double_charge", DECIDED, "Classify as billing whenever an invoice is wrong."),
+            ("double_charge", DEFINED, "- billing: invoices, payments and subscriptions"),
+            ("double_charge", 0.0, "Wrong payments are a bug, not billing."),
+            ("double_charge", 0.0, "Labels: billing, bug, outage, account, payment, shipping"),
+            ("locked_out", DECIDED, "Cannot log in, forgot the password => account"),
+            ("locked_out", DECIDED, "Prefer account over bug if the customer cannot sign in."),
+            ("data_leak", DECIDED, "Security trumps everything when there is any sign of a breach."),
+            ("many_affected", DECIDED, "Whenever the whole team is affected, say outage."),
+            ("lost_parcel", DECIDED, "A refund for a lost parcel is shipping instead of billing."),
+            ("missing_wish", DECIDED, "Complaints about a missing feature are a feature request, never a bug"),
+            ("small_talk", DECIDED, "Anything unrelated to our product, such as job offers: use other."),
+        ],
+    )
+    def test_rules_are_understood_in_other_words(self, rule: str, clarity: float, text: str) -> None:
+        assert read_prompt(text).clarity[rule] == clarity
+
+    def test_the_reflectors_own_advice_is_understood(self) -> None:
+        for name, phrasings in ADVICE.items():
+            for text in phrasings:
+                reading = read_prompt(text)
+                understood = {
+                    "labels": reading.labels == set(LABELS),
+                    "form": reading.bare_answer == 1.0 and not reading.chatty,
+                }
+                assert understood.get(name, name in RULES and reading.clarity[name] == DECIDED), text
+
+    @pytest.mark.parametrize(
+        "layout",
+        [
+            lambda text: conversation(text, IDEAL),
+            lambda text: [{"role": "user", "content": f"{IDEAL}\n\nTicket: {text}"}],
+            lambda text: [
+                {"role": "developer", "content": IDEAL},
+                {"role": "user", "content": [{"type": "text", "text": text}]},
+            ],
+        ],
+    )
+    async def test_prompt_and_ticket_are_found_in_any_layout(self, client: AsyncOpenAI, layout: Any) -> None:
+        asked = [(ticket, layout(ticket.text)) for ticket in known_tickets()[:40]]
+        answers = await asyncio.gather(
+            *(content(client, "", model=TRIAGE_SMALL, messages=messages, seed=1) for _, messages in asked)
+        )
+        assert sum(answer == ticket.label for answer, (ticket, _) in zip(answers, asked, strict=True)) >= 35
+
+    async def test_a_ticket_nobody_wrote_down_is_guessed_from_its_words(self, client: AsyncOpenAI) -> None:
+        messages = conversation("The courier has lost my shipment.", IDEAL)
+        assert await content(client, "", model=TRIAGE_SMALL, messages=messages, seed=2) == "shipping"
+
+
+def reflection(prompt: str, records: list[tuple[str, str, str]]) -> str:
+    shown = "\n".join(
+        f"Input: {ticket}\nOutput: {output}\nExpected: {expected}\nScore: {float(output == expected)}\n"
+        for ticket, output, expected in records
+    )
+    return (
+        "Improve the text between the <current_value> tags.\n"
+        f"<current_value>\n{prompt}\n</current_value>\n\n{shown}\n"
+        "Answer with the new text only between <new_value> tags."
+    )
+
+
+class TestReflector:
+    async def test_reflection_leads_from_the_baseline_to_a_good_prompt(self, client: AsyncOpenAI) -> None:
+        best, best_score = BASELINE, await accuracy(client, BASELINE)
+        tickets = known_tickets()
+        for round_index in range(8):
+            shown = tickets[15 * round_index : 15 * round_index + 15]
+            answers = await asyncio.gather(
+                *(content(client, "", model=TRIAGE_SMALL, messages=conversation(ticket.text, best), seed=1) for ticket in shown)
+            )
+            records = [(one.text, answer, one.label) for one, answer in zip(shown, answers, strict=True)]
+            text = await content(client, reflection(best, records), model=REFLECTOR, seed=round_index)
+            assert text.startswith("<new_value>")
+            candidate = text.removeprefix("<new_value>").removesuffix("</new_value>").strip()
+            score = await accuracy(client, candidate)
+            if score > best_score:
+                best, best_score = candidate, score
+        assert best_score > 0.8, best
+
+    async def test_it_advises_against_the_failures_it_sees(self, client: AsyncOpenAI) -> None:
+        prompt = "\n".join((BASELINE, *IMPROVEMENTS[:2]))
+        locked_out = [ticket for ticket in known_tickets() if ticket.rule and ticket.rule.name == "locked_out"]
+        right = [ticket for ticket in known_tickets() if ticket.rule and ticket.rule.name == "lost_parcel"]
+        records = [(ticket.text, "bug", ticket.label) for ticket in locked_out]
+        records += [(ticket.text, ticket.label, ticket.label) for ticket in right]
+        advised = [
+            read_prompt(await content(client, reflection(prompt, records), model=REFLECTOR, seed=seed)).clarity
+            for seed in range(20)
+        ]
+        assert sum(clarity["locked_out"] == DECIDED for clarity in advised) > 10
+        assert not any(clarity["lost_parcel"] for clarity in advised)
+
+    async def test_it_keeps_what_the_prompt_says_and_its_placeholders(self, client: AsyncOpenAI) -> None:
+        prompt = "Sort {{input.ticket}} for us.\nExplain your reasoning."
+        for seed in range(10):
+            text = await content(client, reflection(prompt, []), model=REFLECTOR, seed=seed)
+            assert "Sort {{input.ticket}} for us." in text
+
+    async def test_it_answers_in_the_form_that_is_asked_for(self, client: AsyncOpenAI) -> None:
+        request = f"Current prompt:\n{BASELINE}\n\nRewrite it."
+        schema = {
+            "type": "object",
+            "properties": {"reasoning": {"type": "string"}, "system_prompt": {"type": "string"}},
+            "required": ["reasoning", "system_prompt"],
+        }
+        asked = {"type": "json_schema", "json_schema": {"name": "rewrite", "schema": schema}}
+        plain = await content(client, request, model=REFLECTOR, seed=1)
+        assert plain.startswith(BASELINE)
+        assert plain != BASELINE
+        fenced = await content(client, f"{request} Put it into a fenced block.", model=REFLECTOR, seed=1)
+        assert fenced.startswith(f"```\n{BASELINE}")
+        answer = json.loads(await content(client, request, model=REFLECTOR, seed=1, response_format=asked))
+        assert answer["system_prompt"].startswith(BASELINE)
+        assert answer["reasoning"] != answer["system_prompt"]
+
+    async def test_of_several_factors_it_rewrites_the_prompt_and_returns_the_others(self, client: AsyncOpenAI) -> None:
+        request = (
+            '<current_value name="greeting">Hello.</current_value><current_value name="system_prompt">Sort.</current_value>'
+            ' Answer with <new_value name="greeting"> and <new_value name="system_prompt">.'
+        )
+        text = await content(client, request, model=REFLECTOR, seed=1)
+        assert '<new_value name="greeting">Hello.</new_value>' in text
+        assert '<new_value name="system_prompt">Sort.\n' in text
+
+
+class TestExample:
+    def test_the_packaged_example_is_complete(self) -> None:
+        example = files("clients.simulated") / "example"
+        spec = yaml.safe_load((example / "spec.yaml").read_text("utf-8"))
+        rows = [json.loads(line) for line in (example / spec["dataset"]["path"]).read_text("utf-8").splitlines()]
+        request = OptimizationRequest.model_validate(spec)
+        assert set(request.prices) == {TRIAGE_SMALL, REFLECTOR}
+        assert spec["configuration"]["system_prompt"]["value"] == BASELINE
+        assert sum(spec["dataset"]["splits"].values()) == pytest.approx(1.0)
+        assert len(rows) == len({row["id"] for row in rows}) == 120
+        assert {row["expected"] for row in rows} == set(LABELS)
+        assert [ticket.label for ticket in known_tickets()] == [row["expected"] for row in rows]
+        assert len({ticket.opening for ticket in known_tickets()}) == 120
+
+
+class TestProcess:
+    async def start(self, stdin: int) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "clients.simulated", "--latency-ms", "0",
+            cwd=ROOT, stdin=stdin, stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert process.stdout is not None
+        return process, json.loads(await process.stdout.readline())
+
+    async def test_it_announces_itself_serves_and_ends_on_sigterm(self) -> None:
+        process, ready = await self.start(asyncio.subprocess.DEVNULL)
+        assert ready["simulated"] is True
+        async with AsyncOpenAI(base_url=ready["base_url"], api_key="any") as client:
+            assert await content(client, "hi") == "hi"
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 5) == 0
+
+    async def test_it_ends_when_its_standard_input_is_closed(self) -> None:
+        process, _ = await self.start(asyncio.subprocess.PIPE)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert await asyncio.wait_for(process.wait(), 5) == 0
