@@ -1,0 +1,48 @@
+"""Proposers' answers: paid for once, read by every retry."""
+
+from __future__ import annotations
+
+from activities.store.connection import Connection
+from activities.store.encoding import from_json, optional_text, storable_json
+from activities.store.events import lock_run
+from workflows.model.run import Proposed
+
+
+async def load(connection: Connection, run_id: str, round_index: int, index: int) -> Proposed | None:
+    row = await connection.fetchrow(
+        "SELECT new_values, rationale, tokens, cost FROM proposals WHERE run_id = $1 AND round = $2 AND index = $3",
+        run_id,
+        round_index,
+        index,
+    )
+    if row is None:
+        return None
+    return Proposed(values=from_json(row["new_values"]), rationale=row["rationale"], tokens=row["tokens"], cost=row["cost"])
+
+
+async def store(connection: Connection, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed:
+    """Store the answer with what it cost, unless an earlier one is there; return the one that counts."""
+    await lock_run(connection, run_id)
+    new = await connection.fetchval(
+        """
+        INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING true
+        """,
+        run_id,
+        round_index,
+        index,
+        storable_json(proposed.values),
+        optional_text(proposed.rationale),
+        proposed.tokens,
+        proposed.cost,
+    )
+    if new:
+        await connection.execute(
+            "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3 WHERE run_id = $1",
+            run_id,
+            proposed.tokens,
+            proposed.cost,
+        )
+    counts = await load(connection, run_id, round_index, index)
+    assert counts is not None
+    return counts

@@ -1,0 +1,286 @@
+"""What a shard reads and writes: the pairs without an answer, and the answers as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activities.store.connection import Connection
+from activities.store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
+from activities.store.migrating import StoreError
+from ratchet.plugins import Record, Sample
+from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
+from workflows.model.trial import ShardInput, Split
+from workflows.rules.canonical import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One (sample, replicate) that needs an answer."""
+
+    position: int
+    item_hash: str
+    replicate: int
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """What a shard has to do."""
+
+    suite: EvaluationSuite
+    configuration: dict[str, Any]
+    pairs: list[Pair]
+    """Those of the range that have no answer yet, in order."""
+    found: int
+    """How many already had one."""
+
+
+async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
+    """The pairs of the shard's range that nobody has answered yet."""
+    suite = await load_suite(connection, shard.run_id, shard.split)
+    configuration = await load_overlay(connection, shard.config_hash)
+    if suite.reuse == "always":
+        await _copy_from_other_runs(connection, shard, suite)
+    rows = await connection.fetch(
+        """
+        SELECT drawn.position, drawn.item_hash, s.item_id, s.input, s.expected, s.weight, s.tags,
+               ARRAY(
+                   SELECT o.replicate FROM outcomes o
+                   WHERE o.config_hash = $3 AND o.evaluator = $4 AND o.run_id = $1 AND o.item_hash = drawn.item_hash
+                     AND o.replicate >= $8 AND o.replicate < $8 + $9
+               ) AS answered
+        FROM suite_samples drawn
+        JOIN samples s ON s.dataset_id = $5 AND s.item_hash = drawn.item_hash
+        WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $6 AND drawn.position < $7
+        ORDER BY drawn.position
+        """,
+        shard.run_id,
+        shard.split.value,
+        shard.config_hash,
+        suite.evaluator,
+        suite.dataset_id,
+        *_positions(shard),
+        shard.first_replicate,
+        shard.replicates,
+    )
+    pairs: list[Pair] = []
+    in_range = 0
+    for row in rows:
+        wanted = _replicates_of(shard, row["position"])
+        in_range += len(wanted)
+        missing = [replicate for replicate in wanted if replicate not in row["answered"]]
+        if missing:
+            sample = _sample(row)
+            pairs += [Pair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
+    return ShardWork(suite, configuration, pairs, in_range - len(pairs))
+
+
+def _positions(shard: ShardInput) -> tuple[int, int]:
+    """The first sample that the range touches, and one past the last."""
+    return shard.first // shard.replicates, -(-shard.last // shard.replicates)
+
+
+def _replicates_of(shard: ShardInput, position: int) -> range:
+    """Which replicates of a sample are in the range: all of them, except perhaps at its two ends."""
+    start = max(shard.first - position * shard.replicates, 0)
+    end = min(shard.last - position * shard.replicates, shard.replicates)
+    return range(shard.first_replicate + start, shard.first_replicate + end)
+
+
+def _sample(row: Any) -> Sample:
+    return Sample(
+        id=row["item_id"],
+        input=from_json(row["input"]),
+        expected=from_json(row["expected"]),
+        weight=row["weight"],
+        tags=tuple(row["tags"]),
+    )
+
+
+async def load_suite(connection: Connection, run_id: str, split: Split) -> EvaluationSuite:
+    body = await connection.fetchval("SELECT body FROM suites WHERE run_id = $1 AND split = $2", run_id, split.value)
+    if body is None:
+        raise StoreError(f"run {run_id!r} has no samples for its {split.value} split in the store")
+    return EvaluationSuite.model_validate_json(body)
+
+
+async def load_overlay(connection: Connection, config_hash: str) -> dict[str, Any]:
+    """A configuration, proven to be the one its hash names."""
+    text = await connection.fetchval("SELECT configuration FROM overlays WHERE config_hash = $1", config_hash)
+    if text is None:
+        raise StoreError(f"overlay {config_hash} is not in the store")
+    configuration: dict[str, Any] = json.loads(text)
+    if content_hash(configuration) != config_hash:
+        raise StoreError(f"overlay {config_hash} was changed in the store: its content no longer has this hash")
+    return configuration
+
+
+async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite: EvaluationSuite) -> None:
+    """Take over what other runs have paid for; of several answers the oldest."""
+    await connection.execute(
+        """
+        INSERT INTO outcomes (config_hash, evaluator, run_id, item_hash, replicate, status, passed, scores, score_details,
+                              output, error, feedback, tokens, cost, latency_ms, ttft_ms, trace, trial_id, reused_from)
+        SELECT $3, $4, $1, drawn.item_hash, wanted.replicate, o.status, o.passed, o.scores, o.score_details,
+               o.output, o.error, o.feedback, o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, $9,
+               coalesce(o.reused_from, o.run_id)
+        FROM suite_samples drawn
+        CROSS JOIN generate_series($7::int, $7::int + $8::int - 1) AS wanted (replicate)
+        CROSS JOIN LATERAL (
+            SELECT * FROM outcomes other
+            WHERE other.config_hash = $3 AND other.evaluator = $4 AND other.item_hash = drawn.item_hash
+              AND other.replicate = wanted.replicate
+              AND other.run_id = ANY(ARRAY(SELECT DISTINCT run_id FROM candidates WHERE config_hash = $3 AND run_id <> $1))
+            ORDER BY other.created_at, other.run_id LIMIT 1
+        ) o
+        WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $5 AND drawn.position < $6
+        ON CONFLICT DO NOTHING
+        """,
+        shard.run_id,
+        shard.split.value,
+        shard.config_hash,
+        suite.evaluator,
+        *_positions(shard),
+        shard.first_replicate,
+        shard.replicates,
+        shard.trial_id,
+    )
+
+
+async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
+    """Store answers. The first answer to a pair wins; a run that was deleted meanwhile gets none."""
+    await connection.execute(
+        """
+        INSERT INTO outcomes (config_hash, evaluator, run_id, trial_id, item_hash, replicate, status, passed, scores,
+                              score_details, output, error, feedback, tokens, cost, latency_ms, ttft_ms, trace)
+        SELECT $1, $2, $3, $4, * FROM unnest(
+            $5::text[], $6::int[], $7::text[], $8::bool[], $9::jsonb[], $10::jsonb[], $11::json[], $12::text[],
+            $13::text[], $14::bigint[], $15::float8[], $16::float8[], $17::float8[], $18::json[])
+        WHERE EXISTS (SELECT FROM runs WHERE run_id = $3)
+        ON CONFLICT DO NOTHING
+        """,
+        shard.config_hash,
+        evaluator,
+        shard.run_id,
+        shard.trial_id,
+        [outcome.item_hash for outcome in outcomes],
+        [outcome.replicate for outcome in outcomes],
+        [outcome.status for outcome in outcomes],
+        [outcome.passed for outcome in outcomes],
+        [storable_json(outcome.scores) for outcome in outcomes],
+        [optional_json(outcome.per_score or None) for outcome in outcomes],
+        [optional_json(outcome.output) for outcome in outcomes],
+        [optional_text(outcome.error) for outcome in outcomes],
+        [storable_text(outcome.feedback) for outcome in outcomes],
+        [outcome.tokens for outcome in outcomes],
+        [outcome.cost for outcome in outcomes],
+        [outcome.latency_ms for outcome in outcomes],
+        [outcome.ttft_ms for outcome in outcomes],
+        [optional_json(outcome.trace) for outcome in outcomes],
+    )
+
+
+async def measured(
+    connection: Connection,
+    run_id: str,
+    split: Split,
+    config_hash: str,
+    evaluator: str,
+    first_replicate: int,
+    replicates: int,
+) -> list[MeasuredSample]:
+    """What a trial's answers were worth, sample by sample, replicate by replicate."""
+    rows = await connection.fetch(
+        """
+        SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
+               o.ttft_ms, o.score_details, o.reused_from IS NULL AS paid
+        FROM suites suite
+        JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
+        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+        JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = $4 AND o.run_id = $1 AND o.item_hash = drawn.item_hash
+        WHERE suite.run_id = $1 AND suite.split = $2 AND o.replicate >= $5 AND o.replicate < $5 + $6
+        ORDER BY drawn.position, o.replicate
+        """,
+        run_id,
+        split.value,
+        config_hash,
+        evaluator,
+        first_replicate,
+        replicates,
+    )
+    scores: dict[str, dict[str, float]] = {}
+    passed: dict[str | None, dict[str, bool]] = {None: {}}
+    measured = []
+    for position, weight, replicate, status, score, was_passed, tokens, cost, latency, ttft, details, paid in rows:
+        # Few distinct scores come again and again; each is decoded once.
+        if score not in scores:
+            scores[score] = json.loads(score)
+        if details not in passed:
+            passed[details] = _passed_by_score(details)
+        measured.append(
+            MeasuredSample(
+                position,
+                weight,
+                replicate,
+                status,
+                scores[score],
+                was_passed,
+                tokens,
+                cost,
+                latency,
+                ttft,
+                passed[details],
+                paid,
+            )
+        )
+    return measured
+
+
+def _passed_by_score(details: str) -> dict[str, bool]:
+    decoded: dict[str, dict[str, Any]] = json.loads(details)
+    return {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)}
+
+
+async def records(
+    connection: Connection, run_id: str, split: Split, config_hash: str, limit: int, *, worst_first: bool = True
+) -> list[Record]:
+    """Evaluated samples as a proposer sees them: failed ones first, then from the worst score, in a fixed order."""
+    suite = await load_suite(connection, run_id, split)
+    worst = suite.objective.worst_score
+    sign = 1.0 if suite.objective.direction == "maximize" else -1.0
+    rows = await connection.fetch(
+        """
+        SELECT s.input, s.expected, o.output, o.error, o.feedback,
+               CASE WHEN o.status = 'failed' THEN $7 ELSE coalesce((o.scores ->> $5)::float8, $7) END AS score
+        FROM suite_samples drawn
+        JOIN samples s ON s.dataset_id = $8 AND s.item_hash = drawn.item_hash
+        JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = $4 AND o.run_id = $1 AND o.item_hash = drawn.item_hash
+        WHERE drawn.run_id = $1 AND drawn.split = $2
+        ORDER BY CASE WHEN $9 THEN (o.status = 'failed' OR NOT o.passed)::int END DESC,
+                 CASE WHEN $9 THEN (o.scores ->> $5)::float8 * $6 END ASC NULLS FIRST, drawn.position, o.replicate
+        LIMIT $10
+        """,
+        run_id,
+        split.value,
+        config_hash,
+        suite.evaluator,
+        suite.metric,
+        sign,
+        worst,
+        suite.dataset_id,
+        worst_first,
+        limit,
+    )
+    return [
+        Record(
+            inputs=from_json(row["input"]),
+            output=from_json(row["output"]),
+            score=row["score"],
+            feedback=row["feedback"] or row["error"] or "",
+            expected=from_json(row["expected"]),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,266 @@
+"""Trials: a row that begins as running and ends, once, with what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activities.store.connection import Connection
+from activities.store.encoding import from_json, optional_text, storable_json
+from activities.store.events import Event, announce, lock_run
+from activities.store.ledger import write_ledger
+from activities.store.migrating import StoreError
+from ratchet.optimizer import TrialFacts
+from workflows.model.candidates import Candidate
+from workflows.model.run import HistoryPage, TrialRow
+from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
+from workflows.rules.canonical import canonical_json, content_hash
+
+
+async def begin_trial(connection: Connection, trial: TrialInput) -> None:
+    """The ledger that travels with the trial, its overlay, its candidate, its row and its event."""
+    run = await lock_run(connection, trial.run_id)
+    status = "running" if run.status == "initialized" else run.status
+    status = trial.ledger[-1].status if trial.ledger else status
+    events = await write_ledger(connection, run, trial.ledger, status=status)
+    if await _insert_trial(connection, trial):
+        events.append(_trial_event(trial, "running", None))
+    await announce(connection, run, events)
+
+
+async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
+    """Whether the trial is new. One that is known keeps its row: a finished trial never runs again."""
+    candidate = trial.candidate
+    if content_hash(candidate.configuration) != candidate.config_hash:
+        raise StoreError(f"candidate {candidate.candidate_id!r}: its configuration does not have the hash it names")
+    inserted = await connection.fetchval(
+        """
+        WITH overlay AS (
+            INSERT INTO overlays (config_hash, configuration) VALUES ($4, $14) ON CONFLICT DO NOTHING
+        ), candidate AS (
+            INSERT INTO candidates (run_id, candidate_id, config_hash, round, index, first_replicate,
+                                    parent_candidate_ids, rationale, extra)
+            VALUES ($1, $2, $4, $5, $6, $7, $11, $12, $13)
+            ON CONFLICT (run_id, candidate_id) DO NOTHING
+        )
+        INSERT INTO trials (run_id, candidate_id, trial_id, config_hash, round, index, first_replicate,
+                            purpose, split, samples, replicates, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, 'running')
+        ON CONFLICT (run_id, candidate_id, purpose) DO NOTHING
+        RETURNING true
+        """,
+        trial.run_id,
+        candidate.candidate_id,
+        trial.trial_id,
+        candidate.config_hash,
+        candidate.round,
+        candidate.index,
+        candidate.first_replicate,
+        trial.purpose.value,
+        trial.split.value,
+        trial.samples,
+        list(candidate.parent_candidate_ids),
+        optional_text(candidate.rationale),
+        storable_json(candidate.extra),
+        canonical_json(candidate.configuration),
+        trial.replicates,
+    )
+    return bool(inserted)
+
+
+def _trial_event(trial: TrialInput, status: str, score: float | None) -> Event:
+    payload = {
+        "candidate_id": trial.candidate.candidate_id,
+        "trial_id": trial.trial_id,
+        "purpose": trial.purpose.value,
+        "round": trial.candidate.round,
+        "index": trial.candidate.index,
+        "status": status,
+        "score": score,
+    }
+    key = f"trial/{trial.purpose.value}/{trial.candidate.candidate_id}/{status}"
+    return Event(key, "trial_added_or_updated", payload)
+
+
+async def record_trial(
+    connection: Connection, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
+) -> None:
+    """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
+    trial = conclusion.trial
+    run = await lock_run(connection, trial.run_id)
+    before = await connection.fetchrow(
+        "SELECT status, score, coverage, paid_samples, paid_tokens, paid_cost FROM trials"
+        " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3",
+        trial.run_id,
+        trial.candidate.candidate_id,
+        trial.purpose.value,
+    )
+    after = (
+        result.status,
+        result.objective_score,
+        result.coverage,
+        result.paid_samples,
+        result.paid_tokens,
+        result.paid_cost,
+    )
+    if before is None:
+        await _insert_trial(connection, trial)
+    elif tuple(before) == after:
+        return
+    counted = before["status"] if before is not None and before["status"] != "running" else None
+    await _end_trial(connection, result, trial, sample_means)
+    await connection.execute(
+        """
+        UPDATE runs SET
+            completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
+            paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
+            baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
+            baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()
+        WHERE run_id = $1
+        """,
+        trial.run_id,
+        *_change_of_counts(trial.purpose, counted, result.status),
+        0 if counted else 1,
+        result.paid_samples - (before["paid_samples"] if before else 0),
+        result.paid_tokens - (before["paid_tokens"] if before else 0),
+        result.paid_cost - (before["paid_cost"] if before else 0.0),
+        trial.purpose is Purpose.BASELINE,
+        trial.candidate.candidate_id,
+        result.objective_score,
+    )
+    await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
+
+
+def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple[int, int, int]:
+    """By how much completed, failed and stopped change. A confirmation is no candidate of its own."""
+    if purpose is Purpose.CONFIRMATION:
+        return (0, 0, 0)
+    kinds = ({"completed"}, {"failed"}, {"cancelled", "timeout"})
+    completed, failed, stopped = ((after in kind) - (before in kind) for kind in kinds)
+    return completed, failed, stopped
+
+
+async def _end_trial(
+    connection: Connection, result: TrialResult, trial: TrialInput, sample_means: Sequence[float | None]
+) -> None:
+    summary = result.summary
+    await connection.execute(
+        """
+        UPDATE trials SET
+            status = $4, score = $5, coverage = $6, total = $7, passed = $8, failed = $9, pass_rate = $10,
+            total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
+            error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
+            duration_ms = $22, finished_at = now()
+        WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
+        """,
+        trial.run_id,
+        trial.candidate.candidate_id,
+        trial.purpose.value,
+        result.status,
+        result.objective_score,
+        result.coverage,
+        summary.total,
+        summary.passed,
+        summary.failed,
+        summary.pass_rate,
+        summary.total_cost,
+        summary.total_tokens,
+        summary.avg_latency_ms,
+        summary.avg_ttft_ms,
+        optional_text(result.stopped_early),
+        optional_text(result.error),
+        result.failure,
+        list(sample_means),
+        result.paid_samples,
+        result.paid_tokens,
+        result.paid_cost,
+        result.duration_ms,
+    )
+
+
+async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, ...]:
+    """Finished trials in the order of their proposals; confirmations are no part of the search."""
+    rows = await connection.fetch(
+        """
+        SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.score, t.status, t.pass_rate,
+               t.total_tokens, t.total_cost, t.first_replicate
+        FROM trials t JOIN candidates c USING (run_id, candidate_id)
+        WHERE t.run_id = $1 AND t.purpose <> 'confirmation' AND t.status <> 'running'
+        ORDER BY t.round, t.index, t.candidate_id OFFSET $2 LIMIT $3
+        """,
+        page.run_id,
+        page.after,
+        page.limit,
+    )
+    return tuple(
+        TrialRow(
+            facts=TrialFacts(
+                candidate_id=row["candidate_id"],
+                config_hash=row["config_hash"],
+                parent_candidate_ids=tuple(row["parent_candidate_ids"]),
+                round=row["round"],
+                score=row["score"],
+                status=row["status"],
+                success_rate=row["pass_rate"],
+                tokens=row["total_tokens"] or 0,
+                cost=row["total_cost"] or 0.0,
+            ),
+            first_replicate=row["first_replicate"],
+        )
+        for row in rows
+    )
+
+
+async def load_candidate(connection: Connection, run_id: str, candidate_id: str) -> Candidate | None:
+    """One candidate with its configuration."""
+    row = await connection.fetchrow(
+        "SELECT c.*, o.configuration FROM candidates c JOIN overlays o USING (config_hash)"
+        " WHERE c.run_id = $1 AND c.candidate_id = $2",
+        run_id,
+        candidate_id,
+    )
+    if row is None:
+        return None
+    return Candidate(
+        candidate_id=candidate_id,
+        config_hash=row["config_hash"],
+        configuration=from_json(row["configuration"]),
+        round=row["round"],
+        index=row["index"],
+        parent_candidate_ids=tuple(row["parent_candidate_ids"]),
+        rationale=row["rationale"],
+        first_replicate=row["first_replicate"],
+        extra=from_json(row["extra"]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PairedMeans:
+    """One sample in two trials."""
+
+    weight: float
+    one: float
+    other: float
+
+
+async def paired_means(connection: Connection, run_id: str, one: str, other: str) -> list[PairedMeans]:
+    """For each sample that both trials have an answer to: its weight, and what it was worth in each."""
+    rows = await connection.fetch(
+        """
+        SELECT s.weight, one.mean AS one, other.mean AS other
+        FROM (SELECT t.run_id, t.split, mean, place FROM trials t, unnest(t.sample_means) WITH ORDINALITY AS u (mean, place)
+              WHERE t.run_id = $1 AND t.trial_id = $2) one
+        JOIN (SELECT t.split, mean, place FROM trials t, unnest(t.sample_means) WITH ORDINALITY AS u (mean, place)
+              WHERE t.run_id = $1 AND t.trial_id = $3) other ON other.place = one.place AND other.split = one.split
+        JOIN suites suite ON suite.run_id = one.run_id AND suite.split = one.split
+        JOIN suite_samples drawn
+          ON drawn.run_id = one.run_id AND drawn.split = one.split AND drawn.position = one.place - 1
+        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+        WHERE one.mean IS NOT NULL AND other.mean IS NOT NULL
+        ORDER BY one.place
+        """,
+        run_id,
+        one,
+        other,
+    )
+    return [PairedMeans(*row) for row in rows]
