@@ -72,9 +72,7 @@ class OptimizationRequest(SpecPart):
     def _small_enough(cls, value: dict[str, Factor]) -> dict[str, Factor]:
         size = len(canonical_json({name: factor.value for name, factor in value.items()}).encode())
         if size > LARGEST_CONFIGURATION:
-            raise ValueError(
-                f"is {size:,} bytes; at most {LARGEST_CONFIGURATION:,} fit, keep larger values behind a reference"
-            )
+            raise ValueError(f"is {size:,} bytes; at most {LARGEST_CONFIGURATION:,} fit, keep larger values behind a reference")
         return value
 
     @field_validator("dataset")

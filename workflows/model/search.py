@@ -157,6 +157,4 @@ class Adjustment(SpecPart):
 
 def only_given(change: BudgetChange | Adjustment) -> dict[str, Any]:
     """The fields a change really sets."""
-    return {
-        name: getattr(change, name) for name in sorted(change.model_fields_set) if getattr(change, name) is not None
-    }
+    return {name: getattr(change, name) for name in sorted(change.model_fields_set) if getattr(change, name) is not None}

@@ -82,6 +82,9 @@ class ShardResult(Payload):
     missing: int = 0
     """Pairs without an answer, because of infrastructure or because the shard was cancelled."""
     first_error: str | None = None
+    """Why the first pair, in the shard's order, has no usable answer."""
+    scoring_error: str | None = None
+    """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
 
 
 class TrialSummary(Payload):
@@ -103,6 +106,8 @@ class Conclusion(Payload):
     trial: TrialInput
     ended: Literal["done", "cancelled", "timeout", "error"] = "done"
     error: str | None = None
+    scoring_error: str | None = None
+    """The first shard's that has one."""
 
 
 class TrialResult(Payload):

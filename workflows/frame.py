@@ -1,0 +1,85 @@
+"""What the run hands its optimizer, on top of activities."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from ratchet.optimizer import RunContext
+from workflows.contracts import Bookkeeping, Evaluating
+from workflows.model.factors import Configuration, Factor, TextFactor
+from workflows.model.failures import shorten
+from workflows.model.run import CandidateKey, ProposalInput, Proposed
+from workflows.model.search import ModelProposer, PythonProposer
+from workflows.optimizers import ProposalFailed
+from workflows.policies import PROPOSE, STORE
+from workflows.rules.canonical import derive_seed
+from workflows.rules.scoring import describe_objective
+from workflows.runbook import RunBook
+
+
+class WorkflowFrame:
+    """The optimizer's only door to the world: every call through it is an activity, recorded and retried."""
+
+    def __init__(self, book: RunBook, evaluation_task_queue: str, flush: Callable[[], Awaitable[None]]) -> None:
+        self._book = book
+        self._evaluation_task_queue = evaluation_task_queue
+        self._flush = flush
+
+    @property
+    def context(self) -> RunContext:
+        return self._book.context()
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        return self._book.request.configuration
+
+    async def configuration(self, candidate_id: str) -> Configuration:
+        """The best and the newest are at hand; others are read from the store."""
+        book = self._book
+        if book.best and candidate_id == book.best.candidate_id:
+            return book.best.configuration
+        if book.last and candidate_id == book.last.candidate_id:
+            return book.last.configuration
+        key = CandidateKey(run_id=book.run_id, candidate_id=candidate_id)
+        candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
+        return candidate.configuration
+
+    async def new_values(
+        self, proposer: ModelProposer | PythonProposer, *, parent: str, factors: tuple[str, ...], index: int, feedback: str
+    ) -> Proposed:
+        """One answer of a model or a plug-in. The books are written first: a proposal may take minutes."""
+        await self._flush()
+        book = self._book
+        assert book.prepared
+        request = ProposalInput(
+            run_id=book.run_id,
+            round=book.round + 1,
+            index=index,
+            parent=parent,
+            config_hash=book.hash_of(parent),
+            factors=factors,
+            proposer=proposer,
+            feedback=feedback,
+            objective=describe_objective(book.request.objective, book.request.metric),
+            limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
+            split=book.prepared.search_split,
+            seed=derive_seed(book.request.seed, "propose", book.round + 1, index),
+            prices={name: price.model_dump() for name, price in book.request.prices.items()},
+        )
+        try:
+            proposed = await workflow.execute_activity_method(
+                Evaluating.propose_values,
+                request,
+                task_queue=self._evaluation_task_queue,
+                summary=f"round {request.round}: new values for {', '.join(factors)}",
+                **PROPOSE,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise ProposalFailed(shorten(str(error.cause or error))) from error
+        book.spend_proposal(proposed)
+        return proposed

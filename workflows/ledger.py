@@ -1,0 +1,56 @@
+"""The run's outbox: decided rounds that wait for the next write to the store.
+
+A record travels with the start of the next trial, so that a round costs the run's history nothing; the ledger is flushed on its
+own before anything that may take long. Committing a record twice changes nothing, so a record is dropped only when its
+commit is certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio import workflow
+
+from workflows.contracts import Bookkeeping
+from workflows.model.ledger import RoundRecord
+from workflows.model.run import LedgerInput
+from workflows.policies import LOCAL_STORE
+from workflows.runbook import RunBook
+
+
+class Ledger:
+    """Round records between their decision and their commit."""
+
+    def __init__(self, book: RunBook) -> None:
+        self._book = book
+        self._writing = asyncio.Lock()
+        self._written: LedgerInput | None = None
+        self.waiting: tuple[RoundRecord, ...] = ()
+
+    def add(self, record: RoundRecord) -> None:
+        """Queue a decided round."""
+        self.waiting = (*self.waiting, record)
+
+    def settle(self, committed: tuple[RoundRecord, ...]) -> None:
+        """Forget what is certainly in the store."""
+        self.waiting = tuple(record for record in self.waiting if record not in committed)
+
+    async def flush(self) -> None:
+        """Write what waits, and the run's status and limits when they changed."""
+        if self._book.prepared is None:
+            return
+        async with self._writing:
+            ledger = LedgerInput(
+                run_id=self._book.run_id,
+                records=self.waiting,
+                status=self._book.status,
+                limits={
+                    "concurrent_samples": self._book.concurrent_samples,
+                    "concurrent_trials": self._book.concurrent_trials,
+                },
+            )
+            if ledger == self._written:
+                return
+            await workflow.execute_local_activity_method(Bookkeeping.commit_ledger, ledger, **LOCAL_STORE)
+            self.settle(ledger.records)
+            self._written = ledger.model_copy(update={"records": ()})

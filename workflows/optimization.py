@@ -1,0 +1,397 @@
+"""OptimizationWorkflow: baseline, then rounds of propose, validate, trigger, observe, until a stop rule says so."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
+    from workflows import answers
+    from workflows.contracts import Bookkeeping, Evaluating
+    from workflows.frame import WorkflowFrame
+    from workflows.ledger import Ledger
+    from workflows.model.candidates import Candidate, Rejection
+    from workflows.model.dataset import Dataset
+    from workflows.model.failures import INVALID_REQUEST, shorten
+    from workflows.model.ledger import RunStatus
+    from workflows.model.run import (
+        Confirmation,
+        ConfirmInput,
+        FinishInput,
+        Graph,
+        HistoryPage,
+        InspectInput,
+        Newest,
+        OptimizationResult,
+        Pending,
+        PrepareInput,
+        Progress,
+        RunInput,
+        RunState,
+        UpdateAnswer,
+    )
+    from workflows.model.search import Adjustment
+    from workflows.model.trial import Purpose, TrialResult
+    from workflows.optimizers import ProposalFailed, build_optimizer
+    from workflows.policies import INSPECT, PREPARE, STORE
+    from workflows.result import RunEnded, result_of
+    from workflows.rules.budget import affordable_trials, exhausted
+    from workflows.rules.canonical import content_hash
+    from workflows.rules.stopping import decide
+    from workflows.rules.validation import Refusal, examine
+    from workflows.runbook import RunBook
+    from workflows.search_attributes import attributes_of
+    from workflows.trial_runs import TrialRuns, trial_id
+
+ROUNDS_BETWEEN_ATTRIBUTES = 10
+"""Search attributes follow every change of status or best; otherwise an event for each round would be too many."""
+
+
+@workflow.defn
+class OptimizationWorkflow:
+    """One run. Its Workflow Id is the run's id, across every continue-as-new."""
+
+    @workflow.init
+    def __init__(self, request: RunInput) -> None:
+        info = workflow.info()
+        self.request = request
+        self.evaluation_task_queue = request.execution.evaluation_task_queue or f"{info.task_queue}-evaluation"
+        self.book = RunBook(info.workflow_id, request, workflow.now())
+        self.ledger = Ledger(self.book)
+        self.trials = TrialRuns(self.book, self.ledger, self.evaluation_task_queue)
+        frame = WorkflowFrame(self.book, self.evaluation_task_queue, self.ledger.flush)
+        self.optimizer = build_optimizer(request.optimizer, frame)
+        self.rounds_here = 0
+        self.closing = False
+        self.attributed: tuple[object, ...] = ()
+
+    @workflow.run
+    async def run(self, request: RunInput) -> OptimizationResult:
+        try:
+            if request.carried is None:
+                await self._prepare()
+                await self._measure_baseline()
+            else:
+                await self._pick_up(request.carried)
+            while True:
+                self._stop_if_decided()
+                await self._pause_or_continue_as_new()
+                candidates, rejections = self.book.admit(await self._propose())
+                results = await self._run_trials(candidates)
+                self._observe(candidates, rejections, results)
+        except RunEnded as end:
+            return await self._close(end)
+        except (asyncio.CancelledError, FailureError) as error:
+            if is_cancelled_exception(error):
+                await self._close(RunEnded(StopReason.CANCELLED, "Cancelled", "cancelled"))
+            raise
+
+    # -- opening ----------------------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        """Check everything that can be checked. A spec that is refused leaves nothing behind."""
+        self._show("initialized", "checking the spec and the data")
+        references = self.request.plugin_references
+        evaluators: dict[str, str] = {}
+        try:
+            if references:
+                inspected = await workflow.execute_activity_method(
+                    Evaluating.inspect_plugins,
+                    InspectInput(references=references),
+                    task_queue=self.evaluation_task_queue,
+                    summary="import plug-ins",
+                    **INSPECT,
+                )
+                evaluators = inspected.evaluators
+            self.book.prepared = await workflow.execute_activity_method(
+                Bookkeeping.prepare,
+                PrepareInput(run_id=self.book.run_id, request=self.request, evaluators=evaluators),
+                summary="check the spec, ingest the dataset",
+                **PREPARE,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error) or not isinstance(error.cause, ApplicationError):
+                raise
+            raise ApplicationError(error.cause.message, type=error.cause.type, non_retryable=True) from None
+
+    async def _measure_baseline(self) -> None:
+        self._show("running", "measuring the baseline")
+        await self.ledger.flush()
+        candidate = self.book.baseline_candidate(content_hash(self.request.baseline))
+        [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
+        facts = self.book.record_baseline(candidate, result)
+        self.ledger.add(self.book.round_record([candidate], [], [facts], workflow.now()))
+        if facts.status != "completed":
+            raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {result.error}", "failed")
+        with self._optimizer_code("initialize"):
+            self.book.optimizer_state = self.optimizer.initialize(self.book.context())
+
+    async def _pick_up(self, carried: RunState) -> None:
+        """Go on where the execution before left off; what grew too large to carry is read from the store."""
+        self.book.pick_up(carried)
+        self._show("running", "reading the history back")
+        while True:
+            page = HistoryPage(run_id=self.book.run_id, after=len(self.book.history))
+            read = await workflow.execute_activity_method(Bookkeeping.load_history, page, **STORE)
+            self.book.remember(read.rows)
+            if len(read.rows) < page.limit:
+                return
+
+    # -- the round --------------------------------------------------------------------------------------------------------
+
+    def _stop_if_decided(self) -> None:
+        book = self.book
+        if book.stop_requested is not None:
+            raise RunEnded(StopReason.STOPPED_EARLY, book.stop_requested)
+        decision = decide(book.limits, book.facts(workflow.now()))
+        if not decision.should_stop:
+            decision = exhausted(book.limits.budget, book.spend, book.calls_per_trial) or self._optimizer_decides()
+        if not decision.should_stop:
+            return
+        reason = decision.reason or StopReason.ALGORITHM_SPECIFIC
+        message = decision.message or f"Stopped by {book.request.optimizer.name}"
+        if reason is StopReason.TOO_MANY_FAILURES:
+            raise RunEnded(reason, f"{message}: {book.recent_trials[-1].error}", "failed")
+        raise RunEnded(reason, message)
+
+    def _optimizer_decides(self) -> StopDecision:
+        with self._optimizer_code("should_stop"):
+            return self.optimizer.should_stop(self.book.optimizer_state, self.book.trial_history)
+
+    async def _pause_or_continue_as_new(self) -> None:
+        """The top of the loop: no trial is in flight, so this is where a run may rest or change executions."""
+        if self.book.paused:
+            await self._rest()
+        most = self.request.execution.max_rounds_per_execution
+        if workflow.info().is_continue_as_new_suggested() or (most is not None and self.rounds_here >= most):
+            await self.ledger.flush()
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            workflow.continue_as_new(self._next_input())
+
+    async def _rest(self) -> None:
+        since = workflow.now()
+        self._show("paused", "paused")
+        await self.ledger.flush()
+        await workflow.wait_condition(lambda: not self.book.paused or self.book.stop_requested is not None)
+        self.book.paused_for += workflow.now() - since
+        self._show("running", "going on")
+        await self.ledger.flush()
+        self._stop_if_decided()
+
+    def _next_input(self) -> RunInput:
+        assert self.book.prepared
+        request = self.book.request_in_force()
+        dataset = Dataset(id=self.book.prepared.dataset_id, splits=request.dataset.splits)
+        given = {name: getattr(request, name) for name in type(request).model_fields}
+        return RunInput.model_construct(**{**given, "dataset": dataset, "carried": self.book.carried()})
+
+    async def _propose(self) -> list[CandidateProposal]:
+        """A person's own candidates first, then the optimizer's."""
+        book = self.book
+        self._show("running", f"round {book.round + 1}: proposing")
+        own = [_own_proposal(book, pending) for pending in book.waiting]
+        book.waiting = []
+        try:
+            with self._optimizer_code("propose"):
+                proposed = self.optimizer.propose(
+                    book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
+                )
+                return [*own, *(await proposed if inspect.isawaitable(proposed) else proposed)]
+        except ProposalFailed as error:
+            raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+
+    async def _run_trials(self, candidates: Sequence[Candidate]) -> list[TrialResult]:
+        self._show("running", f"round {self.book.round + 1}: {len(candidates)} trials")
+        return await self.trials.run_all(candidates, Purpose.CANDIDATE)
+
+    def _observe(
+        self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
+    ) -> None:
+        facts = self.book.record_round(candidates, results)
+        self.rounds_here += 1
+        with self._optimizer_code("observe"):
+            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, facts)
+        self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
+        broken = next((result for result in results if result.failure == "scoring"), None)
+        if broken is not None:
+            raise RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")
+
+    def _optimizer_code(self, method: str) -> OptimizerGuard:
+        return OptimizerGuard(self.request.optimizer.name, method)
+
+    # -- closing ----------------------------------------------------------------------------------------------------------
+
+    async def _close(self, end: RunEnded) -> OptimizationResult:
+        """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
+        self.closing = True
+        confirmation: Confirmation | None = None
+        try:
+            if end.status == "completed":
+                confirmation = await self._confirm(end)
+        except (asyncio.CancelledError, FailureError) as error:
+            if is_cancelled_exception(error):
+                end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
+        result = await _to_the_end(self._finish(end, confirmation))
+        if end.status == "failed":
+            raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
+        return result
+
+    async def _confirm(self, end: RunEnded) -> Confirmation | None:
+        """Baseline and winner on the untouched test split, once, when there is one and it can be paid for."""
+        book = self.book
+        assert book.prepared and book.best
+        samples = book.prepared.test_samples
+        baseline = self.book.baseline_candidate_again()
+        pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
+        calls = samples * book.request.replicates
+        if not samples or affordable_trials(book.limits.budget, book.spend, calls, len(pair)) < len(pair):
+            return None
+        self._show("running", "confirming the winner on the test split")
+        results = await self.trials.run_all(pair, Purpose.CONFIRMATION)
+        for result in results:
+            book.spend_trial(result)
+        scores = [result.objective_score for result in results]
+        if len(pair) == 1 or any(result.status != "completed" for result in results):
+            return Confirmation(baseline_score=scores[0], winner_score=scores[-1])
+        request = ConfirmInput(
+            run_id=book.run_id,
+            baseline=trial_id(book.run_id, pair[0], Purpose.CONFIRMATION),
+            winner=trial_id(book.run_id, pair[1], Purpose.CONFIRMATION),
+            seed=book.request.seed,
+        )
+        difference = await workflow.execute_activity_method(Bookkeeping.confirm, request, **STORE)
+        return Confirmation(baseline_score=scores[0], winner_score=scores[1], difference=difference)
+
+    async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
+        result = result_of(self.book, end, confirmation, workflow.now())
+        last = self.book.last_round(end.reason, end.status)
+        if last is not None:
+            self.ledger.add(last)
+        self._show(end.status, end.message)
+        if self.book.prepared is not None:
+            finish = FinishInput(run_id=self.book.run_id, result=result, records=self.ledger.waiting)
+            await workflow.execute_activity_method(
+                Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE
+            )
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return result
+
+    # -- what people see --------------------------------------------------------------------------------------------------
+
+    def _show(self, status: RunStatus, phase: str) -> None:
+        """Say where the run is: to queries, in the UI, and to the search attributes when it matters."""
+        book = self.book
+        book.status, book.phase = status, phase
+        workflow.set_current_details(answers.details(book, workflow.now()))
+        matters = (status, book.best and book.best.candidate_id, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
+        if book.prepared is not None and book.prepared.search_attributes and matters != self.attributed:
+            self.attributed = matters
+            workflow.upsert_search_attributes(attributes_of(book))
+
+    @workflow.query(description="Where the run stands: status, counts, best, spend, time left, stop rules")
+    def progress(self) -> Progress:
+        return answers.progress(self.book, workflow.now())
+
+    @workflow.query(description="The newest rounds")
+    def history(self) -> Newest:
+        return answers.history(self.book)
+
+    @workflow.query(name="trials", description="The newest trials")
+    def newest_trials(self) -> Newest:
+        return answers.trials(self.book)
+
+    @workflow.query(description="Lineage: nodes and edges, several parents included")
+    def graph(self) -> Graph:
+        return answers.graph(self.book)
+
+    @workflow.query(description="The newest proposals that were kept out, and why")
+    def rejections(self) -> Newest:
+        return answers.rejections(self.book)
+
+    # -- what people ask --------------------------------------------------------------------------------------------------
+
+    @workflow.signal(description="Finish what is in flight, keep the best, confirm, report; takes an optional reason")
+    def stop_early(self, reason: str | None = None) -> None:
+        self.book.stop_requested = f"Stopped early: {shorten(reason, 200)}" if reason else "Stopped early"
+
+    @workflow.update(description="Rest before the next round")
+    def pause(self) -> UpdateAnswer:
+        self.book.paused = True
+        return UpdateAnswer(status=self.book.status, message="pausing: trials in flight finish, then the run rests")
+
+    @pause.validator
+    def _may_pause(self) -> None:
+        self._refuse_when_closing()
+
+    @workflow.update(description="Go on after a pause")
+    def resume(self) -> UpdateAnswer:
+        was_paused, self.book.paused = self.book.paused, False
+        return UpdateAnswer(status="running", message="going on" if was_paused else "was not paused")
+
+    @resume.validator
+    def _may_resume(self) -> None:
+        self._refuse_when_closing()
+
+    @workflow.update(description="Change budgets, concurrency and stop rules; what is left out stays")
+    async def adjust(self, adjustment: Adjustment) -> UpdateAnswer:
+        self.book.adjust(adjustment)
+        await self.ledger.flush()
+        return UpdateAnswer(status=self.book.status, message="adjusted; trials in flight notice new concurrency within seconds")
+
+    @adjust.validator
+    def _may_adjust(self, adjustment: Adjustment) -> None:
+        self._refuse_when_closing()
+
+    @workflow.update(
+        description="Try a configuration of your own in the next round; factors left out keep the baseline's values"
+    )
+    def propose(self, proposal: Pending) -> UpdateAnswer:
+        self.book.waiting.append(proposal)
+        return UpdateAnswer(status=self.book.status, message=f"queued for round {self.book.round + 1} or the one after")
+
+    @propose.validator
+    def _may_propose(self, proposal: Pending) -> None:
+        self._refuse_when_closing()
+        judged = examine(_own_proposal(self.book, proposal), self.request.configuration, self.book.known(), ())
+        if isinstance(judged, Refusal):
+            raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)
+
+    def _refuse_when_closing(self) -> None:
+        if self.closing:
+            raise ApplicationError("the run is already finishing", type=INVALID_REQUEST)
+
+
+class OptimizerGuard:
+    """Turns a bug in an optimizer into the run's end with a reason, instead of a workflow task that is retried for ever."""
+
+    def __init__(self, optimizer: str, method: str) -> None:
+        self._where = f"optimizer {optimizer} failed in {method}"
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, ProposalFailed | FailureError):
+            told = shorten(f"{self._where}: {type(error).__name__}: {error}")
+            raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed") from error
+
+
+def _own_proposal(book: RunBook, pending: Pending) -> CandidateProposal:
+    configuration = {**book.request.baseline, **pending.configuration}
+    return CandidateProposal(configuration=configuration, rationale=pending.rationale, extra={"origin": "person"})
+
+
+async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:
+    """Await work that a cancellation must not interrupt."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

@@ -1,0 +1,154 @@
+"""`refine`: change the treatment factors of the best (or the last) candidate, measure, go on from the better one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
+from workflows.model.factors import Configuration, FrozenFactor, TextFactor
+from workflows.model.search import ModelProposer, NoOpProposer, PythonProposer, RefineOptimizer, StepProposer
+from workflows.optimizers import Frame
+from workflows.rules.canonical import content_hash, derive_seed
+from workflows.rules.scoring import is_better
+from workflows.rules.stepping import can_step, step
+
+ITERATIONS_SHOWN = 3
+"""How many of the last iterations a proposer reads about."""
+
+STEP_DRAWS = 24
+"""How often a step is drawn again when it leads to a configuration that was tried already."""
+
+
+class Refine:
+    """Mutates, measures, keeps the better one."""
+
+    def __init__(self, options: RefineOptimizer, frame: Frame) -> None:
+        self._options = options
+        self._frame = frame
+
+    def initialize(self, context: RunContext) -> OptimizerState:
+        return OptimizerState(
+            best_candidate_id=context.baseline_candidate_id,
+            best_score=context.baseline_score,
+            algorithm_data={"last_candidate_id": context.baseline_candidate_id},
+        )
+
+    async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
+        parent = self._parent(state)
+        configuration = await self._frame.configuration(parent)
+        wanted = min(max_candidates, self._options.candidates_per_round)
+        match self._options.proposer:
+            case NoOpProposer():
+                return [_unchanged(configuration, parent) for _ in range(wanted)]
+            case StepProposer():
+                return self._steps(state, configuration, parent, history, wanted)
+            case ModelProposer() | PythonProposer() as proposer:
+                asked = [self._rewritten(proposer, configuration, parent, history, index) for index in range(wanted)]
+                return await asyncio.gather(*asked)
+
+    def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
+        best_id, best_score = state.best_candidate_id, state.best_score
+        last = state.algorithm_data["last_candidate_id"]
+        for trial in trials:
+            if trial.status != "completed" or trial.score is None:
+                continue
+            last = trial.candidate_id
+            if best_score is None or is_better(trial.score, best_score, self._frame.context.direction):
+                best_id, best_score = trial.candidate_id, trial.score
+        return OptimizerState(
+            generation=state.generation + 1,
+            best_candidate_id=best_id,
+            best_score=best_score,
+            algorithm_data={"last_candidate_id": last},
+        )
+
+    def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
+        return StopDecision(should_stop=False)
+
+    def _parent(self, state: OptimizerState) -> str:
+        if self._options.parent == "last":
+            return str(state.algorithm_data["last_candidate_id"])
+        return state.best_candidate_id or self._frame.context.baseline_candidate_id
+
+    def _treatment(self) -> tuple[str, ...]:
+        """The factors this proposer can change, of those the spec lets it."""
+        factors = self._frame.factors
+        named = self._options.factors or [name for name, factor in factors.items() if not isinstance(factor, FrozenFactor)]
+        match self._options.proposer:
+            case ModelProposer():
+                return tuple(name for name in named if isinstance(factors[name], TextFactor))
+            case StepProposer():
+                return tuple(name for name in named if can_step(factors[name]))
+            case _:
+                return tuple(named)
+
+    async def _rewritten(
+        self,
+        proposer: ModelProposer | PythonProposer,
+        configuration: Configuration,
+        parent: str,
+        history: TrialHistory,
+        index: int,
+    ) -> CandidateProposal:
+        answer = await self._frame.new_values(
+            proposer, parent=parent, factors=self._treatment(), index=index, feedback=recent_iterations(history)
+        )
+        return CandidateProposal(
+            configuration={**configuration, **answer.values},
+            parent_candidate_ids=(parent,),
+            rationale=answer.rationale,
+            extra={"origin": "mutation", "operators": [proposer.kind], "components": sorted(answer.values)},
+        )
+
+    def _steps(
+        self, state: OptimizerState, configuration: Configuration, parent: str, history: TrialHistory, wanted: int
+    ) -> list[CandidateProposal]:
+        tried = {trial.config_hash for trial in history.trials}
+        proposals = []
+        for index in range(wanted):
+            random = Random(derive_seed(self._frame.context.seed, "step", state.generation, index))
+            changed, name = self._one_step(configuration, random)
+            for _ in range(STEP_DRAWS):
+                if content_hash(changed) not in tried:
+                    break
+                changed, name = self._one_step(configuration, random)
+            tried.add(content_hash(changed))
+            extra = {"origin": "mutation", "operators": ["step"], "components": [name]}
+            proposals.append(CandidateProposal(configuration=changed, parent_candidate_ids=(parent,), extra=extra))
+        return proposals
+
+    def _one_step(self, configuration: Configuration, random: Random) -> tuple[Configuration, str]:
+        name = random.choice(self._treatment())
+        return {**configuration, name: step(configuration[name], self._frame.factors[name], random)}, name
+
+
+def _unchanged(configuration: Configuration, parent: str) -> CandidateProposal:
+    return CandidateProposal(
+        configuration=configuration, parent_candidate_ids=(parent,), resample=True, extra={"origin": "resample"}
+    )
+
+
+def recent_iterations(history: TrialHistory) -> str:
+    """The last iterations in words, one line each."""
+    first = max(len(history.trials) - ITERATIONS_SHOWN, 0)
+    return "".join(
+        f"Iteration {first + offset}: score={trial.score:.3f}, successRate={(trial.success_rate or 0.0) * 100:.2f}%\n"
+        if trial.score is not None
+        else f"Iteration {first + offset}: {trial.status}\n"
+        for offset, trial in enumerate(history.trials[first:])
+    )
+
+
+def describe_proposer(options: RefineOptimizer, longest: int | None) -> str:
+    """The mutator in words, as reports show it."""
+    match options.proposer:
+        case ModelProposer():
+            return f"LLM-based string mutator (max length: {longest})"
+        case NoOpProposer():
+            return "No-op (value unchanged)"
+        case StepProposer():
+            return "Seeded step over structured factors"
+        case PythonProposer() as proposer:
+            return f"Python: {proposer.ref}"

@@ -1,0 +1,53 @@
+"""How a run ends, and the result it gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ratchet.optimizer import StopReason
+from workflows.model.ledger import RunStatus
+from workflows.model.run import Confirmation, FactorChange, OptimizationResult
+from workflows.rules.canonical import canonical_json
+from workflows.runbook import RunBook
+
+
+class RunEnded(Exception):
+    """The run is over: raised where that is found out, answered in one place."""
+
+    def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.status = status
+
+
+def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, now: datetime) -> OptimizationResult:
+    """The run's result, from its books."""
+    best = book.best
+    baseline = book.request.baseline
+    best_configuration = best.configuration if best else {}
+    changes = {
+        name: FactorChange(before=baseline[name], after=value)
+        for name, value in best_configuration.items()
+        if canonical_json(value) != canonical_json(baseline[name])
+    }
+    return OptimizationResult(
+        optimization_id=book.run_id,
+        status=end.status,
+        stop_reason=end.reason,
+        message=end.message,
+        baseline_score=book.baseline.score if book.baseline else None,
+        best_score=best.score if best else None,
+        best_candidate_id=best.candidate_id if best else None,
+        best_config_hash=best.config_hash if best else None,
+        best_configuration=best_configuration,
+        changes=changes,
+        confirmation=confirmation,
+        rounds=book.round,
+        counts=book.counts,
+        spend=book.spend,
+        evaluation_suite_id=book.prepared.evaluation_suite_id if book.prepared else None,
+        started_at=book.started_at,
+        finished_at=now,
+        history=f"ratchet report {book.run_id}",
+    )

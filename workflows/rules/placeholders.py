@@ -1,0 +1,93 @@
+"""Placeholders: `{{input.name}}` and `{{factors.name}}`, everywhere the same.
+
+They only substitute. Single braces are plain text, an unknown name is an error, and what was substituted is never read
+again, so a sample that contains `{{…}}` stays data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workflows.rules.canonical import canonical_json
+
+_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_NAME = re.compile(r"(input|factors)(?:\.([\w./:-]+))?")
+
+
+class UnknownPlaceholder(ValueError):
+    """A placeholder that names nothing."""
+
+    def __init__(self, name: str, known: str) -> None:
+        super().__init__(f"placeholder {{{{{name}}}}} names nothing known; known are {known}")
+        self.name = name
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The names a text refers to, each once, in the order they appear."""
+    return tuple(dict.fromkeys(match.group(1) for match in _PLACEHOLDER.finditer(text)))
+
+
+def is_placeholder_name(name: str) -> bool:
+    """Whether a name could be substituted: `input`, `input.name` or `factors.name`."""
+    match = _NAME.fullmatch(name)
+    return match is not None and (match.group(1) == "input" or match.group(2) is not None)
+
+
+def render(text: str, factors: Mapping[str, Any], sample_input: Any) -> str:
+    """The text with every placeholder substituted; text factors may themselves refer to the input and to other factors."""
+
+    def rendered(part: str, within: tuple[str, ...]) -> str:
+        return _substitute(part, lambda name: value_of(name, within))
+
+    def value_of(name: str, within: tuple[str, ...]) -> str:
+        if not name.startswith("factors."):
+            return as_text(_input_value(name, sample_input))
+        factor = name.removeprefix("factors.")
+        if factor not in factors or factor in within:
+            raise UnknownPlaceholder(name, _listed("factors", {key: None for key in factors if key not in within}))
+        value = factors[factor]
+        return rendered(value, (*within, factor)) if isinstance(value, str) else as_text(value)
+
+    return rendered(text, ())
+
+
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """The text with the given names substituted; for templates of our own."""
+
+    def value_of(name: str) -> str:
+        if name not in values:
+            raise UnknownPlaceholder(name, ", ".join(f"{{{{{known}}}}}" for known in values))
+        return values[name]
+
+    return _substitute(text, value_of)
+
+
+def as_text(value: Any) -> str:
+    """Text as it is; anything else as canonical JSON."""
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _substitute(text: str, value_of: Callable[[str], str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: value_of(match.group(1)), text)
+
+
+def _input_value(name: str, sample_input: Any) -> Any:
+    if name == "input":
+        return sample_input
+    path = name.removeprefix("input.")
+    if not name.startswith("input.") or not isinstance(sample_input, Mapping):
+        raise UnknownPlaceholder(name, _listed("input", sample_input if isinstance(sample_input, Mapping) else {}))
+    if path in sample_input:
+        return sample_input[path]
+    value: Any = sample_input
+    for step in path.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            raise UnknownPlaceholder(name, _listed("input", sample_input))
+        value = value[step]
+    return value
+
+
+def _listed(scope: str, names: Mapping[str, Any]) -> str:
+    return ", ".join(f"{{{{{scope}.{name}}}}}" for name in sorted(names)) or f"{{{{{scope}}}}}"

@@ -1,0 +1,208 @@
+"""From outcomes to one number: per-sample means, statistics of a trial, the objective, and which score is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from ratchet.optimizer import Direction
+from workflows.model.frozen import Payload
+from workflows.model.scorers import Component, Objective
+from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.trial import TrialSummary
+
+
+class ScoringFailed(ValueError):
+    """A trial whose score cannot be computed: no samples, NaN, infinity, or a scorer that raised."""
+
+
+class MetricStatistics(Payload):
+    """One score over a trial: sums weighted by sample, so that every objective follows from them."""
+
+    mean: float
+    success_rate: float
+    successes: int
+
+
+class TrialStatistics(Payload):
+    """What objectives are computed from."""
+
+    samples: int = 0
+    """Samples with at least one answer."""
+    outcomes: int = 0
+    """Answers, failed ones included."""
+    passed: int = 0
+    failed: int = 0
+    coverage: float = 0.0
+    total_tokens: int = 0
+    total_cost: float = 0.0
+    avg_latency_ms: float | None = None
+    avg_ttft_ms: float | None = None
+    metrics: dict[str, MetricStatistics] = Field(default_factory=dict)
+
+    @property
+    def summary(self) -> TrialSummary:
+        return TrialSummary(
+            total=self.outcomes,
+            passed=self.passed,
+            failed=self.failed,
+            pass_rate=self.passed / self.outcomes if self.outcomes else 0.0,
+            total_cost=self.total_cost,
+            total_tokens=self.total_tokens,
+            avg_latency_ms=self.avg_latency_ms,
+            avg_ttft_ms=self.avg_ttft_ms,
+        )
+
+
+def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expected_pairs: int) -> TrialStatistics:
+    """The statistics of a trial's outcomes; samples weigh as the dataset says, replicates of a sample alike."""
+    names = [scorer.score_name for scorer in suite.scorers]
+    named_elsewhere = {name for outcome in measured for name in outcome.scores}
+    metrics = {name: _metric(name, measured, suite) for name in dict.fromkeys([*names, *sorted(named_elsewhere), suite.metric])}
+    passed = metrics[suite.metric].successes
+    return TrialStatistics(
+        samples=len({outcome.position for outcome in measured}),
+        outcomes=len(measured),
+        passed=passed,
+        failed=len(measured) - passed,
+        coverage=len(measured) / expected_pairs if expected_pairs else 0.0,
+        total_tokens=sum(outcome.tokens for outcome in measured),
+        total_cost=math.fsum(outcome.cost for outcome in measured),
+        avg_latency_ms=_mean([o.latency_ms for o in measured if o.latency_ms is not None]),
+        avg_ttft_ms=_mean([o.ttft_ms for o in measured if o.ttft_ms is not None]),
+        metrics=metrics,
+    )
+
+
+def _metric(name: str, measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> MetricStatistics:
+    worst = suite.objective.worst_score
+    means = _weighted_means(name, measured, worst)
+    total_weight = math.fsum(weight for weight, _, _ in means)
+    successes = sum(1 for outcome in measured if _passed(name, outcome, suite.metric))
+    return MetricStatistics(
+        mean=math.fsum(weight * mean for weight, mean, _ in means) / total_weight if total_weight else worst,
+        success_rate=math.fsum(weight * _success_share(name, group, suite.metric) for weight, _, group in means) / total_weight
+        if total_weight
+        else 0.0,
+        successes=successes,
+    )
+
+
+def _weighted_means(
+    name: str, measured: Sequence[MeasuredSample], worst: float
+) -> list[tuple[float, float, list[MeasuredSample]]]:
+    groups: dict[int, list[MeasuredSample]] = {}
+    for outcome in measured:
+        groups.setdefault(outcome.position, []).append(outcome)
+    return [
+        (group[0].weight, math.fsum(_score(name, outcome, worst) for outcome in group) / len(group), group)
+        for _, group in sorted(groups.items())
+    ]
+
+
+def _score(name: str, outcome: MeasuredSample, worst: float) -> float:
+    return worst if outcome.status == "failed" else outcome.scores.get(name, worst)
+
+
+def _passed(name: str, outcome: MeasuredSample, metric: str) -> bool:
+    if outcome.status == "failed":
+        return False
+    return outcome.passed if name == metric else outcome.per_score_passed.get(name, False)
+
+
+def _success_share(name: str, group: Sequence[MeasuredSample], metric: str) -> float:
+    return sum(1 for outcome in group if _passed(name, outcome, metric)) / len(group)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def sample_means(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> list[float | None]:
+    """The objective's score of every sample, averaged over its replicates; None where no answer is known."""
+    means: list[float | None] = [None] * suite.samples
+    groups: dict[int, list[float]] = {}
+    for outcome in measured:
+        groups.setdefault(outcome.position, []).append(_score(suite.metric, outcome, suite.objective.worst_score))
+    for position, scores in groups.items():
+        means[position] = math.fsum(scores) / len(scores)
+    return means
+
+
+def objective_score(objective: Objective, metric: str, trial: TrialStatistics) -> float:
+    """The one number, for every kind of objective but `python`, which is a plug-in's."""
+    if trial.outcomes == 0:
+        raise ScoringFailed("no sample has an answer")
+    if objective.kind == "weighted":
+        total = math.fsum(component.weight for component in objective.components)
+        parts = [part.weight * _component_score(part, metric, trial) for part in objective.components]
+        return finite(math.fsum(parts) / total)
+    return finite(_kind_score(objective.kind, metric, trial))
+
+
+def _component_score(component: Component, metric: str, trial: TrialStatistics) -> float:
+    return _kind_score(component.kind, component.metric or metric, trial)
+
+
+def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
+    if metric not in trial.metrics:
+        raise ScoringFailed(f"no scorer gave the score {metric!r}; scores are {', '.join(trial.metrics)}")
+    statistics_of_metric = trial.metrics[metric]
+    match kind:
+        case "mean":
+            return statistics_of_metric.mean
+        case "success_rate":
+            return statistics_of_metric.success_rate
+        case "cost_efficiency":
+            if trial.total_tokens == 0:
+                return 0.0
+            return statistics_of_metric.successes * 1000 / trial.total_tokens
+    raise ScoringFailed(f"unknown objective kind {kind!r}")
+
+
+def finite(score: object) -> float:
+    """The score as a float; NaN, infinity and what is no number are refused."""
+    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+        raise ScoringFailed(f"score is {score!r}, which is not a finite number")
+    return float(score)
+
+
+def is_better(score: float, than: float, direction: Direction) -> bool:
+    """Strictly better: equal scores keep the earlier candidate."""
+    return score > than if direction is Direction.MAXIMIZE else score < than
+
+
+def gain(score: float, over: float, direction: Direction) -> float:
+    """How much better, positive when better."""
+    return score - over if direction is Direction.MAXIMIZE else over - score
+
+
+_COMPONENT_WORDS = {
+    "success_rate": "Success rate (higher is better)",
+    "cost_efficiency": "Cost efficiency: success per 1k tokens",
+}
+
+
+def describe_objective(objective: Objective, metric: str) -> str:
+    """The scorer in words, as reports show it."""
+    if objective.kind == "weighted":
+        return " + ".join(
+            f"{part.weight * 100:.0f}% {_describe(part.kind, part.metric or metric, objective.direction)}"
+            for part in objective.components
+        )
+    if objective.kind == "python":
+        return f"Python: {objective.ref}"
+    return _describe(objective.kind, metric, objective.direction)
+
+
+def _describe(kind: str, metric: str, direction: Direction) -> str:
+    if kind == "mean":
+        return f"Mean {metric} ({'higher' if direction is Direction.MAXIMIZE else 'lower'} is better)"
+    return _COMPONENT_WORDS[kind]
+
+
+def statistics_for_plugins(trial: TrialStatistics) -> Mapping[str, object]:
+    """What a `python` objective is given."""
+    return trial.model_dump(mode="json")

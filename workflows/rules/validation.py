@@ -1,0 +1,180 @@
+"""What may be tried: checks of the whole spec before a run, and of every proposal before anything is spent on it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema
+
+from ratchet.optimizer import CandidateProposal
+from workflows.model.candidates import ReasonCode
+from workflows.model.factors import (
+    LARGEST_CONFIGURATION,
+    ChoiceFactor,
+    Configuration,
+    Factor,
+    FlagFactor,
+    FrozenFactor,
+    IntegerFactor,
+    JsonFactor,
+    NumberFactor,
+    OrderFactor,
+    TextFactor,
+    is_one_of,
+)
+from workflows.rules.canonical import NotCanonical, canonical_json, content_hash, normalize
+from workflows.rules.placeholders import placeholders
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a proposal is kept out."""
+
+    reason_code: ReasonCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A proposal that may be tried, in canonical form."""
+
+    configuration: Configuration
+    config_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the run when a proposal is judged."""
+
+    config_hashes: Collection[str]
+    candidate_ids: Collection[str]
+
+
+def examine(
+    proposal: CandidateProposal, factors: Mapping[str, Factor], known: Known, parent_hashes: Collection[str]
+) -> Admitted | Refusal:
+    """Let a proposal in, or say why not. `parent_hashes` are the configurations of its own parents."""
+    try:
+        configuration = normalize(proposal.configuration)
+    except NotCanonical as error:
+        return Refusal(ReasonCode.INVALID_SHAPE, f"configuration: {error}")
+    if not isinstance(configuration, dict):
+        return Refusal(ReasonCode.INVALID_SHAPE, "configuration is not a mapping of factor names to values")
+    shape = _shape(configuration, factors)
+    if shape is not None:
+        return shape
+    for name, factor in factors.items():
+        refusal = refuse_value(name, configuration[name], factor)
+        if refusal is not None:
+            return refusal
+    return _lineage_and_novelty(proposal, configuration, known, parent_hashes)
+
+
+def _shape(configuration: Configuration, factors: Mapping[str, Factor]) -> Refusal | None:
+    missing = [name for name in factors if name not in configuration]
+    if missing:
+        return Refusal(ReasonCode.MISSING_FACTOR, f"factor {missing[0]!r} is missing; a proposal names every factor")
+    unknown = [name for name in configuration if name not in factors]
+    if unknown:
+        return Refusal(ReasonCode.UNKNOWN_FACTOR, f"factor {unknown[0]!r} is unknown; known are {', '.join(factors)}")
+    size = len(canonical_json(configuration).encode())
+    if size > LARGEST_CONFIGURATION:
+        return Refusal(ReasonCode.TOO_LONG, f"configuration is {size:,} bytes; at most {LARGEST_CONFIGURATION:,} are allowed")
+    return None
+
+
+def _lineage_and_novelty(
+    proposal: CandidateProposal, configuration: Configuration, known: Known, parent_hashes: Collection[str]
+) -> Admitted | Refusal:
+    strangers = [parent for parent in proposal.parent_candidate_ids if parent not in known.candidate_ids]
+    if strangers:
+        return Refusal(ReasonCode.UNKNOWN_PARENT, f"parent {strangers[0]!r} is no candidate of this run")
+    config_hash = content_hash(configuration)
+    if not proposal.resample and config_hash in known.config_hashes:
+        if config_hash in parent_hashes:
+            return Refusal(ReasonCode.NO_CHANGE, "the proposal equals its parent")
+        return Refusal(ReasonCode.DUPLICATE, f"configuration {config_hash[:8]} was tried already")
+    return Admitted(configuration, config_hash)
+
+
+def refuse_value(name: str, value: Any, factor: Factor) -> Refusal | None:
+    """Why a factor cannot take a value, if it cannot."""
+    match factor:
+        case FrozenFactor():
+            return _refuse_frozen(name, value, factor)
+        case TextFactor():
+            return _refuse_text(name, value, factor)
+        case NumberFactor() | IntegerFactor():
+            return _refuse_number(name, value, factor)
+        case ChoiceFactor():
+            if not is_one_of(value, factor.choices):
+                return _out_of_range(name, f"{_shown(value)} is not one of {_shown(factor.choices)}")
+        case OrderFactor():
+            if not isinstance(value, list) or sorted(map(canonical_json, value)) != sorted(map(canonical_json, factor.value)):
+                return _out_of_range(name, f"{_shown(value)} is not a permutation of {_shown(factor.value)}")
+        case FlagFactor():
+            if not isinstance(value, bool):
+                return _invalid(name, f"{_shown(value)} is neither true nor false")
+        case JsonFactor():
+            error = next(iter(jsonschema.Draft202012Validator(factor.json_schema).iter_errors(value)), None)
+            if error is not None:
+                return _out_of_range(name, f"does not satisfy its schema: {error.message[:300]}")
+    return None
+
+
+def _refuse_frozen(name: str, value: Any, factor: FrozenFactor) -> Refusal | None:
+    if canonical_json(value) == canonical_json(factor.value):
+        return None
+    return Refusal(ReasonCode.FROZEN_FACTOR_CHANGED, f"factor {name!r} is frozen, but its value was changed")
+
+
+def _refuse_text(name: str, value: Any, factor: TextFactor) -> Refusal | None:
+    if not isinstance(value, str):
+        return _invalid(name, f"{_shown(value)} is not text")
+    if not value.strip():
+        return Refusal(ReasonCode.EMPTY_VALUE, f"{name}: Factor value cannot be empty")
+    if len(value) > factor.max_length:
+        return Refusal(ReasonCode.TOO_LONG, f"{name}: Factor value exceeds max length {factor.max_length} (was {len(value)})")
+    kept = placeholders(value)
+    lost = [placeholder for placeholder in placeholders(factor.value) if placeholder not in kept]
+    if lost:
+        return Refusal(ReasonCode.PLACEHOLDER_LOST, f"{name}: placeholder {{{{{lost[0]}}}}} was lost; keep it")
+    added = [placeholder for placeholder in kept if placeholder not in placeholders(factor.value)]
+    if added:
+        return _invalid(name, f"placeholder {{{{{added[0]}}}}} is not in the baseline; nothing would fill it")
+    return None
+
+
+def _refuse_number(name: str, value: Any, factor: NumberFactor | IntegerFactor) -> Refusal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return _invalid(name, f"{_shown(value)} is not a number")
+    if isinstance(factor, IntegerFactor) and not float(value).is_integer():
+        return _invalid(name, f"{_shown(value)} is not a whole number")
+    if not factor.min <= value <= factor.max:
+        return _out_of_range(name, f"{_shown(value)} is outside {factor.min} … {factor.max}")
+    return None
+
+
+def _out_of_range(name: str, problem: str) -> Refusal:
+    return Refusal(ReasonCode.OUT_OF_RANGE, f"factor {name!r}: {problem}")
+
+
+def _invalid(name: str, problem: str) -> Refusal:
+    return Refusal(ReasonCode.INVALID_SHAPE, f"factor {name!r}: {problem}")
+
+
+def _shown(value: Any) -> str:
+    text = canonical_json(value)
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def candidate_name(round_index: int, config_hash: str, taken: Collection[str]) -> str:
+    """A candidate's id: from its round and content, numbered when the same content is tried again in the round."""
+    name = f"r{round_index}-{config_hash[:8]}"
+    if name not in taken:
+        return name
+    return next(f"{name}-{again}" for again in itertools.count(2) if f"{name}-{again}" not in taken)

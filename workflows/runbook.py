@@ -1,0 +1,398 @@
+"""The run's books: standing, counts, spend and history, kept by plain methods that no Temporal is needed to test.
+
+The workflow asks and tells; every number that a query, a report or a stop rule sees comes from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
+from workflows.model.candidates import Candidate, ReasonCode, Rejection
+from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import Pending, Prepared, Proposed, RunState, Standing, TrialRow
+from workflows.model.search import Adjustment, only_given
+from workflows.model.trial import TrialResult
+from workflows.rules.budget import affordable_trials
+from workflows.rules.scoring import gain, is_better
+from workflows.rules.stopping import Facts, Limits
+from workflows.rules.validation import Admitted, Known, candidate_name, examine
+
+NEWEST = 100
+"""How many trials, rounds and rejections queries answer from; the store has all."""
+
+
+class RunBook:
+    """What is known of a run. Decisions are taken elsewhere, from what stands here."""
+
+    def __init__(self, run_id: str, request: OptimizationRequest, started_at: datetime) -> None:
+        self.run_id = run_id
+        self.request = request
+        self.started_at = started_at
+        self.paused_for = timedelta(0)
+        self.status: RunStatus = "initialized"
+        self.phase = "preparing"
+        self.limits = Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
+        self.concurrent_trials = request.execution.concurrent_trials
+        self.concurrent_samples = request.execution.concurrent_samples
+        self.prepared: Prepared | None = None
+        self.round = 0
+        self.baseline: TrialFacts | None = None
+        self.best: Standing | None = None
+        self.last: Candidate | None = None
+        self.optimizer_state = OptimizerState()
+        self.counts = Counts()
+        self.spend = Spend()
+        self.consecutive_failures = 0
+        self.barren_rounds = 0
+        self.paused = False
+        self.stop_requested: str | None = None
+        self.waiting: list[Pending] = []
+        self.executions = 1
+        self.history: list[TrialFacts] = []
+        self.recent_trials: list[TrialResult] = []
+        self.recent_rejections: list[Rejection] = []
+        self.recent_rounds: list[RoundRecord] = []
+        self._times_tried: dict[str, int] = {}
+        self._candidate_hashes: dict[str, str] = {}
+
+    # -- carried from one execution to the next ---------------------------------------------------------------------------
+
+    def carried(self) -> RunState:
+        """What the next execution needs; the history itself is read back from the store."""
+        assert self.prepared and self.baseline and self.best
+        return RunState(
+            prepared=self.prepared,
+            started_at=self.started_at,
+            paused_for=self.paused_for,
+            round=self.round,
+            baseline=self.baseline,
+            best=self.best,
+            last=self.last,
+            optimizer=self.optimizer_state,
+            counts=self.counts,
+            spend=self.spend,
+            consecutive_failures=self.consecutive_failures,
+            barren_rounds=self.barren_rounds,
+            recent_trials=tuple(self.recent_trials),
+            recent_rejections=tuple(self.recent_rejections),
+            recent_rounds=tuple(self.recent_rounds),
+            waiting=tuple(self.waiting),
+            paused=self.paused,
+            stop_requested=self.stop_requested,
+            executions=self.executions,
+        )
+
+    def request_in_force(self) -> OptimizationRequest:
+        """The spec with every adjustment applied, for the next execution."""
+        execution = self.request.execution.model_copy(
+            update={"concurrent_trials": self.concurrent_trials, "concurrent_samples": self.concurrent_samples}
+        )
+        return self.request.model_copy(update={"stop": self.limits.stop, "budget": self.limits.budget, "execution": execution})
+
+    def pick_up(self, state: RunState) -> None:
+        """Go on from what an earlier execution carried over."""
+        self.prepared, self.baseline, self.best, self.last = state.prepared, state.baseline, state.best, state.last
+        self.started_at, self.paused_for = state.started_at, state.paused_for
+        self.round, self.optimizer_state = state.round, state.optimizer
+        self.counts, self.spend = state.counts, state.spend
+        self.consecutive_failures, self.barren_rounds = state.consecutive_failures, state.barren_rounds
+        self.recent_trials, self.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
+        self.recent_rounds, self.waiting = list(state.recent_rounds), [*state.waiting, *self.waiting]
+        self.paused = self.paused or state.paused
+        self.stop_requested = self.stop_requested or state.stop_requested
+        self.executions = state.executions + 1
+        self.status, self.phase = "running", "going on"
+
+    def remember(self, rows: Sequence[TrialRow]) -> None:
+        """Trials of earlier executions, read back from the store."""
+        for row in rows:
+            self.history.append(row.facts)
+            self._note_tried(row.facts.candidate_id, row.facts.config_hash)
+
+    def _note_tried(self, candidate_id: str, config_hash: str) -> None:
+        self._candidate_hashes[candidate_id] = config_hash
+        self._times_tried[config_hash] = self._times_tried.get(config_hash, 0) + 1
+
+    # -- rounds -----------------------------------------------------------------------------------------------------------
+
+    def baseline_candidate(self, config_hash: str) -> Candidate:
+        """Round 0: the configuration as given."""
+        name = candidate_name(0, config_hash, ())
+        self._note_tried(name, config_hash)
+        return Candidate(
+            candidate_id=name,
+            config_hash=config_hash,
+            configuration=self.request.baseline,
+            round=0,
+            index=0,
+            extra={"origin": "baseline"},
+        )
+
+    def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
+        """Judge a round's proposals, in their order, against everything tried before and against each other."""
+        candidates: list[Candidate] = []
+        rejections: list[Rejection] = []
+        affordable = affordable_trials(self.limits.budget, self.spend, self.calls_per_trial, len(proposals))
+        for index, proposal in enumerate(proposals):
+            parents = tuple(proposal.parent_candidate_ids)
+            known = Known(self._times_tried, self._candidate_hashes)
+            parent_hashes = [self._candidate_hashes[parent] for parent in parents if parent in self._candidate_hashes]
+            judged = examine(proposal, self.request.configuration, known, parent_hashes)
+            if isinstance(judged, Admitted) and len(candidates) < affordable:
+                candidates.append(self._candidate(judged, proposal, index))
+                continue
+            code = ReasonCode.BUDGET if isinstance(judged, Admitted) else judged.reason_code
+            message = "no budget is left for this trial" if isinstance(judged, Admitted) else judged.message
+            rejections.append(
+                Rejection(
+                    round=self.round + 1,
+                    proposed_index=index,
+                    reason_code=code,
+                    message=message,
+                    config_hash=judged.config_hash if isinstance(judged, Admitted) else None,
+                    parent_candidate_ids=parents,
+                )
+            )
+        self._count_proposals(len(proposals), rejections, len(candidates))
+        return candidates, rejections
+
+    def baseline_candidate_again(self) -> Candidate:
+        """Round 0 once more, for the confirmation."""
+        assert self.baseline
+        return Candidate(
+            candidate_id=self.baseline.candidate_id,
+            config_hash=self.baseline.config_hash,
+            configuration=self.request.baseline,
+            round=0,
+            index=0,
+        )
+
+    def best_candidate(self) -> Candidate:
+        """The best candidate once more, for the confirmation."""
+        assert self.best
+        return Candidate(
+            candidate_id=self.best.candidate_id,
+            config_hash=self.best.config_hash,
+            configuration=self.best.configuration,
+            round=self.best.round,
+            index=0,
+        )
+
+    def _candidate(self, admitted: Admitted, proposal: CandidateProposal, index: int) -> Candidate:
+        name = candidate_name(self.round + 1, admitted.config_hash, self._candidate_hashes)
+        tried = self._times_tried.get(admitted.config_hash, 0)
+        self._note_tried(name, admitted.config_hash)
+        return Candidate(
+            candidate_id=name,
+            config_hash=admitted.config_hash,
+            configuration=admitted.configuration,
+            round=self.round + 1,
+            index=index,
+            parent_candidate_ids=tuple(proposal.parent_candidate_ids),
+            rationale=proposal.rationale,
+            first_replicate=tried * self.request.replicates,
+            extra=proposal.extra,
+        )
+
+    def _count_proposals(self, proposed: int, rejections: Sequence[Rejection], running: int) -> None:
+        self.recent_rejections = [*self.recent_rejections, *rejections][-NEWEST:]
+        self.counts = self.counts.model_copy(
+            update={
+                "proposed": self.counts.proposed + proposed,
+                "rejected": self.counts.rejected + len(rejections),
+                "running": running,
+            }
+        )
+
+    def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
+        """The baseline stands as the best until something beats it."""
+        facts = self._book(candidate, result)
+        self.baseline = facts
+        if result.status == "completed" and facts.score is not None:
+            self.best = Standing(
+                candidate_id=candidate.candidate_id,
+                config_hash=candidate.config_hash,
+                configuration=candidate.configuration,
+                score=facts.score,
+                round=0,
+                since_round=0,
+                reference_score=facts.score,
+            )
+        return facts
+
+    def record_round(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
+        """Book a round's trials in the order of their proposals; the order in which they finished decides nothing."""
+        self.round += 1
+        self.barren_rounds = 0 if candidates else self.barren_rounds + 1
+        facts = [self._book(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
+        for candidate, trial in zip(candidates, facts, strict=True):
+            self._compare_with_best(candidate, trial)
+        return facts
+
+    def _book(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
+        completed = result.status == "completed"
+        facts = TrialFacts(
+            candidate_id=candidate.candidate_id,
+            config_hash=candidate.config_hash,
+            parent_candidate_ids=candidate.parent_candidate_ids,
+            round=candidate.round,
+            score=result.objective_score if completed else None,
+            status=result.status,
+            success_rate=result.summary.pass_rate if completed else None,
+            tokens=result.summary.total_tokens,
+            cost=result.summary.total_cost,
+        )
+        self.history.append(facts)
+        self.recent_trials = [*self.recent_trials, result][-NEWEST:]
+        self.last = candidate
+        self.consecutive_failures = self.consecutive_failures + 1 if result.status == "failed" else 0
+        outcome = {"completed": "completed", "failed": "failed"}.get(result.status, "stopped")
+        self.counts = self.counts.model_copy(
+            update={outcome: getattr(self.counts, outcome) + 1, "running": max(self.counts.running - 1, 0)}
+        )
+        self.spend_trial(result)
+        return facts
+
+    def spend_trial(self, result: TrialResult) -> None:
+        """Count what a trial was paid for."""
+        self.spend = Spend(
+            samples=self.spend.samples + result.paid_samples,
+            trials=self.spend.trials + 1,
+            tokens=self.spend.tokens + result.paid_tokens,
+            cost=self.spend.cost + result.paid_cost,
+        )
+
+    def spend_proposal(self, proposed: Proposed) -> None:
+        """Count what a proposer was paid for."""
+        self.spend = self.spend.model_copy(
+            update={"tokens": self.spend.tokens + proposed.tokens, "cost": self.spend.cost + proposed.cost}
+        )
+
+    def _compare_with_best(self, candidate: Candidate, trial: TrialFacts) -> None:
+        assert self.best is not None
+        direction = self.request.objective.direction
+        if trial.score is None or not is_better(trial.score, self.best.score, direction):
+            return
+        counts = gain(trial.score, self.best.reference_score, direction) >= self.limits.stop.min_delta
+        self.best = Standing(
+            candidate_id=candidate.candidate_id,
+            config_hash=candidate.config_hash,
+            configuration=candidate.configuration,
+            score=trial.score,
+            round=candidate.round,
+            since_round=candidate.round if counts else self.best.since_round,
+            reference_score=trial.score if counts else self.best.reference_score,
+        )
+
+    def round_record(
+        self,
+        candidates: Sequence[Candidate],
+        rejections: Sequence[Rejection],
+        facts: Sequence[TrialFacts],
+        decided_at: datetime,
+    ) -> RoundRecord:
+        """What the store is told of the round that was just booked."""
+        scored = [trial for trial in facts if trial.score is not None]
+        sign = 1 if self.request.objective.direction == "maximize" else -1
+        winner = max(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
+        record = RoundRecord(
+            run_id=self.run_id,
+            round=self.round,
+            status=self.status,
+            candidate_ids=tuple(candidate.candidate_id for candidate in candidates),
+            rejections=tuple(rejections),
+            best_score=winner.score if winner else None,
+            best_candidate_id=winner.candidate_id if winner else None,
+            best_so_far=self.best.score if self.best else None,
+            best_so_far_id=self.best.candidate_id if self.best else None,
+            new_best=self.best is not None and self.best.round == self.round,
+            counts=self.counts,
+            spend=self.spend,
+            decided_at=decided_at,
+        )
+        self.recent_rounds = [*self.recent_rounds, record][-NEWEST:]
+        return record
+
+    def last_round(self, reason: StopReason, status: RunStatus) -> RoundRecord | None:
+        """The last round once more, now with the reason why it was the last."""
+        if not self.recent_rounds:
+            return None
+        update = {"stop_reason": reason, "stopped": True, "status": status, "spend": self.spend, "new_best": False}
+        self.recent_rounds[-1] = self.recent_rounds[-1].model_copy(update=update)
+        return self.recent_rounds[-1]
+
+    # -- asked by the workflow and by stop rules --------------------------------------------------------------------------
+
+    @property
+    def calls_per_trial(self) -> int:
+        """Target calls of one full trial."""
+        return self.prepared.search_samples * self.request.replicates if self.prepared else 0
+
+    @property
+    def trial_history(self) -> TrialHistory:
+        """Every finished trial, for the optimizer. Built without validating again what was validated before."""
+        return TrialHistory.model_construct(trials=tuple(self.history))
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time budget is over."""
+        allowed = self.limits.budget.wall_time
+        return self.started_at + self.paused_for + allowed if allowed else None
+
+    def elapsed(self, now: datetime) -> timedelta:
+        """Time since the start, pauses left out."""
+        return max(now - self.started_at - self.paused_for, timedelta(0))
+
+    def facts(self, now: datetime) -> Facts:
+        """What stop rules look at."""
+        return Facts(
+            round=self.round,
+            best_score=self.best.score if self.best else None,
+            improved_round=self.best.since_round if self.best else 0,
+            elapsed=self.elapsed(now),
+            spend=self.spend,
+            barren_rounds=self.barren_rounds,
+            consecutive_failures=self.consecutive_failures,
+            direction=self.request.objective.direction,
+        )
+
+    def context(self) -> RunContext:
+        """What the optimizer is told once the baseline stands."""
+        assert self.prepared and self.baseline and self.baseline.score is not None
+        return RunContext(
+            optimization_id=self.run_id,
+            evaluation_suite_id=self.prepared.evaluation_suite_id,
+            objective_name=self.request.metric,
+            direction=self.request.objective.direction,
+            baseline_candidate_id=self.baseline.candidate_id,
+            baseline_score=self.baseline.score,
+            max_candidates_per_step=self.request.optimizer.candidates_per_round,
+            factors=tuple(self.request.optimizer.factors or self.request.changeable),
+            seed=self.request.seed,
+        )
+
+    def hash_of(self, candidate_id: str) -> str:
+        """The configuration of a candidate, by its hash."""
+        return self._candidate_hashes[candidate_id]
+
+    def known(self) -> Known:
+        """What a person's own proposal is checked against before it is queued."""
+        return Known(self._times_tried, self._candidate_hashes)
+
+    # -- told by people ---------------------------------------------------------------------------------------------------
+
+    def adjust(self, adjustment: Adjustment) -> None:
+        """Apply new limits; what is left out stays."""
+        given = only_given(adjustment)
+        self.concurrent_trials = given.get("concurrent_trials", self.concurrent_trials)
+        self.concurrent_samples = given.get("concurrent_samples", self.concurrent_samples)
+        stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
+        budget = only_given(adjustment.budget) if adjustment.budget else {}
+        self.limits = Limits(
+            self.limits.stop.model_copy(update=stop),
+            self.limits.budget.model_copy(update=budget),
+            self.limits.max_consecutive_failed_trials,
+        )

@@ -1,0 +1,41 @@
+"""The search attributes of a run, in one place: workflows set them, the worker registers them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+from workflows.runbook import RunBook
+
+STATUS = SearchAttributeKey.for_keyword("RatchetStatus")
+OPTIMIZER = SearchAttributeKey.for_keyword("RatchetOptimizer")
+OBJECTIVE = SearchAttributeKey.for_keyword("RatchetObjective")
+PROMPT = SearchAttributeKey.for_keyword("RatchetPrompt")
+BEST_SCORE = SearchAttributeKey.for_float("RatchetBestScore")
+COST = SearchAttributeKey.for_float("RatchetCost")
+ROUND = SearchAttributeKey.for_int("RatchetRound")
+
+SEARCH_ATTRIBUTES: tuple[SearchAttributeKey[str] | SearchAttributeKey[float] | SearchAttributeKey[int], ...] = (
+    STATUS,
+    OPTIMIZER,
+    OBJECTIVE,
+    PROMPT,
+    BEST_SCORE,
+    COST,
+    ROUND,
+)
+
+
+def attributes_of(book: RunBook) -> list[SearchAttributeUpdate[Any]]:
+    """What a run can be found by."""
+    updates: list[SearchAttributeUpdate[Any]] = [
+        STATUS.value_set(book.status),
+        OPTIMIZER.value_set(book.request.optimizer.name),
+        OBJECTIVE.value_set(book.request.metric),
+        COST.value_set(book.spend.cost),
+        ROUND.value_set(book.round),
+    ]
+    if book.best:
+        updates.append(BEST_SCORE.value_set(book.best.score))
+    return updates

@@ -1,0 +1,93 @@
+"""How a run runs its trials: as children, bounded, with results in the order of the proposals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
+
+from workflows.contracts import Evaluating
+from workflows.ledger import Ledger
+from workflows.model.candidates import Candidate
+from workflows.model.failures import shorten
+from workflows.model.ledger import RoundRecord
+from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
+from workflows.policies import CALLS_PER_SHARD, CONCLUDE, TRIAL_CANCELLATION, TRIAL_PARENT_CLOSE
+from workflows.runbook import RunBook
+from workflows.trial import TrialWorkflow
+
+
+class TrialRuns:
+    """Starts trials and waits for them."""
+
+    def __init__(self, book: RunBook, ledger: Ledger, evaluation_task_queue: str) -> None:
+        self._book = book
+        self._ledger = ledger
+        self._evaluation_task_queue = evaluation_task_queue
+
+    async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
+        """So many side by side as the limit allows; which one finishes first decides nothing."""
+        room = asyncio.Semaphore(self._book.concurrent_trials)
+        waiting = self._ledger.waiting
+
+        async def bounded(candidate: Candidate) -> TrialResult:
+            async with room:
+                return await self._run(candidate, purpose, waiting if candidate is candidates[0] else ())
+
+        return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
+
+    async def _run(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...]) -> TrialResult:
+        trial = self._input(candidate, purpose, records)
+        try:
+            result = await workflow.execute_child_workflow(
+                TrialWorkflow.run,
+                trial,
+                id=trial.trial_id,
+                cancellation_type=TRIAL_CANCELLATION,
+                parent_close_policy=TRIAL_PARENT_CLOSE,
+                static_summary=f"{purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
+            )
+        except ChildWorkflowError as error:
+            if is_cancelled_exception(error):
+                raise
+            return await self._conclude_for(trial, shorten(str(error.cause or error)))
+        self._ledger.settle(records)
+        return result
+
+    async def _conclude_for(self, trial: TrialInput, error: str) -> TrialResult:
+        """A child that failed or was terminated recorded nothing; its run does it in its place."""
+        return await workflow.execute_activity_method(
+            Evaluating.conclude_trial,
+            Conclusion(trial=trial, ended="error", error=error),
+            task_queue=self._evaluation_task_queue,
+            **CONCLUDE,
+        )
+
+    def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...]) -> TrialInput:
+        book, execution = self._book, self._book.request.execution
+        assert book.prepared
+        confirming = purpose is Purpose.CONFIRMATION
+        return TrialInput(
+            run_id=book.run_id,
+            trial_id=trial_id(book.run_id, candidate, purpose),
+            candidate=candidate,
+            purpose=purpose,
+            split=Split.TEST if confirming else book.prepared.search_split,
+            samples=book.prepared.test_samples if confirming else book.prepared.search_samples,
+            replicates=book.request.replicates,
+            evaluation_task_queue=self._evaluation_task_queue,
+            calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
+            concurrent_samples=book.concurrent_samples,
+            min_coverage=execution.min_coverage,
+            deadline=None if confirming else book.deadline,
+            ledger=records,
+            seed=book.request.seed,
+        )
+
+
+def trial_id(run_id: str, candidate: Candidate, purpose: Purpose) -> str:
+    """The child's workflow id: the run, the round (or the confirmation), the content."""
+    place = candidate.candidate_id.replace("-", "/", 1)
+    return f"{run_id}/confirm/{place}" if purpose is Purpose.CONFIRMATION else f"{run_id}/{place}"
