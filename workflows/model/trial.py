@@ -108,6 +108,8 @@ class Conclusion(Payload):
     error: str | None = None
     scoring_error: str | None = None
     """The first shard's that has one."""
+    started_at: datetime | None = None
+    """When the trial's workflow began."""
 
 
 class TrialResult(Payload):

@@ -1,0 +1,150 @@
+"""From stored outcomes to a trial's result: whatever ended the trial, what was answered is aggregated and recorded."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from activities.plugins import Plugins
+from activities.targets.faults import described
+from activities.targets.threads import PluginThreads
+from ratchet import Record
+from ratchet.optimizer import TrialStatus
+from workflows.model.failures import shorten
+from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.trial import Conclusion, Purpose, Split, TrialResult
+from workflows.rules.scoring import (
+    ScoringFailed,
+    TrialStatistics,
+    finite,
+    objective_score,
+    sample_means,
+    statistics,
+    statistics_for_plugins,
+)
+
+MOSTLY_FAILED = 0.5
+"""A baseline of which more than this share of answers failed measures nothing but a mistake in the set-up."""
+
+
+class ConclusionStore(Protocol):
+    """What concluding needs of the store."""
+
+    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
+    async def measured(
+        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
+    ) -> Sequence[MeasuredSample]: ...
+    async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
+    async def record_trial(
+        self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
+    ) -> object: ...
+
+
+class Concluding:
+    """Aggregates and records trials."""
+
+    def __init__(self, store: ConclusionStore, plugins: Plugins, threads: PluginThreads) -> None:
+        self._store = store
+        self._plugins = plugins
+        self._threads = threads
+
+    async def conclude(self, conclusion: Conclusion) -> TrialResult:
+        trial = conclusion.trial
+        suite = await self._store.suite(trial.run_id, trial.split)
+        measured = await self._store.measured(
+            trial.run_id,
+            trial.split,
+            trial.candidate.config_hash,
+            suite.evaluator,
+            trial.candidate.first_replicate,
+            trial.replicates,
+        )
+        facts = statistics(measured, suite, trial.samples * trial.replicates)
+        status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
+        paid = [outcome for outcome in measured if outcome.paid]
+        result = TrialResult(
+            optimization_id=trial.run_id,
+            candidate_id=trial.candidate.candidate_id,
+            mask_id=trial.candidate.config_hash,
+            experiment_id=trial.trial_id,
+            status=status,
+            objective_score=score,
+            summary=facts.summary,
+            coverage=min(1.0, facts.coverage),
+            error=None if error is None else shorten(error),
+            failure=failure,
+            paid_samples=len(paid),
+            paid_tokens=sum(outcome.tokens for outcome in paid),
+            paid_cost=math.fsum(outcome.cost for outcome in paid),
+            duration_ms=_milliseconds_since(conclusion.started_at),
+        )
+        await self._store.record_trial(result, conclusion, sample_means(measured, suite))
+        return result
+
+    async def _judged(
+        self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, measured: Sequence[MeasuredSample]
+    ) -> tuple[TrialStatus, float | None, str | None, Any]:
+        """Status, score, error and kind of failure. Only a trial that was measured in full has a score."""
+        match conclusion.ended:
+            case "cancelled" | "timeout" as ended:
+                return ended, None, conclusion.error, None
+            case "error":
+                return "failed", None, conclusion.error or "the trial failed", "execution"
+        if conclusion.scoring_error is not None:
+            return "failed", None, conclusion.scoring_error, "scoring"
+        problem = await self._execution_problem(conclusion, facts, measured)
+        if problem is not None:
+            return "failed", None, problem, "execution"
+        try:
+            return "completed", await self._score(suite, facts), None, None
+        except ScoringFailed as error:
+            return "failed", None, str(error), "scoring"
+
+    async def _execution_problem(
+        self, conclusion: Conclusion, facts: TrialStatistics, measured: Sequence[MeasuredSample]
+    ) -> str | None:
+        trial = conclusion.trial
+        if facts.coverage < trial.min_coverage:
+            wanted = trial.samples * trial.replicates
+            why = f"; first error: {conclusion.error}" if conclusion.error else ""
+            return (
+                f"only {facts.outcomes} of {wanted} samples have an answer ({facts.coverage:.1%}), "
+                f"at least {trial.min_coverage:.1%} are needed{why}"
+            )
+        failed = sum(1 for outcome in measured if outcome.status == "failed")
+        if trial.purpose is Purpose.BASELINE and failed > MOSTLY_FAILED * len(measured):
+            records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
+            first = records[0].feedback if records else conclusion.error
+            return f"{failed} of the baseline's {len(measured)} samples failed; first error: {first}"
+        return None
+
+    async def _score(self, suite: EvaluationSuite, facts: TrialStatistics) -> float:
+        objective = suite.objective
+        if objective.ref is None:
+            return objective_score(objective, suite.metric, facts)
+        if facts.outcomes == 0:
+            raise ScoringFailed("no sample has an answer")
+        plugin = self._plugins.resolve(objective.ref, 1)
+        given = statistics_for_plugins(facts)
+        try:
+            if plugin.is_async:
+                returned = await plugin.call(given)
+            else:
+                returned = await self._threads.run(lambda: plugin.call(given))
+                if inspect.isawaitable(returned):
+                    returned = await returned
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            raise ScoringFailed(f"objective {objective.ref} raised {described(error)}") from error
+        try:
+            return finite(returned)
+        except ScoringFailed as error:
+            raise ScoringFailed(f"objective {objective.ref}: {error}") from None
+
+
+def _milliseconds_since(moment: datetime | None) -> int:
+    if moment is None:
+        return 0
+    return max(0, round((datetime.now(UTC) - moment).total_seconds() * 1000))

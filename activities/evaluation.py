@@ -1,0 +1,208 @@
+"""Work that needs targets, scorers and plug-ins: evaluating shards, concluding trials, asking for new values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from activities.committing import OutcomeBatches, until_back
+from activities.concluding import Concluding, ConclusionStore
+from activities.gate import ClosedForLong, RunLimits
+from activities.heartbeat import heartbeating
+from activities.models import ChatModels
+from activities.plugins import VERSION, Plugins
+from activities.proposing import ProposalStore, Proposing
+from activities.scorers import ScorerTools
+from activities.scorers.bounded import BoundedMatching
+from activities.shard import PairToAnswer, ShardAtWork
+from activities.targets import TargetTools, target_for
+from activities.targets.faults import Refused
+from activities.targets.isolation import Isolation
+from activities.targets.threads import PluginThreads
+from ratchet import Sample
+from workflows.contracts import Evaluating
+from workflows.model.factors import Configuration
+from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
+from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
+from workflows.model.suite import EvaluationSuite, Outcome
+from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialResult
+
+SUSPICIOUS_ATTEMPT = 3
+"""From this attempt on a plug-in may be what killed the workers before: it runs in processes of its own."""
+
+PATIENCE_AFTER_THE_END = 10.0
+"""Seconds to commit what is there when the worker stops, or when Temporal no longer waits for this attempt."""
+
+RATE_LIMITED = "RateLimited"
+OTHER_CODE = "PluginMismatch"
+
+
+class Pair(Protocol):
+    """One replicate of one sample."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def item_hash(self) -> str: ...
+    @property
+    def replicate(self) -> int: ...
+    @property
+    def sample(self) -> Sample: ...
+
+
+class Work(Protocol):
+    """What is left to do of a shard."""
+
+    @property
+    def suite(self) -> EvaluationSuite: ...
+    @property
+    def configuration(self) -> Configuration: ...
+    @property
+    def pairs(self) -> Sequence[Pair]: ...
+    @property
+    def found(self) -> int: ...
+
+
+class EvaluationStore(ConclusionStore, ProposalStore, Protocol):
+    """What evaluation needs of the store."""
+
+    async def load_shard(self, shard: ShardInput) -> Work: ...
+    async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> object: ...
+    async def concurrency(self, run_id: str) -> int | None: ...
+
+
+class ShardEvaluation(Evaluating):
+    """One per worker process: its clients, gates, limits and threads are shared by everything that runs in it."""
+
+    def __init__(
+        self,
+        store: EvaluationStore,
+        models: ChatModels,
+        plugins: Plugins,
+        *,
+        is_away: Callable[[BaseException], bool],
+        limits: RunLimits | None = None,
+    ) -> None:
+        self._store = store
+        self._plugins = plugins
+        self._is_away = is_away
+        self._limits = limits or RunLimits(store.concurrency)
+        self._threads = PluginThreads()
+        self._matching = BoundedMatching()
+        self._targets = TargetTools(models, plugins, self._threads, Isolation())
+        self._scorers = ScorerTools(plugins, self._threads, self._matching)
+        self._concluding = Concluding(store, plugins, self._threads)
+        self._proposing = Proposing(store, models, plugins, self._threads, is_away)
+
+    async def close(self) -> None:
+        """End what this worker started."""
+        await self._matching.close()
+
+    @activity.defn(name="inspect_plugins")
+    async def inspect_plugins(self, request: InspectInput) -> Inspected:
+        # Importing runs other people's code, which may take its time.
+        fingerprints = await self._threads.run(lambda: self._plugins.fingerprints(request.references.items()))
+        return Inspected(evaluators=fingerprints)
+
+    @activity.defn(name="evaluate_shard")
+    async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
+        async with heartbeating():
+            work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
+            if not work.pairs:
+                return ShardResult(found=work.found)
+            isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
+            if not isolate:
+                await self._refuse_other_code(work.suite)
+            async with self._limits.of(shard.run_id, shard.concurrent_samples) as limit:
+                at_work = ShardAtWork(
+                    shard,
+                    work.suite,
+                    work.configuration,
+                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in work.pairs],
+                    target=target_for(work.suite, self._targets, isolate=isolate),
+                    scorers=self._scorers,
+                    limit=limit,
+                    batches=OutcomeBatches(
+                        lambda outcomes: self._store.commit_outcomes(shard, work.suite.evaluator, outcomes), self._is_away
+                    ),
+                )
+                await _finished_or_handed_back(at_work)
+            return at_work.result(work.found)
+
+    @activity.defn(name="conclude_trial")
+    async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
+        async with heartbeating():
+            return await self._concluding.conclude(conclusion)
+
+    @activity.defn(name="propose_values")
+    async def propose_values(self, request: ProposalInput) -> Proposed:
+        async with heartbeating():
+            return await self._proposing.propose(request)
+
+    async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
+        """A worker whose plug-ins are not those that the run began with must not answer for it."""
+        for reference, expected in suite.plugins.items():
+            if expected.startswith(VERSION):
+                continue
+            mine = await self._threads.run(partial(self._plugins.fingerprint, reference, None))
+            if mine != expected:
+                raise ApplicationError(
+                    f"plug-in {reference} on this worker ({mine[:12]}…) is not the code that the run began with "
+                    f"({expected[:12]}…); a worker with that code must take this shard, or start a new run with the new code",
+                    type=OTHER_CODE,
+                )
+
+
+async def _finished_or_handed_back(at_work: ShardAtWork) -> None:
+    """Run the shard. Returns when it is done, and also when it was cancelled: then with what is there."""
+    working = asyncio.create_task(at_work.run())
+    try:
+        await asyncio.shield(working)
+        await at_work.batches.drain()
+    except asyncio.CancelledError:
+        details = activity.cancellation_details()
+        asked = details is not None and details.cancel_requested
+        working.cancel()
+        await asyncio.wait({working})
+        await _uninterrupted(at_work.hand_back(), None if asked else PATIENCE_AFTER_THE_END)
+        if not asked:
+            raise
+        return
+    if at_work.fatal is not None:
+        raise _told(at_work.fatal)
+
+
+async def _uninterrupted(ending: Coroutine[Any, Any, None], patience: float | None) -> None:
+    """Finish, whatever cancels in between; only a worker that is told to stop in the meantime sets a limit to it."""
+    finishing = asyncio.create_task(ending)
+    while not finishing.done():
+        try:
+            await asyncio.wait({finishing}, timeout=patience)
+        except asyncio.CancelledError:
+            patience = PATIENCE_AFTER_THE_END
+            continue
+        if not finishing.done():
+            finishing.cancel()
+    if not finishing.cancelled():
+        finishing.result()
+
+
+def _told(fatal: Exception) -> Exception:
+    """What ended a shard, as Temporal is told: whether trying again can help, and when."""
+    match fatal:
+        case Refused():
+            return ApplicationError(shorten(str(fatal)), type=PERMANENT_TARGET_ERROR, non_retryable=True)
+        case ClosedForLong():
+            return ApplicationError(
+                str(fatal),
+                type=RATE_LIMITED,
+                next_retry_delay=timedelta(seconds=fatal.seconds),
+                category=ApplicationErrorCategory.BENIGN,
+            )
+    return fatal

@@ -1,0 +1,38 @@
+"""A ticker that tells Temporal that an activity lives, never how far it is.
+
+Heartbeats on progress stop when nothing progresses, a rate limit for instance, and the server then starts the same work a
+second time and pays twice. What is done is known from the store, so a heartbeat carries nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio import activity
+
+LONGEST_INTERVAL = timedelta(seconds=5)
+TICKS_PER_TIMEOUT = 3
+
+
+@asynccontextmanager
+async def heartbeating() -> AsyncIterator[None]:
+    """Heartbeat from entry to exit, several times per heartbeat timeout; nothing when the activity has none."""
+    timeout = activity.info().heartbeat_timeout
+    if not timeout:
+        yield
+        return
+    ticker = asyncio.create_task(_tick(min(timeout / TICKS_PER_TIMEOUT, LONGEST_INTERVAL)))
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        await asyncio.wait({ticker})
+
+
+async def _tick(interval: timedelta) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(interval.total_seconds())

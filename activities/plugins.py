@@ -1,0 +1,171 @@
+"""Plug-ins: `package.module:attribute`, imported only from where the worker's operator allows it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from workflows.model.failures import INVALID_REQUEST, shorten
+
+ROOMS = ("workflows", "activities", "clients", "worker", "ratchet")
+"""Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
+
+ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+
+VERSION = "version:"
+"""Begins the fingerprint of a plug-in whose version the spec states."""
+
+
+def invalid(message: str) -> ApplicationError:
+    """An error that says what is wrong with the request and how to fix it; never retried."""
+    return ApplicationError(shorten(message), type=INVALID_REQUEST, non_retryable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A resolved plug-in."""
+
+    reference: str
+    call: Callable[..., Any]
+    is_async: bool
+    source_hash: str
+
+
+class Plugins:
+    """Resolves references under allowed module prefixes; each is imported once per process."""
+
+    def __init__(self, allowed: Sequence[str] = (), search_path: Path | None = None) -> None:
+        """`allowed` are module prefixes (`my_pkg` allows `my_pkg` and all below it). `search_path`, the spec's directory,
+        comes last on the import path, so that it can never shadow what is installed; every module in it is allowed."""
+        self.allowed = tuple(prefix for prefix in (part.strip().strip(".") for part in allowed) if prefix)
+        self.search_path = search_path.resolve() if search_path is not None else None
+        self._resolved: dict[tuple[str, int], Plugin] = {}
+        self._lock = threading.Lock()
+        if self.search_path is not None and str(self.search_path) not in sys.path:
+            sys.path.append(str(self.search_path))
+
+    @classmethod
+    def from_environment(cls, value: str, search_path: Path | None = None) -> Plugins:
+        """As `RATCHET_PLUGINS` says: module prefixes, separated by commas."""
+        return cls(value.split(","), search_path)
+
+    def resolve(self, reference: str, arguments: int) -> Plugin:
+        """The plug-in behind a reference, which must accept so many positional arguments."""
+        key = (reference, arguments)
+        with self._lock:
+            if key not in self._resolved:
+                self._resolved[key] = self._load(reference, arguments)
+            return self._resolved[key]
+
+    def fingerprint(self, reference: str, version: str | None) -> str:
+        """What the plug-in is: the version the spec states, or a hash of the source of its module."""
+        plugin = self.resolve(reference, 0)
+        return f"{VERSION}{version}" if version is not None else plugin.source_hash
+
+    def fingerprints(self, references: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+        return {reference: self.fingerprint(reference, version) for reference, version in references}
+
+    def _load(self, reference: str, arguments: int) -> Plugin:
+        module_name, _, path = reference.partition(":")
+        self._refuse_forbidden(reference, module_name)
+        module = self._imported(reference, module_name)
+        target: Any = module
+        for step in path.split("."):
+            if not hasattr(target, step):
+                raise invalid(f"plug-in {reference}: module {module_name} has no {path!r}; check the name after the colon")
+            target = getattr(target, step)
+        if not callable(target):
+            raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
+        if arguments:
+            _refuse_wrong_signature(reference, target, arguments)
+        return Plugin(reference, target, _is_async(target), _source_hash(module_name, target))
+
+    def _refuse_forbidden(self, reference: str, module_name: str) -> None:
+        top = module_name.partition(".")[0]
+        if top in ROOMS:
+            raise invalid(f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name")
+        if any(module_name == prefix or module_name.startswith(f"{prefix}.") for prefix in self.allowed):
+            return
+        if self.search_path is not None and self._in_search_path(top):
+            return
+        if self.search_path is not None and any((self.search_path / name).exists() for name in (top, f"{top}.py")):
+            raise invalid(
+                f"plug-in {reference}: another module named {top!r} is installed and comes before the one beside the spec; "
+                "rename yours and refer to the new name"
+            )
+        allowed = ", ".join(self.allowed) or "none"
+        raise invalid(
+            f"plug-in {reference}: this worker does not allow module {module_name!r} (allowed: {allowed}); "
+            f"its operator can add it to {ENVIRONMENT_VARIABLE}"
+        )
+
+    def _in_search_path(self, top: str) -> bool:
+        """Whether the import of this name ends in the spec's directory, not in an installed package or the standard library."""
+        assert self.search_path is not None
+        if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+            return False
+        spec = PathFinder.find_spec(top)
+        return spec is not None and any(self.search_path in place.parents for place in _places(spec))
+
+    def _imported(self, reference: str, module_name: str) -> Any:
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+                where = f" or in {self.search_path}" if self.search_path is not None else ""
+                raise invalid(
+                    f"plug-in {reference}: there is no module {error.name!r} on the worker's import path{where}; "
+                    "install it there or correct the reference"
+                ) from None
+            raise invalid(f"plug-in {reference}: importing it failed: {error}; install what is missing") from error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise invalid(
+                f"plug-in {reference}: importing it failed: {type(error).__name__}: {error}; make the module importable"
+            ) from error
+
+
+def _places(spec: ModuleSpec) -> list[Path]:
+    places = list(spec.submodule_search_locations or ())
+    if spec.origin is not None and spec.has_location:
+        places.append(spec.origin)
+    return [Path(place).resolve() for place in places]
+
+
+def _is_async(target: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
+
+
+def _refuse_wrong_signature(reference: str, target: Callable[..., Any], arguments: int) -> None:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return  # some callables written in C do not tell
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError:
+        raise invalid(
+            f"plug-in {reference}: is called with {arguments} positional arguments, "
+            f"but takes {signature}; change its parameters"
+        ) from None
+
+
+def _source_hash(module_name: str, target: Any) -> str:
+    """The hash of the file that really defines the callable, which may not be the module that the reference names."""
+    defining = sys.modules.get(getattr(target, "__module__", None) or module_name) or sys.modules[module_name]
+    file = getattr(defining, "__file__", None) or getattr(sys.modules[module_name], "__file__", None)
+    if file is None:
+        raise invalid(f"module {module_name!r} has no source file; state a version for the plug-in in the spec")
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()

@@ -1,0 +1,215 @@
+"""One shard at work: its missing pairs, answered side by side under the run's limit, scored, and committed as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from activities.committing import OutcomeBatches
+from activities.gate import ClosedForLong, Limit
+from activities.scorers import ScorerTools, score
+from activities.targets import Answering
+from activities.targets.faults import CandidateFault, Refused, Unreachable
+from ratchet import ExperimentContext, Output, Sample, Score
+from workflows.model.factors import Configuration
+from workflows.model.failures import shorten
+from workflows.model.suite import EvaluationSuite, Outcome
+from workflows.model.trial import ShardInput, ShardResult
+from workflows.rules.canonical import derive_seed
+from workflows.rules.scoring import ScoringFailed
+
+GRACE = 1.0
+"""Seconds that calls in flight get to finish when their shard is cancelled: they are paid for already."""
+
+LEAST_SCORING_TIME = 60.0
+"""Seconds a scorer may take at least, since it may ask a model itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairToAnswer:
+    """One replicate of one sample that has no outcome yet."""
+
+    position: int
+    item_hash: str
+    replicate: int
+    sample: Sample
+
+
+class ShardAtWork:
+    """Starts, scores and commits. Nothing it meets stops it but what no further call could survive."""
+
+    def __init__(
+        self,
+        shard: ShardInput,
+        suite: EvaluationSuite,
+        configuration: Configuration,
+        pairs: Sequence[PairToAnswer],
+        *,
+        target: Answering,
+        scorers: ScorerTools,
+        limit: Limit,
+        batches: OutcomeBatches,
+    ) -> None:
+        self._shard = shard
+        self._suite = suite
+        self._configuration = configuration
+        self._pairs = pairs
+        self._target = target
+        self._scorers = scorers
+        self._limit = limit
+        self.batches = batches
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._errors: dict[tuple[int, int], str] = {}
+        self._scoring_errors: dict[tuple[int, int], str] = {}
+        self._answered = 0
+        self.fatal: Exception | None = None
+        """What ends the whole shard: a refusing endpoint, one that is closed for long, a mistake in the request or here."""
+
+    async def run(self) -> None:
+        """Answer every pair, or stop at what makes going on pointless. Cancelling stops new calls, not those in flight."""
+        for pair in self._pairs:
+            if self._must_stop:
+                break
+            await self._limit.acquire()
+            call = asyncio.create_task(self._evaluate(pair))
+            self._in_flight.add(call)
+            call.add_done_callback(self._ended)
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
+
+    @property
+    def _must_stop(self) -> bool:
+        return self.fatal is not None or bool(self._scoring_errors) or self.batches.error is not None
+
+    def _ended(self, call: asyncio.Task[None]) -> None:
+        # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
+        self._limit.release()
+        self._in_flight.discard(call)
+
+    async def hand_back(self) -> None:
+        """After a cancellation: let calls in flight finish within a grace, end the others, commit everything there is."""
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=GRACE)
+        for call in self._in_flight:
+            call.cancel()
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
+        try:
+            await self.batches.drain()
+        except asyncio.CancelledError:
+            self.batches.abandon()
+            raise
+
+    def result(self, found: int) -> ShardResult:
+        return ShardResult(
+            evaluated=self._answered,
+            found=found,
+            missing=len(self._pairs) - self._answered,
+            first_error=_first(self._errors),
+            scoring_error=_first(self._scoring_errors),
+        )
+
+    async def _evaluate(self, pair: PairToAnswer) -> None:
+        place = (pair.position, pair.replicate)
+        try:
+            if self._must_stop:
+                return
+            outcome = await self._outcome(pair)
+        except ScoringFailed as error:
+            self._scoring_errors[place] = shorten(f"sample {pair.sample.id}: {error}")
+        except Unreachable as error:
+            self._errors[place] = shorten(f"sample {pair.sample.id}: {error}")
+        except ClosedForLong as error:
+            if not isinstance(self.fatal, Refused):
+                self.fatal = error
+        except Exception as error:
+            if not isinstance(self.fatal, Refused):
+                self.fatal = error
+        else:
+            if outcome.error is not None:
+                self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
+            self._answered += 1
+            self.batches.add(outcome)
+
+    async def _outcome(self, pair: PairToAnswer) -> Outcome:
+        try:
+            output = await self._target.answer(self._configuration, pair.sample, self._context(pair))
+            self._refuse_other_overlay(output)
+        except CandidateFault as fault:
+            return _failed(pair, fault)
+        return _answered(pair, output, await self._scores(output, pair.sample), self._suite.metric)
+
+    async def _scores(self, output: Output, sample: Sample) -> list[Score]:
+        limit = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
+        try:
+            async with asyncio.timeout(limit):
+                return await score(self._suite.scorers, output, sample, self._scorers)
+        except TimeoutError:
+            raise ScoringFailed(f"scoring took longer than {limit:g} s") from None
+
+    def _refuse_other_overlay(self, output: Output) -> None:
+        mine = self._shard.config_hash
+        if output.overlay_hash is not None and output.overlay_hash != mine:
+            raise CandidateFault(
+                f"the target used overlay {shorten(output.overlay_hash, 80)} instead of {mine}; it must answer with the "
+                "configuration it is given",
+                tokens=output.tokens,
+                cost=output.cost,
+                latency_ms=output.latency_ms,
+            )
+
+    def _context(self, pair: PairToAnswer) -> ExperimentContext:
+        shard = self._shard
+        return ExperimentContext(
+            id=shard.trial_id,
+            name=shard.run_id,
+            overrides_tag=shard.config_hash,
+            run_id=shard.run_id,
+            candidate_id=shard.candidate_id,
+            replicate=pair.replicate,
+            seed=derive_seed(shard.seed, pair.item_hash, pair.replicate),
+        )
+
+
+def _first(errors: dict[tuple[int, int], str]) -> str | None:
+    """By place, not by time: the order in which calls end says nothing."""
+    return errors[min(errors)] if errors else None
+
+
+def _failed(pair: PairToAnswer, fault: CandidateFault) -> Outcome:
+    error = shorten(str(fault))
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="failed",
+        scores={},
+        passed=False,
+        error=error,
+        feedback=error,
+        tokens=fault.tokens,
+        cost=fault.cost,
+        latency_ms=fault.latency_ms,
+    )
+
+
+def _answered(pair: PairToAnswer, output: Output, scores: Sequence[Score], metric: str) -> Outcome:
+    decisive = next((given for given in scores if given.name == metric), None)
+    if decisive is None:
+        names = ", ".join(given.name for given in scores)
+        raise ScoringFailed(f"the objective's metric {metric!r} is not among the scores given: {names}")
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="answered",
+        scores={given.name: given.value for given in scores},
+        passed=bool(decisive.passed),
+        output=output.value,
+        feedback="\n".join(given.reason for given in scores if given.reason),
+        tokens=output.tokens,
+        cost=output.cost,
+        latency_ms=output.latency_ms,
+        ttft_ms=output.ttft_ms,
+        trace=output.trace,
+        per_score={given.name: {"passed": given.passed, "reason": given.reason} for given in scores},
+    )

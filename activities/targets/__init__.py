@@ -1,0 +1,60 @@
+"""Targets: what is run on a sample. A new kind is one file here and one line in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from activities.models import ChatModels
+from activities.plugins import Plugins
+from activities.targets.chat import ChatAnswers
+from activities.targets.isolation import Isolation
+from activities.targets.python import PythonAnswers
+from activities.targets.threads import PluginThreads
+from ratchet import ExperimentContext, Output, Sample
+from workflows.model.suite import EvaluationSuite
+
+
+class Answering(Protocol):
+    """A target, ready to answer samples. Raises what `faults` names, and returns outputs in canonical form."""
+
+    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output: ...
+
+
+@dataclass(frozen=True)
+class TargetTools:
+    """What targets share within a worker process."""
+
+    models: ChatModels
+    plugins: Plugins
+    threads: PluginThreads = field(default_factory=PluginThreads)
+    isolation: Isolation = field(default_factory=Isolation)
+
+
+def _chat(suite: EvaluationSuite, tools: TargetTools, isolate: bool) -> Answering:
+    assert suite.target.kind == "chat"
+    return ChatAnswers(suite.target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds())
+
+
+def _python(suite: EvaluationSuite, tools: TargetTools, isolate: bool) -> Answering:
+    assert suite.target.kind == "python"
+    return PythonAnswers(
+        suite.target,
+        tools.plugins,
+        tools.threads,
+        tools.isolation,
+        timeout=suite.sample_timeout.total_seconds(),
+        isolate=isolate,
+    )
+
+
+_REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, bool], Answering]] = {
+    "chat": _chat,
+    "python": _python,
+}
+
+
+def target_for(suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Answering:
+    """The suite's target. `isolate` runs code that may kill its process in processes of its own."""
+    return _REGISTRY[suite.target.kind](suite, tools, isolate)

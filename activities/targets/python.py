@@ -1,0 +1,107 @@
+"""Python targets: async ones in the worker's loop, others in threads, and each in a process of its own when it must be."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from activities.plugins import Plugin, Plugins
+from activities.targets.answers import output_from
+from activities.targets.faults import CandidateFault, described
+from activities.targets.isolation import Isolation
+from activities.targets.threads import PluginThreads
+from ratchet import ExperimentContext, Output, Sample
+from workflows.model.failures import shorten
+from workflows.model.target import PythonTarget
+
+GRACE = 0.1
+"""Seconds a cancelled async target gets to clean up; one that goes on regardless is abandoned."""
+
+MOST_HANGING_THREADS = 32
+"""Beyond it, targets run in processes of their own, which can be killed."""
+
+
+class PythonAnswers:
+    """Answers samples with a plug-in."""
+
+    def __init__(
+        self,
+        target: PythonTarget,
+        plugins: Plugins,
+        threads: PluginThreads,
+        isolation: Isolation,
+        *,
+        timeout: float,
+        isolate: bool,
+    ) -> None:
+        self._reference = target.ref
+        self._plugins = plugins
+        self._threads = threads
+        self._isolation = isolation
+        self._timeout = timeout
+        self._isolate = isolate
+        # Importing code that kills its process must not happen in this one.
+        self._plugin: Plugin | None = None if isolate else plugins.resolve(target.ref, 3)
+
+    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        started = time.perf_counter()
+        if self._plugin is None or (not self._plugin.is_async and self._threads.hanging >= MOST_HANGING_THREADS):
+            output = await self._isolation.answer(self._plugins, self._reference, configuration, sample, context, self._timeout)
+        else:
+            # A target gets a configuration of its own, so that one that changes it changes no other sample's.
+            returned = await self._call(self._plugin, dict(configuration), sample, context)
+            output = output_from(returned)
+        if output.latency_ms is None:
+            output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
+        return output
+
+    async def _call(self, plugin: Plugin, *arguments: Any) -> Any:
+        if plugin.is_async:
+            call = asyncio.create_task(_settled(plugin.call(*arguments)))
+        else:
+            call = asyncio.create_task(self._in_thread(plugin, arguments))
+        try:
+            finished, _ = await asyncio.wait({call}, timeout=self._timeout)
+        except asyncio.CancelledError:
+            await _abandon(call)
+            raise
+        if not finished:
+            await _abandon(call)
+            raise CandidateFault(f"took longer than the sample timeout of {self._timeout:g} s")
+        if call.cancelled():
+            raise CandidateFault("target raised CancelledError")
+        error, returned = call.result()
+        if error is not None:
+            raise CandidateFault(shorten(f"target raised {described(error)}")) from error
+        return returned
+
+    async def _in_thread(self, plugin: Plugin, arguments: tuple[Any, ...]) -> tuple[BaseException | None, Any]:
+        error, returned = await _settled(self._threads.run(lambda: plugin.call(*arguments)))
+        if error is None and inspect.isawaitable(returned):
+            return await _settled(returned)
+        return error, returned
+
+
+async def _settled(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
+    """Result or error as values. `SystemExit` out of a task would stop the whole event loop."""
+    try:
+        return None, await call
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return error, None
+
+
+async def _abandon(call: asyncio.Task[Any]) -> None:
+    call.cancel()
+    call.add_done_callback(_forget)
+    await asyncio.wait({call}, timeout=GRACE)
+
+
+def _forget(call: asyncio.Task[Any]) -> None:
+    if not call.cancelled():
+        call.exception()
