@@ -13,7 +13,7 @@ from workflows.model.factors import Configuration, Factor, TextFactor
 from workflows.model.failures import shorten
 from workflows.model.run import CandidateKey, ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
-from workflows.optimizers import ProposalFailed
+from workflows.optimizers.protocol import ProposalFailed
 from workflows.policies import PROPOSE, STORE
 from workflows.rules.canonical import derive_seed
 from workflows.rules.scoring import describe_objective

@@ -38,7 +38,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.model.search import Adjustment
     from workflows.model.trial import Purpose, TrialResult
-    from workflows.optimizers import ProposalFailed, build_optimizer
+    from workflows.optimizers import build_optimizer
+    from workflows.optimizers.protocol import ProposalFailed
     from workflows.policies import INSPECT, PREPARE, STORE
     from workflows.result import RunEnded, result_of
     from workflows.rules.budget import affordable_trials, exhausted

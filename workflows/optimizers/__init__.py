@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from ratchet.optimizer import Optimizer, RunContext
-from workflows.model.factors import Configuration, Factor
-from workflows.model.run import Proposed
-from workflows.model.search import ModelProposer, OptimizerSpec, PythonProposer
-
-
-class ProposalFailed(Exception):
-    """A proposer that still fails after its retries."""
-
-
-class Frame(Protocol):
-    """What the run hands its optimizer: all that `propose` may await."""
-
-    @property
-    def context(self) -> RunContext:
-        """The run as it stood after the baseline."""
-        ...
-
-    @property
-    def factors(self) -> dict[str, Factor]:
-        """Every factor and how it may change."""
-        ...
-
-    async def configuration(self, candidate_id: str) -> Configuration:
-        """The configuration of a candidate of this run."""
-        ...
-
-    async def new_values(
-        self,
-        proposer: ModelProposer | PythonProposer,
-        *,
-        parent: str,
-        factors: tuple[str, ...],
-        index: int,
-        feedback: str,
-    ) -> Proposed:
-        """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help."""
-        ...
+from ratchet.optimizer import Optimizer
+from workflows.model.search import OptimizerSpec
+from workflows.optimizers.protocol import Frame
+from workflows.optimizers.refine import Refine
 
 
 def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
     """The algorithm a spec names."""
-    from workflows.optimizers.refine import Refine
-
     match spec.name:
         case "refine":
             return Refine(spec, frame)

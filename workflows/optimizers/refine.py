@@ -9,7 +9,7 @@ from random import Random
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
 from workflows.model.search import ModelProposer, NoOpProposer, PythonProposer, RefineOptimizer, StepProposer
-from workflows.optimizers import Frame
+from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed
 from workflows.rules.scoring import is_better
 from workflows.rules.stepping import can_step, step

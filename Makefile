@@ -1,0 +1,54 @@
+# Two commands are all anybody needs: `make demo` and `make test`. Each does its own set-up.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev test test-kills lint format bench clean setup lock
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Ratchet needs Python 3.11 or newer on the PATH (or make PYTHON=/path/to/python3)"; exit 1; }
+	@echo "Setting up .venv with $$($(PYTHON) --version) …"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(INSTALLED)
+
+setup: $(INSTALLED) ## Install everything into .venv (every other target does it for itself)
+
+demo: $(INSTALLED) ## Optimize the prompt of an example on the embedded stack, against a simulated model
+	@$(BIN)/ratchet demo
+
+dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
+	@$(BIN)/ratchet dev
+
+test: $(INSTALLED) ## Run every test, through the real engines
+	@$(BIN)/python -m pytest
+
+test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
+	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/durability -p no:cacheprovider
+
+lint: $(INSTALLED) ## Check style, types and the walls between the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Format the code
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: $(INSTALLED) ## Run the quick benchmarks; fails when a target is missed
+	@$(BIN)/python -m benchmarks --quick
+
+lock: $(INSTALLED) ## Pin the dependencies anew, with hashes (needs uv)
+	@uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
+
+clean: ## Remove the virtual environment and caches; never the runs in .ratchet
+	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.ratchet/*' -prune -exec rm -rf {} +

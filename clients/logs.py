@@ -1,0 +1,77 @@
+"""Logs: structlog, one JSON object a line (or readable lines for a person), with run, trial and attempt on every one.
+
+Workflow code logs through `workflow.logger`, activity code through structlog or `activity.logger`; all of it comes out here, in
+one shape. What a workflow says while it replays was said before, and is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+from typing import Literal
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+from temporalio import activity, workflow
+
+MOST_BYTES = 20 * 1024 * 1024
+"""A log file is turned over at this size; three old ones are kept."""
+
+
+def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = "json", level: str = "INFO") -> None:
+    """Send everything this process logs to a file, or to stderr when none is given."""
+    workflow.logger.workflow_info_on_message = False
+    activity.logger.activity_info_on_message = False
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        add_whereabouts,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(ensure_ascii=False, default=repr)
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(allow=()), *shared],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+    )
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.handlers.RotatingFileHandler(file, maxBytes=MOST_BYTES, backupCount=3, encoding="utf-8")
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "aiohttp.access", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def add_whereabouts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Add run, trial and attempt of the workflow or activity that is speaking."""
+    if workflow.in_workflow():
+        if workflow.unsafe.is_replaying():
+            raise structlog.DropEvent
+        info = workflow.info()
+        return {**event, **_whereabouts(info.workflow_id), "attempt": info.attempt}
+    if activity.in_activity():
+        doing = activity.info()
+        named = {"activity": doing.activity_type, "attempt": doing.attempt}
+        return {**event, **_whereabouts(doing.workflow_id or ""), **named}
+    return {**event, "run": event.get("run"), "trial": event.get("trial"), "attempt": event.get("attempt")}
+
+
+def _whereabouts(workflow_id: str) -> dict[str, str | None]:
+    run, _, trial = workflow_id.partition("/")
+    return {"run": run or None, "trial": workflow_id if trial else None}

@@ -1,0 +1,276 @@
+"""SERVE: connect, wire, register, serve, drain. The only place that knows every room.
+
+python -m worker                  serve workflows and evaluations until SIGTERM
+python -m worker --setup          apply migrations, register search attributes, and exit
+python -m worker --check-health   exit 0 when Temporal and the database answer
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import inspect
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import structlog
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from activities.bookkeeping import StoreBookkeeping
+from activities.evaluation import ShardEvaluation
+from activities.gate import Gates
+from activities.models import ChatModels
+from activities.plugins import Plugins
+from activities.store.connection import Database, StoreAway, is_away
+from activities.store.migrating import StoreError
+from activities.store.writing import Store
+from clients.logs import configure_logs
+from clients.temporal import TASK_QUEUE, connect
+from workflows.contracts import Bookkeeping, Evaluating
+from workflows.optimization import OptimizationWorkflow
+from workflows.search_attributes import SEARCH_ATTRIBUTES
+from workflows.trial import TrialWorkflow
+
+Role = Literal["all", "workflows", "evaluation"]
+
+log = structlog.get_logger("worker")
+
+STICKY_TIMEOUT: Final = timedelta(seconds=2)
+"""How long a killed worker's cached runs wait before another worker takes them over."""
+
+HEARTBEAT_THROTTLE: Final = timedelta(seconds=1)
+
+CONCURRENT_SHARDS: Final = 100
+"""Shards wait on endpoints, not on this machine; what runs at once is each run's own limit."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one worker process is told, by its environment and its command line."""
+
+    database_url: str
+    task_queue: str = TASK_QUEUE
+    evaluation_task_queue: str = f"{TASK_QUEUE}-evaluation"
+    role: Role = "all"
+    plugins: str = ""
+    plugin_path: Path | None = None
+    data_dir: Path | None = None
+    grace: timedelta = timedelta(seconds=30)
+
+    @classmethod
+    def from_environment(cls, role: Role, grace: float) -> Settings:
+        """Everything but the role and the grace period comes from the environment."""
+        environment = os.environ
+        database_url = environment.get("DATABASE_URL")
+        if not database_url:
+            raise SystemExit("DATABASE_URL is not set; give the PostgreSQL to store runs in, e.g. postgresql://user@host/db")
+        task_queue = environment.get("RATCHET_TASK_QUEUE") or TASK_QUEUE
+        plugin_path, data_dir = environment.get("RATCHET_PLUGIN_PATH"), environment.get("RATCHET_DATA_DIR")
+        return cls(
+            database_url=database_url,
+            task_queue=task_queue,
+            evaluation_task_queue=environment.get("RATCHET_EVALUATION_TASK_QUEUE") or f"{task_queue}-evaluation",
+            role=role,
+            plugins=environment.get("RATCHET_PLUGINS", ""),
+            plugin_path=Path(plugin_path) if plugin_path else None,
+            data_dir=Path(data_dir) if data_dir else None,
+            grace=timedelta(seconds=grace),
+        )
+
+
+def versions() -> dict[str, str]:
+    """What this worker is made of, for the run's record."""
+    found = {"python": sys.version.split()[0]}
+    for package in ("ratchet", "temporalio", "pydantic", "openai"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+async def register_search_attributes(client: Client) -> bool:
+    """Make the server know Ratchet's search attributes. False where it may not: that costs the filter, never a run."""
+    try:
+        listing = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
+        missing = {
+            key.name: cast("IndexedValueType.ValueType", int(key.indexed_value_type))
+            for key in SEARCH_ATTRIBUTES
+            if key.name not in listing.custom_attributes
+        }
+        if missing:
+            await client.operator_service.add_search_attributes(
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+            )
+            log.info("search attributes registered", names=sorted(missing))
+    except RPCError as error:
+        log.warning("search attributes are not available; runs cannot be filtered by them", error=str(error))
+        return False
+    return True
+
+
+@asynccontextmanager
+async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
+    """Serve until the block is left, then drain: shards in flight get the grace period to hand back what they have."""
+    async with AsyncExitStack() as stack:
+        database = await Database.open(settings.database_url)
+        stack.push_async_callback(database.close)
+        store = Store(database)
+        workers: list[Worker] = []
+        if settings.role in {"all", "workflows"}:
+            bookkeeping = StoreBookkeeping(
+                database,
+                search_attributes=await register_search_attributes(client),
+                versions=versions(),
+                data_directory=settings.data_dir,
+            )
+            workers.append(_workflow_worker(client, settings, bookkeeping))
+        if settings.role in {"all", "evaluation"}:
+            plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
+            evaluation = ShardEvaluation(store, ChatModels(Gates()), plugins, is_away=is_away)
+            stack.push_async_callback(evaluation.close)
+            workers.append(_evaluation_worker(client, settings, evaluation))
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        log.info("serving", role=settings.role, task_queue=settings.task_queue, evaluation=settings.evaluation_task_queue)
+        yield
+        log.info("draining")
+
+
+def _workflow_worker(client: Client, settings: Settings, bookkeeping: StoreBookkeeping) -> Worker:
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[OptimizationWorkflow, TrialWorkflow],
+        activities=implementations(Bookkeeping, bookkeeping),
+        max_concurrent_workflow_tasks=100,
+        max_cached_workflows=1000,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        graceful_shutdown_timeout=settings.grace,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+    )
+
+
+def _evaluation_worker(client: Client, settings: Settings, evaluation: ShardEvaluation) -> Worker:
+    return Worker(
+        client,
+        task_queue=settings.evaluation_task_queue,
+        activities=implementations(Evaluating, evaluation),
+        max_concurrent_activities=CONCURRENT_SHARDS,
+        graceful_shutdown_timeout=settings.grace,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+    )
+
+
+def implementations(contract: type, implementation: object) -> list[Callable[..., Any]]:
+    """Every activity of a contract, as served by the implementation; a name that differs would never be found."""
+    served: list[Callable[..., Any]] = []
+    for name, declared in inspect.getmembers(contract, inspect.isfunction):
+        wanted = getattr(declared, "__temporal_activity_definition", None)
+        if wanted is None:
+            continue
+        method = getattr(implementation, name)
+        given = getattr(method, "__temporal_activity_definition", None)
+        if given is None or given.name != wanted.name:
+            raise TypeError(f"{type(implementation).__name__}.{name} must be decorated as activity {wanted.name!r}")
+        served.append(method)
+    return served
+
+
+async def serve(settings: Settings, *, exit_with_parent: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT, or until the parent process is gone."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    watching = loop.create_task(_until_orphaned(stop)) if exit_with_parent else None
+    async with serving(await connect(), settings):
+        await stop.wait()
+    if watching is not None:
+        watching.cancel()
+
+
+async def _until_orphaned(stop: asyncio.Event) -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 (nobody announces a parent's end)
+        await asyncio.sleep(0.3)
+    stop.set()
+
+
+async def set_up(settings: Settings) -> None:
+    """Apply migrations and register search attributes."""
+    database = await Database.open(settings.database_url)
+    await database.close()
+    await register_search_attributes(await connect())
+
+
+async def check_health(settings: Settings) -> None:
+    """Fail unless both servers answer; for probes."""
+    database = await Database.open(settings.database_url, most_connections=1)
+    await database.close()
+    client = await connect()
+    if not await client.service_client.check_health():
+        raise ConnectionError("Temporal does not answer")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; everything else comes from the environment."""
+    parser = argparse.ArgumentParser(prog="python -m worker", description="Serve Ratchet's workflows and evaluations.")
+    doing = parser.add_mutually_exclusive_group()
+    doing.add_argument("--setup", action="store_true", help="apply migrations, register search attributes, and exit")
+    doing.add_argument("--check-health", action="store_true", help="exit 0 when Temporal and the database answer")
+    parser.add_argument(
+        "--role",
+        choices=("all", "workflows", "evaluation"),
+        default=os.environ.get("RATCHET_ROLE", "all"),
+        help="what to serve (default: RATCHET_ROLE, else all)",
+    )
+    parser.add_argument("--grace", type=float, default=30.0, help="seconds that work in flight gets to finish (default: 30)")
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop when the process that started this one is gone")
+    parser.add_argument("--log-file", type=Path, default=None, help="write logs here instead of stderr")
+    options = parser.parse_args(arguments)
+    form = "text" if os.environ.get("RATCHET_LOG") == "text" else "json"
+    configure_logs(file=options.log_file, form=cast("Literal['json', 'text']", form))
+    settings = Settings.from_environment(options.role, options.grace)
+    if options.setup:
+        work = set_up(settings)
+    elif options.check_health:
+        work = check_health(settings)
+    else:
+        work = serve(settings, exit_with_parent=options.exit_with_parent)
+    try:
+        _run(work)
+    except (StoreError, StoreAway, ConnectionError, RuntimeError, RPCError) as error:
+        log.error("worker cannot serve", error=f"{type(error).__name__}: {error}")
+        sys.stderr.write(f"{error}\n")
+        return 5
+    return 0
+
+
+def _run(work: Any) -> None:
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:  # no uvloop for this platform
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work)
+    # The SDK's native futures must be gone before the interpreter is: otherwise a short process may crash as it exits.
+    gc.collect()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What the frame hands a built-in optimizer, beside the public protocol in `ratchet.optimizer`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ratchet.optimizer import RunContext
+from workflows.model.factors import Configuration, Factor
+from workflows.model.run import Proposed
+from workflows.model.search import ModelProposer, PythonProposer
+
+
+class ProposalFailed(Exception):
+    """A proposer that still fails after its retries."""
+
+
+class Frame(Protocol):
+    """What the run hands its optimizer: all that `propose` may await."""
+
+    @property
+    def context(self) -> RunContext:
+        """The run as it stood after the baseline."""
+        ...
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        """Every factor and how it may change."""
+        ...
+
+    async def configuration(self, candidate_id: str) -> Configuration:
+        """The configuration of a candidate of this run."""
+        ...
+
+    async def new_values(
+        self,
+        proposer: ModelProposer | PythonProposer,
+        *,
+        parent: str,
+        factors: tuple[str, ...],
+        index: int,
+        feedback: str,
+    ) -> Proposed:
+        """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help."""
+        ...
