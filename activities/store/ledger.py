@@ -138,7 +138,7 @@ async def write_ledger(
     wanted = status or (records[-1].status if records else run.status)
     new_status = run.status if run.status in TERMINAL else wanted
     if records:
-        await _write_rounds(connection, run, records)
+        await _write_rounds(connection, run, list({record.round: record for record in records}.values()))
         await _write_rejections(connection, run, records)
     if records or limits or new_status != run.status:
         await _write_standing(connection, run, records, new_status, limits or {})

@@ -1,0 +1,301 @@
+"""Bookkeeping: the short, idempotent writes and reads of the store that a run's workflow asks for."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import asyncpg
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.datasets import DatasetError, Ingested, draw_splits, ingest, worker_file
+from activities.heartbeat import heartbeating
+from activities.store import samples
+from activities.store.connection import Database, is_away
+from activities.store.ledger import DrawnSuite, NewRun
+from activities.store.migrating import StoreError
+from activities.store.trials import PairedMeans
+from activities.store.writing import Store
+from workflows.contracts import Bookkeeping
+from workflows.model.candidates import Candidate
+from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST, shorten
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import (
+    CandidateKey,
+    ConfirmInput,
+    FinishInput,
+    HistoryPage,
+    HistoryRows,
+    Interval,
+    LedgerInput,
+    Prepared,
+    PrepareInput,
+)
+from workflows.model.scorers import PythonScorer
+from workflows.model.suite import EvaluationSuite
+from workflows.model.target import PythonTarget
+from workflows.model.trial import Split, TrialInput
+from workflows.rules.canonical import NotCanonical, content_hash
+from workflows.rules.spec_check import check_request
+
+STORE_REFUSED = "StoreRefused"
+"""The store will refuse the same call again: bad data, a broken constraint, a run that was deleted."""
+
+CONFIDENCE = 0.95
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Errors of the store as Temporal shall see them: what passes by itself is retried, the rest never."""
+    try:
+        yield
+    except StoreError as error:
+        raise ApplicationError(str(error), type=STORE_REFUSED, non_retryable=True) from error
+    except asyncpg.ForeignKeyViolationError as error:
+        # Somebody deleted what we refer to in the same moment; written again, it is there.
+        raise ApplicationError(f"the store changed under this write: {error}", type="StoreChanged") from error
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if is_away(error):
+            raise
+        message = shorten(f"the store refuses this for good: {type(error).__name__}: {error}")
+        raise ApplicationError(message, type=STORE_REFUSED, non_retryable=True) from error
+
+
+def invalid_request(problems: Sequence[str]) -> ApplicationError:
+    """Everything that is wrong with a spec, as one error that is never retried."""
+    return ApplicationError(shorten("\n".join(problems), 20_000), type=INVALID_REQUEST, non_retryable=True)
+
+
+class StoreBookkeeping(Bookkeeping):
+    """Bookkeeping over PostgreSQL."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        search_attributes: bool = False,
+        versions: Mapping[str, str] | None = None,
+        data_directory: Path | None = None,
+    ) -> None:
+        self._database = database
+        self._store = Store(database)
+        self._search_attributes = search_attributes
+        self._versions = dict(versions or {})
+        named = os.environ.get("RATCHET_DATA_DIR")
+        self._data_directory = data_directory or (Path(named) if named else None)
+
+    @activity.defn(name="prepare")
+    async def prepare(self, request: PrepareInput) -> Prepared:
+        """Check the spec, ingest the dataset, store the baseline overlay and the run's row."""
+        problems = check_request(request.request)
+        if problems:
+            raise invalid_request(problems)
+        async with heartbeating():
+            with store_errors():
+                return await self._prepare(request)
+
+    async def _prepare(self, prepare: PrepareInput) -> Prepared:
+        spec = prepare.request
+        try:
+            dataset = await self._dataset(spec)
+            async with self._database.connection() as connection:
+                hashes = await samples.item_hashes(connection, dataset.dataset_id)
+            plan = plan_evaluation(prepare, dataset.dataset_id, hashes)
+            baseline_hash = content_hash(spec.baseline)
+        except DatasetError as error:
+            raise invalid_request([str(error)]) from None
+        except NotCanonical as error:
+            raise invalid_request([f"the spec has no canonical form: {error}"]) from None
+        info = activity.info()
+        await self._store.open_run(
+            NewRun(
+                run_id=prepare.run_id,
+                execution_id=info.workflow_run_id or "",
+                request=spec,
+                task_queue=info.task_queue,
+                versions=self._versions,
+                baseline_hash=baseline_hash,
+                baseline=spec.baseline,
+                search=plan.search,
+                others=[plan.test] if plan.test else [],
+            )
+        )
+        return Prepared(
+            dataset_id=dataset.dataset_id,
+            evaluation_suite_id=plan.search.suite.suite_id,
+            search_split=plan.search.suite.split,
+            search_samples=plan.search.suite.samples,
+            test_samples=plan.test.suite.samples if plan.test else 0,
+            search_attributes=self._search_attributes,
+            duplicates_dropped=dataset.duplicates_dropped,
+            versions=self._versions,
+        )
+
+    async def _dataset(self, spec: OptimizationRequest) -> Ingested:
+        given = spec.dataset
+        if given.id is not None:
+            async with self._database.connection() as connection:
+                count = await samples.dataset_size(connection, given.id)
+            if count is None:
+                raise DatasetError(
+                    f"dataset.id: {given.id} is not in the store; ingest it first with `ratchet datasets add FILE`"
+                )
+            return Ingested(given.id, count)
+        if given.path is not None:
+            return await ingest(self._database, worker_file(given.path, self._data_directory))
+        return await ingest(self._database, given.items or [], name=f"{spec.name} (inline)")
+
+    @activity.defn(name="begin_trial")
+    async def begin_trial(self, trial: TrialInput) -> None:
+        """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
+        with store_errors():
+            await self._store.begin_trial(trial)
+
+    @activity.defn(name="commit_ledger")
+    async def commit_ledger(self, ledger: LedgerInput) -> None:
+        """Round records, rejections, the run's status and limits, with their events, in one transaction."""
+        with store_errors():
+            await self._store.commit_ledger(ledger)
+
+    @activity.defn(name="load_history")
+    async def load_history(self, page: HistoryPage) -> HistoryRows:
+        """Finished trials in the order of their proposals, a page at a time."""
+        with store_errors():
+            return HistoryRows(rows=await self._store.history(page))
+
+    @activity.defn(name="load_candidate")
+    async def load_candidate(self, key: CandidateKey) -> Candidate:
+        """One candidate with its configuration."""
+        with store_errors():
+            candidate = await self._store.candidate(key.run_id, key.candidate_id)
+            if candidate is None:
+                raise StoreError(f"run {key.run_id!r} has no candidate {key.candidate_id!r} in the store")
+            return candidate
+
+    @activity.defn(name="confirm")
+    async def confirm(self, request: ConfirmInput) -> Interval:
+        """The paired difference between two trials over the same samples: winner minus baseline."""
+        with store_errors():
+            pairs = await self._store.paired_means(request.run_id, request.baseline, request.winner)
+        if not pairs:
+            raise ApplicationError(
+                f"trials {request.baseline!r} and {request.winner!r} have no sample in common that both answered",
+                type=AGGREGATION_FAILED,
+                non_retryable=True,
+            )
+        return paired_interval(pairs)
+
+    @activity.defn(name="finish_run")
+    async def finish_run(self, finish: FinishInput) -> None:
+        """The run's end: result, status, last round records and events, in one transaction."""
+        with store_errors():
+            await self._store.finish_run(finish)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """The suites of a run: one to search with, and one to confirm with when samples were held back."""
+
+    search: DrawnSuite
+    test: DrawnSuite | None
+
+
+def plan_evaluation(prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str]) -> EvaluationPlan:
+    """Draw the splits and describe what each is measured with."""
+    spec = prepare.request
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed)
+    drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
+    searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
+    if not searchable:
+        raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
+    search = _suite(prepare, dataset_id, searchable[0], drawn[searchable[0]])
+    held_back = drawn.get(Split.TEST)
+    return EvaluationPlan(search, _suite(prepare, dataset_id, Split.TEST, held_back) if held_back else None)
+
+
+def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str]) -> DrawnSuite:
+    spec = prepare.request
+    scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
+    suite_id = content_hash({"dataset": dataset_id, "split": split.value, "samples": list(hashes), "scorers": scorers})
+    suite = EvaluationSuite(
+        run_id=prepare.run_id,
+        split=split,
+        suite_id=suite_id,
+        dataset_id=dataset_id,
+        samples=len(hashes),
+        evaluator=evaluator_fingerprint(spec, prepare.evaluators),
+        target=spec.target,
+        scorers=spec.scorers,
+        objective=spec.objective,
+        metric=spec.metric,
+        prices=spec.prices,
+        sample_timeout=spec.execution.sample_timeout,
+        reuse=spec.reuse,
+        plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
+    )
+    return DrawnSuite(suite, hashes)
+
+
+def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
+    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources.
+
+    A model's name is in the target or in a factor. Prices change what an answer cost, not the answer; the objective is
+    computed from answers; so neither is part of it.
+    """
+    answering = _answering(spec)
+    return content_hash(
+        {
+            "target": spec.target.model_dump(mode="json", by_alias=True),
+            "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
+            "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
+        }
+    )
+
+
+def _answering(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer or score."""
+    parts = [spec.target, *spec.scorers]
+    return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
+
+
+def _measuring(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer, score, or compute the objective."""
+    return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())
+
+
+def paired_interval(pairs: Sequence[PairedMeans], confidence: float = CONFIDENCE) -> Interval:
+    """The weighted mean of the differences, with Student's t interval.
+
+    A single pair says nothing of how much pairs differ: its interval is the point itself, with confidence 0.
+    """
+    n = len(pairs)
+    total = math.fsum(pair.weight for pair in pairs)
+    mean = math.fsum(pair.weight * (pair.other - pair.one) for pair in pairs) / total
+    if n < 2:
+        return Interval(estimate=mean, low=mean, high=mean, confidence=0.0, n=n)
+    squares = math.fsum((pair.weight * (pair.other - pair.one - mean)) ** 2 for pair in pairs)
+    error = math.sqrt(squares * n / (n - 1)) / total
+    reach = t_quantile((1 + confidence) / 2, n - 1) * error
+    return Interval(estimate=mean, low=mean - reach, high=mean + reach, confidence=confidence, n=n)
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """Student's t: exact for 1 and 2 degrees of freedom, by Cornish and Fisher's expansion above (error < 0.5 %)."""
+    if freedom == 1:
+        return math.tan(math.pi * (probability - 0.5))
+    if freedom == 2:
+        return (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
+    z = NormalDist().inv_cdf(probability)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))
