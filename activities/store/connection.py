@@ -71,7 +71,7 @@ class Database:
                 reset=_nothing,
                 server_settings={"application_name": "ratchet", "jit": "off"},
             )
-        except asyncpg.ClientConfigurationError:
+        except ValueError:  # asyncpg.ClientConfigurationError, or what int() says of a port; both may show the whole URL
             raise StoreError("DATABASE_URL is not usable; write postgresql://user:password@host:port/database") from None
         except asyncpg.InvalidAuthorizationSpecificationError as error:
             raise StoreError(f"PostgreSQL at {place} refuses the login: {error}") from None
@@ -106,6 +106,12 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         """A connection inside a transaction that commits at the end of the block."""
         async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """A connection whose queries all see the same moment; it writes nothing."""
+        async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield connection
 
     @asynccontextmanager

@@ -50,14 +50,16 @@ async def open_run(connection: Connection, new: NewRun) -> None:
     opened = await connection.fetchrow(
         """
         INSERT INTO runs (run_id, name, use_case, experiment, status, optimizer, objective, direction, dataset_id,
-                          evaluation_suite_id, search_split, task_queue, versions, spec, execution_id)
-        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                          evaluation_suite_id, search_split, task_queue, versions, spec, execution_id,
+                          baseline_config_hash)
+        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
         ON CONFLICT (run_id) DO UPDATE SET
             name = excluded.name, use_case = excluded.use_case, experiment = excluded.experiment,
             status = excluded.status, stop_reason = NULL, message = '', optimizer = excluded.optimizer,
             objective = excluded.objective, direction = excluded.direction, dataset_id = excluded.dataset_id,
             evaluation_suite_id = excluded.evaluation_suite_id, search_split = excluded.search_split,
-            baseline_candidate_id = NULL, baseline_score = NULL, best_candidate_id = NULL, best_score = NULL,
+            baseline_config_hash = excluded.baseline_config_hash, baseline_candidate_id = NULL, baseline_score = NULL,
+            best_candidate_id = NULL, best_score = NULL,
             round = 0, proposed = 0, rejected = 0, completed = 0, failed = 0, stopped = 0,
             paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
             task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
@@ -80,6 +82,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         storable_json(dict(new.versions)),
         storable_json(request.model_dump(mode="json", by_alias=True)),
         new.execution_id,
+        new.baseline_hash,
     )
     if opened is None:
         return

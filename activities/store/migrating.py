@@ -44,16 +44,17 @@ async def migrate(connection: Connection, known: tuple[Migration, ...] | None = 
         return
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _ONE_AT_A_TIME)
+        # Before anything is read: only a statement that locks makes us notice tables that came while we waited.
+        await connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations"
+            " (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
         present = await _version(connection)
         if present > newest:
             raise SchemaTooNew(
                 f"the database has schema version {present}, this Ratchet knows {newest}: "
                 "upgrade Ratchet, or use another database"
             )
-        await connection.execute(
-            "CREATE TABLE IF NOT EXISTS schema_migrations"
-            " (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-        )
         for migration in known:
             if migration.version > present:
                 await connection.execute(migration.sql)

@@ -49,6 +49,7 @@ CREATE TABLE runs (
     dataset_id            text NOT NULL REFERENCES datasets,
     evaluation_suite_id   text NOT NULL,
     search_split          text NOT NULL,
+    baseline_config_hash  text NOT NULL,
     baseline_candidate_id text,
     baseline_score        double precision,
     best_candidate_id     text,
@@ -283,10 +284,9 @@ COMMENT ON VIEW run_overview IS 'One line per run, the newest first.';
 CREATE VIEW factor_changes AS
 SELECT c.run_id, c.round, c.index, c.candidate_id, mine.key AS factor, base.value AS before, mine.value AS after
 FROM candidates c
+JOIN runs r USING (run_id)
 JOIN overlays own USING (config_hash)
-JOIN runs r ON r.run_id = c.run_id
-JOIN candidates b ON b.run_id = r.run_id AND b.candidate_id = r.baseline_candidate_id
-JOIN overlays baseline ON baseline.config_hash = b.config_hash
+JOIN overlays baseline ON baseline.config_hash = r.baseline_config_hash
 CROSS JOIN LATERAL json_each(own.configuration) AS mine
 LEFT JOIN LATERAL json_each(baseline.configuration) AS base ON base.key = mine.key
 WHERE mine.value::text IS DISTINCT FROM base.value::text

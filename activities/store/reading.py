@@ -1,0 +1,299 @@
+"""What clients read of the store. Every method is one consistent look; nothing here touches a running workflow."""
+
+# ruff: noqa: S608 (only constants of this module are put into statements; every value is a parameter)
+
+from __future__ import annotations
+
+from typing import Any
+
+from activities.store import deleting, rows
+from activities.store.connection import Connection, Database
+from activities.store.encoding import from_json
+
+_RUN = """
+    r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
+    r.round, r.proposed, r.completed, r.failed, r.rejected, r.stopped, r.paid_trials, r.paid_samples, r.paid_tokens,
+    r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
+    r.finished_at, (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running
+"""
+_TRIAL = """
+    t.run_id, t.trial_id, t.candidate_id, t.purpose, t.config_hash, t.round, t.index, c.parent_candidate_ids, c.rationale,
+    c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
+    t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
+    t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at
+"""
+_IN_ORDER = "ORDER BY t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
+_SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms")
+_REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
+
+
+class StoreReader:
+    """The store as clients see it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # Runs
+
+    async def runs(self, *, status: str | None = None, offset: int = 0, limit: int = 100) -> list[rows.RunSummary]:
+        """Runs, the newest first."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                f"SELECT {_RUN} FROM runs r WHERE $1::text IS NULL OR r.status = $1"
+                " ORDER BY r.started_at DESC, r.run_id OFFSET $2 LIMIT $3",
+                status,
+                offset,
+                limit,
+            )
+        return [rows.RunSummary(**_run(row)) for row in found]
+
+    async def progress(self, run_id: str) -> rows.LiveProgress | None:
+        """The live counters of a run, in one query that is cheap enough to poll."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                f"""
+                SELECT {_RUN}, coalesce(live.answered, 0) AS answered, coalesce(live.expected, 0) AS expected
+                FROM runs r
+                LEFT JOIN LATERAL (
+                    SELECT sum(t.samples::bigint * t.replicates)::bigint AS expected, sum(
+                        (SELECT count(*) FROM outcomes o WHERE o.config_hash = t.config_hash AND o.evaluator = s.evaluator
+                                                           AND o.run_id = t.run_id AND o.trial_id = t.trial_id)
+                    )::bigint AS answered
+                    FROM trials t JOIN suites s USING (run_id, split)
+                    WHERE t.run_id = r.run_id AND t.status = 'running'
+                ) live ON true
+                WHERE r.run_id = $1
+                """,
+                run_id,
+            )
+        return None if row is None else rows.LiveProgress(**_run(row))
+
+    async def run(self, run_id: str) -> rows.RunDetail | None:
+        """A run with its spec and result."""
+        async with self._database.connection() as connection:
+            return await _run_in_full(connection, run_id)
+
+    async def report(self, run_id: str) -> rows.RunReport | None:
+        """A run with all its rounds, trials and rejections, as they were at one moment."""
+        async with self._database.snapshot() as connection:
+            run = await _run_in_full(connection, run_id)
+            if run is None:
+                return None
+            rounds = await connection.fetch(
+                "SELECT round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record,"
+                " decided_at FROM rounds WHERE run_id = $1 ORDER BY round",
+                run_id,
+            )
+            trials = await connection.fetch(
+                f"SELECT {_TRIAL}, o.configuration, t.sample_means FROM trials t JOIN candidates c USING (run_id, candidate_id)"
+                f" JOIN overlays o ON o.config_hash = t.config_hash WHERE t.run_id = $1 {_IN_ORDER}",
+                run_id,
+            )
+            rejections = await connection.fetch(
+                f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index", run_id
+            )
+        return rows.RunReport(
+            run=run,
+            rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
+            trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
+            rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+        )
+
+    async def delete_run(self, run_id: str) -> bool:
+        """Delete a run with everything that belongs to it alone; whether there was one."""
+        async with self._database.transaction() as connection:
+            return await deleting.delete_run(connection, run_id)
+
+    # Trials
+
+    async def trials(
+        self, run_id: str, *, offset: int = 0, limit: int = 100, newest_first: bool = False
+    ) -> rows.TrialPage | None:
+        """Trials in the order of their proposals, confirmations last; None when there is no such run."""
+        order = "ORDER BY t.started_at DESC, t.round DESC, t.index DESC" if newest_first else _IN_ORDER
+        async with self._database.snapshot() as connection:
+            total = await _count(connection, "trials", run_id)
+            found = await connection.fetch(
+                f"SELECT {_TRIAL} FROM trials t JOIN candidates c USING (run_id, candidate_id) WHERE t.run_id = $1"
+                f" {order} OFFSET $2 LIMIT $3",
+                run_id,
+                offset,
+                limit,
+            )
+        return (
+            None
+            if total is None
+            else rows.TrialPage(total=total, items=tuple(rows.StoredTrial(**_trial(row)) for row in found))
+        )
+
+    async def trial(self, run_id: str, candidate_id: str, purpose: str | None = None) -> rows.TrialInFull | None:
+        """One trial with its configuration; without a purpose the one that searched."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                f"SELECT {_TRIAL}, o.configuration, t.sample_means FROM trials t JOIN candidates c USING (run_id, candidate_id)"
+                " JOIN overlays o ON o.config_hash = t.config_hash"
+                f" WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3) {_IN_ORDER} LIMIT 1",
+                run_id,
+                candidate_id,
+                purpose,
+            )
+        return None if row is None else rows.TrialInFull(**_trial(row, "configuration"))
+
+    async def items(
+        self,
+        run_id: str,
+        candidate_id: str,
+        *,
+        purpose: str | None = None,
+        only_failed: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> rows.ItemPage | None:
+        """The outcomes of a trial with their samples, in the suite's order; None when there is no such trial."""
+        answers = """
+            FROM suites suite
+            JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
+            JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = suite.evaluator AND o.run_id = $1
+                           AND o.item_hash = drawn.item_hash AND o.replicate >= $4 AND o.replicate < $5
+            JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+            WHERE suite.run_id = $1 AND suite.split = $2 AND (NOT $6 OR NOT o.passed)
+        """
+        async with self._database.snapshot() as connection:
+            trial = await connection.fetchrow(
+                "SELECT run_id, split, config_hash, first_replicate, first_replicate + replicates, $4::bool FROM trials t"
+                f" WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3) {_IN_ORDER} LIMIT 1",
+                run_id,
+                candidate_id,
+                purpose,
+                only_failed,
+            )
+            if trial is None:
+                return None
+            total = await connection.fetchval(f"SELECT count(*) {answers}", *trial)
+            found = await connection.fetch(
+                f"""
+                SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
+                       o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
+                       o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at
+                {answers} ORDER BY drawn.position, o.replicate OFFSET $7 LIMIT $8
+                """,
+                *trial,
+                offset,
+                limit,
+            )
+        columns = ("input", "expected", "scores", "score_details", "output", "trace")
+        return rows.ItemPage(total=total, items=tuple(rows.ItemRow(**_decoded(row, *columns)) for row in found))
+
+    async def graph(self, run_id: str) -> rows.LineageGraph | None:
+        """The true lineage: every candidate, and an edge from each of its parents."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                """
+                SELECT c.candidate_id, c.config_hash, c.round, c.index, t.status, t.score, c.rationale, c.parent_candidate_ids,
+                       coalesce(c.candidate_id = r.best_candidate_id, false) AS is_best,
+                       coalesce(t.purpose = 'baseline', false) AS is_baseline
+                FROM runs r
+                JOIN candidates c USING (run_id)
+                LEFT JOIN trials t ON t.run_id = c.run_id AND t.candidate_id = c.candidate_id AND t.purpose <> 'confirmation'
+                WHERE r.run_id = $1 ORDER BY c.round, c.index, c.candidate_id
+                """,
+                run_id,
+            )
+            if not found and not await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id):
+                return None
+        edges = [rows.Edge(parent=parent, child=row["candidate_id"]) for row in found for parent in row["parent_candidate_ids"]]
+        return rows.LineageGraph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))
+
+    async def rejections(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RejectionPage | None:
+        """Proposals that were kept out, in their order; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            total = await _count(connection, "rejections", run_id)
+            found = await connection.fetch(
+                f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index OFFSET $2 LIMIT $3",
+                run_id,
+                offset,
+                limit,
+            )
+        return (
+            None if total is None else rows.RejectionPage(total=total, items=tuple(rows.RejectionRow(**row) for row in found))
+        )
+
+    # Events
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 500) -> list[rows.EventRow]:
+        """What happened after an event id, in order."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                "SELECT id, run_id, type, payload, created_at FROM events WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+                run_id,
+                after,
+                limit,
+            )
+        return [rows.EventRow(**_decoded(row, "payload")) for row in found]
+
+    async def last_event_id(self, run_id: str) -> int:
+        """The newest event of a run; 0 when it has none."""
+        async with self._database.connection() as connection:
+            newest = await connection.fetchval("SELECT max(id) FROM events WHERE run_id = $1", run_id)
+            return int(newest or 0)
+
+    # Datasets
+
+    async def datasets(self) -> list[rows.DatasetRow]:
+        """Every dataset, the newest first."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                "SELECT d.*, (SELECT count(*) FROM runs r WHERE r.dataset_id = d.dataset_id) AS runs"
+                " FROM datasets d ORDER BY d.created_at DESC, d.dataset_id"
+            )
+        return [rows.DatasetRow(**row) for row in found]
+
+    async def samples(self, dataset_id: str, *, offset: int = 0, limit: int = 100) -> list[rows.SampleView]:
+        """Samples of a dataset, in order."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                "SELECT position, item_id, item_hash, input, expected, weight, tags FROM samples"
+                " WHERE dataset_id = $1 AND position >= $2 ORDER BY position LIMIT $3",
+                dataset_id,
+                offset,
+                limit,
+            )
+        return [rows.SampleView(**_decoded(row, "input", "expected")) for row in found]
+
+
+def _run(row: Any) -> dict[str, Any]:
+    """The flat columns of a run's row with counts and spend as objects."""
+    values = dict(row)
+    counts = {name: values.pop(name) for name in ("proposed", "running", "completed", "failed", "rejected", "stopped")}
+    spend = {name: values.pop(f"paid_{name}") for name in ("trials", "samples", "tokens", "cost")}
+    return {**values, "counts": counts, "spend": spend}
+
+
+async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
+    row = await connection.fetchrow(
+        f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
+        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life"
+        " FROM runs r JOIN datasets d USING (dataset_id) WHERE r.run_id = $1",
+        run_id,
+    )
+    return None if row is None else rows.RunDetail(**_run(_decoded(row, "spec", "result", "limits", "versions")))
+
+
+def _trial(row: Any, *json_columns: str) -> dict[str, Any]:
+    """The flat columns of a trial's row with its summary as an object."""
+    values = _decoded(row, "extra", *json_columns)
+    summary = {name: values.pop(name) for name in _SUMMARY}
+    return {**values, "summary": {name: value for name, value in summary.items() if value is not None}}
+
+
+def _decoded(row: Any, *json_columns: str) -> dict[str, Any]:
+    values = dict(row)
+    return {**values, **{name: from_json(values[name]) for name in json_columns}}
+
+
+async def _count(connection: Connection, table: str, run_id: str) -> int | None:
+    """How many rows of a run a table has; None when there is no such run."""
+    counted: int | None = await connection.fetchval(
+        f"SELECT (SELECT count(*) FROM {table} WHERE run_id = $1) FROM runs WHERE run_id = $1", run_id
+    )
+    return counted

@@ -1,0 +1,241 @@
+"""What clients read of the store: frozen rows, ready to be written as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from ratchet.optimizer import TrialStatus
+from workflows.model.candidates import ReasonCode
+from workflows.model.factors import Configuration
+from workflows.model.frozen import Payload
+from workflows.model.ledger import Counts, RunStatus, Spend
+from workflows.model.run import OptimizationResult
+from workflows.model.trial import Purpose, Split, TrialSummary
+
+
+class RunSummary(Payload):
+    """One line per run."""
+
+    run_id: str
+    name: str
+    use_case: str
+    experiment: str
+    status: RunStatus
+    stop_reason: str | None
+    message: str
+    optimizer: str
+    objective: str
+    direction: str
+    round: int
+    counts: Counts
+    spend: Spend
+    baseline_candidate_id: str | None
+    baseline_score: float | None
+    best_candidate_id: str | None
+    best_score: float | None
+    started_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+
+
+class LiveProgress(RunSummary):
+    """What a progress display polls."""
+
+    answered: int
+    """Answers of the trials that run now."""
+    expected: int
+    """Answers they will have when they are over."""
+
+
+class RunDetail(RunSummary):
+    """A run with all that is stored in its row."""
+
+    spec: dict[str, Any]
+    result: OptimizationResult | None
+    dataset_id: str
+    dataset_name: str
+    dataset_count: int
+    evaluation_suite_id: str
+    search_split: Split
+    limits: dict[str, int]
+    task_queue: str
+    versions: dict[str, str]
+    life: int
+
+
+class RoundRow(Payload):
+    """A decided round."""
+
+    round: int
+    best_candidate_id: str | None
+    best_score: float | None
+    best_so_far_id: str | None
+    best_so_far: float | None
+    stop_reason: str | None
+    stopped: bool
+    extra: dict[str, Any]
+    record: dict[str, Any]
+    decided_at: datetime
+
+
+class StoredTrial(Payload):
+    """A trial with its candidate."""
+
+    run_id: str
+    trial_id: str
+    candidate_id: str
+    purpose: Purpose
+    config_hash: str
+    round: int
+    index: int
+    parent_candidate_ids: tuple[str, ...]
+    rationale: str | None
+    extra: dict[str, Any]
+    split: Split
+    samples: int
+    replicates: int
+    first_replicate: int
+    status: TrialStatus | str
+    """A `TrialStatus`, or `running`."""
+    score: float | None
+    coverage: float | None
+    summary: TrialSummary
+    stopped_early: str | None
+    error: str | None
+    failure: str | None
+    paid_samples: int
+    paid_tokens: int
+    paid_cost: float
+    duration_ms: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class TrialInFull(StoredTrial):
+    """A trial with its configuration and what each sample was worth."""
+
+    configuration: Configuration
+    sample_means: tuple[float | None, ...] | None
+
+
+class TrialPage(Payload):
+    """Some of a run's trials, in the order of their proposals."""
+
+    total: int
+    items: tuple[StoredTrial, ...]
+
+
+class RejectionRow(Payload):
+    """A proposal that was kept out."""
+
+    round: int
+    proposed_index: int
+    reason_code: ReasonCode
+    message: str
+    config_hash: str | None
+    parent_candidate_ids: tuple[str, ...]
+
+
+class RejectionPage(Payload):
+    total: int
+    items: tuple[RejectionRow, ...]
+
+
+class Node(Payload):
+    """A candidate in the lineage."""
+
+    candidate_id: str
+    config_hash: str
+    round: int
+    index: int
+    status: str | None
+    """None for a candidate whose trial has not begun."""
+    score: float | None
+    rationale: str | None
+    is_best: bool
+    is_baseline: bool
+
+
+class Edge(Payload):
+    """From a parent to its child; a candidate may have several parents."""
+
+    parent: str
+    child: str
+
+
+class LineageGraph(Payload):
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class ItemRow(Payload):
+    """One outcome with its sample."""
+
+    position: int
+    replicate: int
+    item_id: str
+    item_hash: str
+    input: Any
+    expected: Any
+    weight: float
+    tags: tuple[str, ...]
+    status: str
+    passed: bool
+    scores: dict[str, float]
+    score_details: dict[str, Any] = Field(default_factory=dict)
+    output: Any
+    error: str | None
+    feedback: str
+    tokens: int
+    cost: float
+    latency_ms: float | None
+    ttft_ms: float | None
+    trace: Any
+    reused_from: str | None
+    created_at: datetime
+
+
+class ItemPage(Payload):
+    total: int
+    items: tuple[ItemRow, ...]
+
+
+class EventRow(Payload):
+    """Something that happened; `id` is the SSE event id."""
+
+    id: int
+    run_id: str
+    type: str
+    payload: dict[str, Any]
+    created_at: datetime
+
+
+class DatasetRow(Payload):
+    dataset_id: str
+    name: str
+    count: int
+    created_at: datetime
+    runs: int
+    """How many runs use it."""
+
+
+class SampleView(Payload):
+    position: int
+    item_id: str
+    item_hash: str
+    input: Any
+    expected: Any
+    weight: float
+    tags: tuple[str, ...]
+
+
+class RunReport(Payload):
+    """Everything a report, an export or a replay of decisions needs."""
+
+    run: RunDetail
+    rounds: tuple[RoundRow, ...]
+    trials: tuple[TrialInFull, ...]
+    rejections: tuple[RejectionRow, ...]
