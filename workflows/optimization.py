@@ -50,8 +50,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.search_attributes import attributes_of
     from workflows.trial_runs import TrialRuns, trial_id
 
+EAGER_ROUNDS = 20
 ROUNDS_BETWEEN_ATTRIBUTES = 10
-"""Search attributes follow every change of status or best; otherwise an event for each round would be too many."""
+"""Each change of the search attributes is an event. They follow every new best in the first rounds, later every tenth round."""
 
 
 @workflow.defn
@@ -290,7 +291,8 @@ class OptimizationWorkflow:
         book = self.book
         book.status, book.phase = status, phase
         workflow.set_current_details(answers.details(book, workflow.now()))
-        matters = (status, book.best and book.best.candidate_id, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
+        best = book.best.candidate_id if book.best and book.round <= EAGER_ROUNDS else None
+        matters = (status, best, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
         if book.prepared is not None and book.prepared.search_attributes and matters != self.attributed:
             self.attributed = matters
             workflow.upsert_search_attributes(attributes_of(book))

@@ -1,0 +1,133 @@
+"""Targets, scorers and proposers for the tests; deterministic unless they are told to misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratchet import ExperimentContext, Output, Record, Sample
+
+TOP = 700
+
+
+async def hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """The nearer `x` is to the top, the higher; a little different on every sample."""
+    height = 1 - abs(configuration["x"] - TOP) / 1000 + (hash_of(sample.id) % 10) / 1000
+    return Output({"height": height}, tokens=10, cost=0.001)
+
+
+def height(output: Output, sample: Sample) -> float:
+    return float(output.value["height"])
+
+
+def hash_of(text: str) -> int:
+    return sum(ord(letter) * (index + 1) for index, letter in enumerate(text))
+
+
+async def logged_hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `hill`, slower, and every call leaves a line in the file named by the environment."""
+    line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+    note(f"start {line}")
+    await asyncio.sleep(0.03 + (hash_of(line) % 20) / 1000)
+    note(f"end {line}")
+    return await hill(configuration, sample, context)
+
+
+def note(line: str) -> None:
+    descriptor = os.open(os.environ["RATCHET_TEST_CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+async def waits_for_a_file(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Answers once the file named by the configuration exists, so that tests decide when a trial goes on."""
+    while not Path(configuration["gate"]).exists():
+        await asyncio.sleep(0.01)
+    return await hill(configuration, sample, context)
+
+
+def raises(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    raise RuntimeError(f"no answer to {sample.id}")
+
+
+def raises_above(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Fine for the baseline; fails every candidate further up."""
+    if configuration["x"] > 10:
+        raise RuntimeError("too high")
+    return Output({"height": 0.5})
+
+
+def rubbish(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    return object()
+
+
+def nan_tokens(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    return Output({"height": 0.5}, cost=math.nan)
+
+
+async def hangs(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def hangs_in_a_thread(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    time.sleep(3600)
+    raise AssertionError
+
+
+def exits(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    raise SystemExit(3)
+
+
+def kills_its_process(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    os._exit(17)
+
+
+def nan_score(output: Output, sample: Sample) -> float:
+    return math.nan
+
+
+def infinite_score(output: Output, sample: Sample) -> float:
+    return math.inf
+
+
+def text_score(output: Output, sample: Sample) -> Any:
+    return "good"
+
+
+def raising_score(output: Output, sample: Sample) -> float:
+    raise ValueError("cannot score this")
+
+
+def nan_objective(statistics: Mapping[str, Any]) -> float:
+    return math.nan
+
+
+def mean_minus_spread(statistics: Mapping[str, Any]) -> float:
+    return float(statistics["metrics"]["height"]["mean"]) - 0.1
+
+
+def climb(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    return {"x": min(int(current["x"]) + 40, 1000)}
+
+
+def raising_proposer(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    raise LookupError("no idea")
+
+
+def wild_proposer(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    return {"x": 10**9}
+
+
+def takes_no_arguments() -> None:
+    return None
+
+
+not_callable = 3
