@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -95,7 +96,9 @@ class ShardEvaluation(Evaluating):
         self._limits = limits or RunLimits(store.concurrency)
         self._threads = PluginThreads()
         self._matching = BoundedMatching()
-        self._targets = TargetTools(models, plugins, self._threads, Isolation())
+        self._isolation = Isolation()
+        self._models = models
+        self._targets = TargetTools(models, plugins, self._threads, self._isolation)
         self._scorers = ScorerTools(plugins, self._threads, self._matching)
         self._concluding = Concluding(store, plugins, self._threads)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
@@ -103,6 +106,7 @@ class ShardEvaluation(Evaluating):
     async def close(self) -> None:
         """End what this worker started."""
         await self._matching.close()
+        await self._models.close()
 
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
@@ -116,9 +120,8 @@ class ShardEvaluation(Evaluating):
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
             if not work.pairs:
                 return ShardResult(found=work.found)
+            await self._refuse_other_code(work.suite)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            if not isolate:
-                await self._refuse_other_code(work.suite)
             async with self._limits.of(shard.run_id, shard.concurrent_samples) as limit:
                 at_work = ShardAtWork(
                     shard,
@@ -126,7 +129,7 @@ class ShardEvaluation(Evaluating):
                     work.configuration,
                     [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in work.pairs],
                     target=target_for(work.suite, self._targets, isolate=isolate),
-                    scorers=self._scorers,
+                    scorers=replace(self._scorers, isolation=self._isolation if isolate else None),
                     limit=limit,
                     batches=OutcomeBatches(
                         lambda outcomes: self._store.commit_outcomes(shard, work.suite.evaluator, outcomes), self._is_away

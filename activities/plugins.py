@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import Any
-
-from temporalio.exceptions import ApplicationError
+from typing import TYPE_CHECKING, Any
 
 from workflows.model.failures import INVALID_REQUEST, shorten
+
+if TYPE_CHECKING:
+    from temporalio.exceptions import ApplicationError
 
 ROOMS = ("workflows", "activities", "clients", "worker", "ratchet")
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
@@ -28,6 +29,9 @@ VERSION = "version:"
 
 def invalid(message: str) -> ApplicationError:
     """An error that says what is wrong with the request and how to fix it; never retried."""
+    # Imported when something is wrong: an isolated target resolves its plug-in without loading Temporal.
+    from temporalio.exceptions import ApplicationError
+
     return ApplicationError(shorten(message), type=INVALID_REQUEST, non_retryable=True)
 
 

@@ -17,6 +17,7 @@ from activities.plugins import Plugins
 from activities.scorers.bounded import BoundedMatching
 from activities.scorers.comparing import contains, exact, expected_of, hit_or_miss, numeric, shown
 from activities.targets.faults import described
+from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Output, Sample, Score
 from workflows.model.failures import shorten
@@ -24,6 +25,7 @@ from workflows.model.scorers import JsonScorer, PythonScorer, RegexScorer, Score
 from workflows.rules.placeholders import as_text
 from workflows.rules.scoring import ScoringFailed
 
+LONGEST_ISOLATED = 60.0
 LONGEST_REASON = 4_000
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
 
@@ -35,6 +37,8 @@ class ScorerTools:
     plugins: Plugins
     threads: PluginThreads = field(default_factory=PluginThreads)
     matching: BoundedMatching = field(default_factory=BoundedMatching)
+    isolation: Isolation | None = None
+    """Set when a plug-in is suspected of killing the process it runs in."""
 
 
 async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
@@ -98,18 +102,27 @@ def _refuse_constant(name: str) -> Any:
 async def _python(scorer: PythonScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
     plugin = tools.plugins.resolve(scorer.ref, 2)
     try:
-        if plugin.is_async:
+        if tools.isolation is not None:
+            returned = await _isolated(scorer, output, sample, tools.plugins, tools.isolation)
+        elif plugin.is_async:
             returned = await plugin.call(output, sample)
         else:
             returned = await tools.threads.run(lambda: plugin.call(output, sample))
             if inspect.isawaitable(returned):
                 returned = await returned
+    except IsolatedFault as fault:
+        raise ScoringFailed(f"scorer {scorer.score_name!r}: {fault}") from None
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise ScoringFailed(shorten(f"scorer {scorer.score_name!r} raised {described(error)}")) from error
     given = returned if isinstance(returned, list | tuple) else [returned]
     if not given:
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave no score; return a number, a Score or a list of them")
     return [part if isinstance(part, Score) else Score(scorer.score_name, part) for part in given]
+
+
+async def _isolated(scorer: PythonScorer, output: Output, sample: Sample, plugins: Plugins, isolation: Isolation) -> list[Any]:
+    given = await isolation.call_scorer(plugins, scorer.ref, output, sample, LONGEST_ISOLATED)
+    return [Score(**part) if isinstance(part, dict) and "value" in part else part for part in given]
 
 
 def _pure(compare: Callable[[Any, Output, Sample], list[Score]]) -> Callable[..., Awaitable[list[Score]]]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from activities.models import ChatModels
-from activities.plugins import Plugins
-from activities.targets.chat import ChatAnswers
 from activities.targets.isolation import Isolation
-from activities.targets.python import PythonAnswers
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
-from workflows.model.suite import EvaluationSuite
+
+# Kinds are imported when they are used: an isolated target starts in a process of its own, which needs none of the clients.
+if TYPE_CHECKING:
+    from activities.models import ChatModels
+    from activities.plugins import Plugins
+    from workflows.model.suite import EvaluationSuite
 
 
 class Answering(Protocol):
@@ -32,24 +33,21 @@ class TargetTools:
     isolation: Isolation = field(default_factory=Isolation)
 
 
-def _chat(suite: EvaluationSuite, tools: TargetTools, isolate: bool) -> Answering:
+def _chat(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
+    from activities.targets.chat import ChatAnswers
+
     assert suite.target.kind == "chat"
-    return ChatAnswers(suite.target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds())
+    return ChatAnswers(suite.target, tools.models, suite.prices, timeout=timeout)
 
 
-def _python(suite: EvaluationSuite, tools: TargetTools, isolate: bool) -> Answering:
+def _python(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
+    from activities.targets.python import PythonAnswers
+
     assert suite.target.kind == "python"
-    return PythonAnswers(
-        suite.target,
-        tools.plugins,
-        tools.threads,
-        tools.isolation,
-        timeout=suite.sample_timeout.total_seconds(),
-        isolate=isolate,
-    )
+    return PythonAnswers(suite.target, tools.plugins, tools.threads, tools.isolation, timeout=timeout, isolate=isolate)
 
 
-_REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, bool], Answering]] = {
+_REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, float, bool], Answering]] = {
     "chat": _chat,
     "python": _python,
 }
@@ -57,4 +55,4 @@ _REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, bool], Answering]] 
 
 def target_for(suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Answering:
     """The suite's target. `isolate` runs code that may kill its process in processes of its own."""
-    return _REGISTRY[suite.target.kind](suite, tools, isolate)
+    return _REGISTRY[suite.target.kind](suite, tools, suite.sample_timeout.total_seconds(), isolate)

@@ -1,4 +1,4 @@
-"""The worker's side of isolation: a target call in a fresh process, for targets that kill or block the process they run in."""
+"""The worker's side of isolation: a plug-in's call in a fresh process, for code that kills or blocks the process it runs in."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from activities.plugins import Plugins
-from activities.targets.faults import CandidateFault
 from activities.targets.isolated import READY
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
 
+if TYPE_CHECKING:
+    from activities.plugins import Plugins
+
 LONGEST_START = 60.0
-"""Seconds a fresh process may take to import the plug-in; they do not count as the sample's time."""
+"""Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 
 
+class IsolatedFault(Exception):
+    """The call gave no answer: it raised, took too long, or killed its process."""
+
+
 class Isolation:
-    """Runs target calls in processes of their own, a bounded number at a time."""
+    """Calls plug-ins in processes of their own, a bounded number at a time."""
 
     def __init__(self, processes: int | None = None) -> None:
         self._places = asyncio.Semaphore(processes or max(2, os.cpu_count() or 1))
 
-    async def answer(
+    async def call_target(
         self,
         plugins: Plugins,
         reference: str,
@@ -40,12 +45,27 @@ class Isolation:
         timeout: float,
     ) -> Output:
         request = {
-            "allowed": list(plugins.allowed),
-            "search_path": str(plugins.search_path) if plugins.search_path is not None else None,
-            "reference": reference,
+            "kind": "target",
             "configuration": dict(configuration),
             "sample": dataclasses.asdict(sample),
             "context": {**dataclasses.asdict(context), "flags": dict(context.flags)},
+        }
+        answer = await self._call(plugins, reference, request, timeout)
+        output = Output(**answer["answer"])
+        # Measured by the child: a process that starts is not the target's latency.
+        return output if output.latency_ms is not None else dataclasses.replace(output, latency_ms=answer["elapsed_ms"])
+
+    async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
+        """What the scorer returned, scores as mappings."""
+        request = {"kind": "scorer", "output": dataclasses.asdict(output), "sample": dataclasses.asdict(sample)}
+        answer = await self._call(plugins, reference, request, timeout)
+        return list(answer["answer"])
+
+    async def _call(self, plugins: Plugins, reference: str, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        place = {
+            "reference": reference,
+            "allowed": list(plugins.allowed),
+            "search_path": str(plugins.search_path) if plugins.search_path is not None else None,
         }
         async with self._places:
             process = await asyncio.create_subprocess_exec(
@@ -59,15 +79,15 @@ class Isolation:
                 limit=LARGEST_ANSWER,
             )
             try:
-                return await _converse(process, request, timeout)
+                return await _converse(process, {**request, **place}, timeout)
             finally:
-                # The whole group: what the target started goes with it.
+                # The whole group: what the plug-in started goes with it.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
 
 
-async def _converse(process: asyncio.subprocess.Process, request: dict[str, Any], timeout: float) -> Output:
+async def _converse(process: asyncio.subprocess.Process, request: dict[str, Any], timeout: float) -> dict[str, Any]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -75,24 +95,24 @@ async def _converse(process: asyncio.subprocess.Process, request: dict[str, Any]
         async with asyncio.timeout(LONGEST_START):
             first = await process.stdout.readline()
     except TimeoutError:
-        raise CandidateFault(f"target took longer than {LONGEST_START:.0f} s to import") from None
+        raise IsolatedFault(f"{request['kind']} took longer than {LONGEST_START:.0f} s to import") from None
     if first.decode().strip() != READY:
-        return await _read(process, first)
+        return await _read(process, request["kind"], first)
     try:
         async with asyncio.timeout(timeout):
             line = await process.stdout.readline()
     except TimeoutError:
-        raise CandidateFault(f"took longer than the sample timeout of {timeout:g} s") from None
-    return await _read(process, line)
+        raise IsolatedFault(f"took longer than the sample timeout of {timeout:g} s") from None
+    return await _read(process, request["kind"], line)
 
 
-async def _read(process: asyncio.subprocess.Process, line: bytes) -> Output:
+async def _read(process: asyncio.subprocess.Process, kind: str, line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        raise CandidateFault(f"target killed its process ({_ending(await process.wait())})")
-    answer = json.loads(line)
+        raise IsolatedFault(f"{kind} killed its process ({_ending(await process.wait())})")
+    answer: dict[str, Any] = json.loads(line)
     if "fault" in answer:
-        raise CandidateFault(shorten(answer["fault"]))
-    return Output(**answer["output"])
+        raise IsolatedFault(shorten(answer["fault"]))
+    return answer
 
 
 def _ending(code: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, described
-from activities.targets.isolation import Isolation
+from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
@@ -50,7 +50,7 @@ class PythonAnswers:
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         started = time.perf_counter()
         if self._plugin is None or (not self._plugin.is_async and self._threads.hanging >= MOST_HANGING_THREADS):
-            output = await self._isolation.answer(self._plugins, self._reference, configuration, sample, context, self._timeout)
+            output = await self._isolated(configuration, sample, context)
         else:
             # A target gets a configuration of its own, so that one that changes it changes no other sample's.
             returned = await self._call(self._plugin, dict(configuration), sample, context)
@@ -58,6 +58,14 @@ class PythonAnswers:
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
         return output
+
+    async def _isolated(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        try:
+            return await self._isolation.call_target(
+                self._plugins, self._reference, configuration, sample, context, self._timeout
+            )
+        except IsolatedFault as fault:
+            raise CandidateFault(str(fault)) from None
 
     async def _call(self, plugin: Plugin, *arguments: Any) -> Any:
         if plugin.is_async:

@@ -1,0 +1,216 @@
+"""A store in memory that can be away, and the frame for running activities in tests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from temporalio.testing import ActivityEnvironment
+
+from activities.evaluation import ShardEvaluation
+from activities.gate import Gates
+from activities.models import ChatModels, Patience
+from activities.plugins import Plugins
+from ratchet import Record, Sample
+from workflows.model.candidates import Candidate
+from workflows.model.run import Proposed
+from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
+from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
+from workflows.model.target import ChatTarget, PythonTarget
+from workflows.model.trial import Conclusion, Purpose, ShardInput, Split, TrialInput, TrialResult
+
+PLUGINS = "tests.activities.evaluation_plugins"
+QUICK = Patience(seconds=5.0, attempts=4, first_delay=0.01, longest_delay=0.02)
+
+
+def plugin(name: str) -> str:
+    return f"{PLUGINS}:{name}"
+
+
+def samples(count: int, **more: Any) -> list[Sample]:
+    """Samples whose right answer is in their input."""
+    return [Sample(f"s{n}", {"word": f"w{n}", **more}, f"w{n}") for n in range(count)]
+
+
+def misbehaviours(*how: str) -> list[Sample]:
+    return [Sample(f"s{n}", {"how": one}, one) for n, one in enumerate(how)]
+
+
+def suite(target: PythonTarget | ChatTarget | str, **more: Any) -> EvaluationSuite:
+    """A suite for a target, or for a plug-in of this name, scored by exact equality unless told otherwise."""
+    if isinstance(target, str):
+        target = PythonTarget(kind="python", ref=plugin(target))
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "split": Split.ALL,
+        "suite_id": "suite",
+        "dataset_id": "dataset",
+        "samples": 1,
+        "evaluator": "evaluator",
+        "target": target,
+        "scorers": [ExactScorer(kind="exact")],
+        "objective": Objective(),
+    }
+    given |= more
+    given.setdefault("metric", given["scorers"][0].score_name)
+    return EvaluationSuite(**given)
+
+
+def scored_by(name: str, **more: Any) -> list[Scorer]:
+    return [PythonScorer(kind="python", ref=plugin(name), **more)]
+
+
+@dataclass
+class Pair:
+    position: int
+    item_hash: str
+    replicate: int
+    sample: Sample
+
+
+@dataclass
+class Work:
+    suite: EvaluationSuite
+    configuration: dict[str, Any]
+    pairs: list[Pair]
+    found: int
+
+
+@dataclass
+class MemoryStore:
+    """What PostgreSQL does in production, with a switch for an outage."""
+
+    the_suite: EvaluationSuite
+    samples: list[Sample]
+    configuration: dict[str, Any] = field(default_factory=lambda: {"a": 1})
+    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    batches: list[int] = field(default_factory=list)
+    refusals_left: int = 0
+    refuses_for_good: bool = False
+    limit: int | None = None
+    proposals: dict[tuple[str, int, int], Proposed] = field(default_factory=dict)
+    recorded: list[tuple[TrialResult, Sequence[float | None]]] = field(default_factory=list)
+    evidence: list[Record] = field(default_factory=list)
+
+    def _perhaps_away(self) -> None:
+        if self.refuses_for_good:
+            raise ValueError("the table is not there")
+        if self.refusals_left > 0:
+            self.refusals_left -= 1
+            raise ConnectionError("connection refused")
+
+    async def load_shard(self, shard: ShardInput) -> Work:
+        self._perhaps_away()
+        wanted = [
+            Pair(position, f"item-{sample.id}", shard.first_replicate + replicate, sample)
+            for position, sample in enumerate(self.samples)
+            for replicate in range(shard.replicates)
+        ][shard.first : shard.last]
+        missing = [pair for pair in wanted if (pair.item_hash, pair.replicate) not in self.outcomes]
+        return Work(self.the_suite, self.configuration, missing, len(wanted) - len(missing))
+
+    async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
+        self._perhaps_away()
+        self.batches.append(len(outcomes))
+        for outcome in outcomes:
+            self.outcomes.setdefault((outcome.item_hash, outcome.replicate), outcome)
+
+    async def suite(self, run_id: str, split: Split) -> EvaluationSuite:
+        return self.the_suite.model_copy(update={"samples": len(self.samples)})
+
+    async def measured(
+        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
+    ) -> list[MeasuredSample]:
+        return [
+            MeasuredSample(
+                position=position,
+                weight=sample.weight,
+                replicate=outcome.replicate,
+                status=outcome.status,
+                scores=outcome.scores,
+                passed=outcome.passed,
+                tokens=outcome.tokens,
+                cost=outcome.cost,
+                latency_ms=outcome.latency_ms,
+                ttft_ms=outcome.ttft_ms,
+            )
+            for position, sample in enumerate(self.samples)
+            for (item_hash, _), outcome in sorted(self.outcomes.items())
+            if item_hash == f"item-{sample.id}"
+        ]
+
+    async def record_trial(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
+        self.recorded.append((result, sample_means))
+
+    async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> list[Record]:
+        return self.evidence[:limit]
+
+    async def overlay(self, config_hash: str) -> dict[str, Any]:
+        return self.configuration
+
+    async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None:
+        return self.proposals.get((run_id, round_index, index))
+
+    async def store_proposal(self, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed:
+        self._perhaps_away()
+        return self.proposals.setdefault((run_id, round_index, index), proposed)
+
+    async def concurrency(self, run_id: str) -> int | None:
+        return self.limit
+
+    def by_sample(self) -> dict[str, Outcome]:
+        """Outcomes by sample id; for shards with one replicate."""
+        return {item_hash.removeprefix("item-"): outcome for (item_hash, _), outcome in sorted(self.outcomes.items())}
+
+
+@asynccontextmanager
+async def evaluation(
+    store: MemoryStore, *, environment: Mapping[str, str] | None = None, patience: Patience = QUICK, **more: Any
+) -> AsyncIterator[ShardEvaluation]:
+    """A worker's evaluation over a store, with short patience."""
+    models = ChatModels(Gates(), environment=environment or {}, patience=patience)
+    evaluating = ShardEvaluation(
+        store, models, Plugins([PLUGINS]), is_away=lambda error: isinstance(error, ConnectionError), **more
+    )
+    try:
+        yield evaluating
+    finally:
+        await evaluating.close()
+
+
+def shard(last: int, **more: Any) -> ShardInput:
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "trial_id": "run/r0/abc",
+        "candidate_id": "c0",
+        "config_hash": "f" * 64,
+        "split": Split.ALL,
+        "first": 0,
+        "last": last,
+        "replicates": 1,
+    }
+    return ShardInput(**{**given, **more})
+
+
+def trial(count: int, **more: Any) -> TrialInput:
+    candidate = Candidate(candidate_id="c0", config_hash="f" * 64, configuration={"a": 1}, round=0, index=0)
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "trial_id": "run/r0/abc",
+        "candidate": candidate,
+        "purpose": Purpose.CANDIDATE,
+        "split": Split.ALL,
+        "samples": count,
+        "evaluation_task_queue": "queue",
+    }
+    return TrialInput(**{**given, **more})
+
+
+def activity_environment(*, attempt: int = 1, heartbeat_timeout: timedelta | None = None) -> ActivityEnvironment:
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(environment.info, attempt=attempt, heartbeat_timeout=heartbeat_timeout)
+    return environment

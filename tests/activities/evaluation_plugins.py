@@ -1,0 +1,201 @@
+"""Plug-ins as people write them, good and bad, for the tests of evaluation."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet import ExperimentContext, Output, Record, Sample, Score
+
+calls: list[str] = []
+in_flight = 0
+most_in_flight = 0
+release = threading.Event()
+NOT_CALLABLE = "text"
+
+
+def echo(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    calls.append(sample.id)
+    return str(sample.input["word"])
+
+
+async def echo_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    calls.append(sample.id)
+    return str(sample.input["word"])
+
+
+async def patient(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Takes as long as the sample says, and counts how many of it run at once."""
+    global in_flight, most_in_flight
+    calls.append(sample.id)
+    in_flight += 1
+    most_in_flight = max(most_in_flight, in_flight)
+    try:
+        await asyncio.sleep(sample.input.get("seconds", 0.0))
+    finally:
+        in_flight -= 1
+    return str(sample.input["word"])
+
+
+def everything(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    value = {
+        "configuration": dict(configuration),
+        "seed": context.seed,
+        "overlay": context.overrides_tag,
+        "tags": list(sample.tags),
+    }
+    return Output(value, tokens=12, cost=0.25, ttft_ms=3.0, trace={"steps": 2}, overlay_hash=context.overrides_tag)
+
+
+def misbehaving(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    match sample.input["how"]:
+        case "raise":
+            raise ValueError("no such ticket")
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "cancel":
+            raise asyncio.CancelledError
+        case "nothing":
+            return None
+        case "number":
+            return 42
+        case "nan":
+            return Output("x", cost=math.nan)
+        case "nan inside":
+            return {"score": math.inf}
+        case "negative tokens":
+            return Output("x", tokens=-1)
+        case "set":
+            return {"labels": {"a"}}
+        case "other overlay":
+            return Output("x", overlay_hash="0" * 64)
+        case "huge":
+            return "x" * 2_000_000
+        case "changes its configuration":
+            assert configuration["a"] == 1
+            configuration["a"] = 2  # type: ignore[index]
+            return "x"
+    return str(sample.input["how"])
+
+
+async def misbehaving_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    if sample.input["how"] == "ignore cancellation":
+        mine = release
+        while not mine.is_set():
+            try:
+                await asyncio.sleep(0.02)
+            except asyncio.CancelledError:
+                continue
+    return misbehaving(configuration, sample, context)
+
+
+def hanging(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    if sample.input.get("hang"):
+        release.wait()
+    return str(sample.input["word"])
+
+
+def sleeping(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    time.sleep(sample.input.get("seconds", 0.0))
+    return str(sample.input["word"])
+
+
+def deadly(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    match sample.input.get("die"):
+        case "exit":
+            os._exit(7)
+        case "segfault":
+            ctypes.string_at(0)
+        case "hang":
+            time.sleep(3600)
+        case "print":
+            print("this is not an answer")
+        case "raise":
+            raise ValueError("no such ticket")
+    return str(sample.input["word"])
+
+
+def half(output: Output, sample: Sample) -> float:
+    return 0.5
+
+
+def perfect(output: Output, sample: Sample) -> bool:
+    return True
+
+
+async def detailed(output: Output, sample: Sample) -> list[Score]:
+    return [Score("tone", 0.9, reason="polite"), Score("facts", 0.2, passed=True, reason="two are wrong")]
+
+
+def nan_score(output: Output, sample: Sample) -> float:
+    return math.nan
+
+
+def nan_for_one(output: Output, sample: Sample) -> float:
+    return math.nan if sample.id == "s1" else 1.0
+
+
+def raising_score(output: Output, sample: Sample) -> float:
+    raise KeyError("label")
+
+
+def deadly_score(output: Output, sample: Sample) -> float:
+    os._exit(9)
+
+
+def exiting_score(output: Output, sample: Sample) -> float:
+    sys.exit(1)
+
+
+def text_score(output: Output, sample: Sample) -> Any:
+    return "good"
+
+
+def no_score(output: Output, sample: Sample) -> Any:
+    return []
+
+
+def share_of_passed(statistics: Mapping[str, Any]) -> float:
+    return float(statistics["passed"] / statistics["outcomes"])
+
+
+def nan_objective(statistics: Mapping[str, Any]) -> float:
+    return math.nan
+
+
+def raising_objective(statistics: Mapping[str, Any]) -> float:
+    raise ZeroDivisionError("no tokens")
+
+
+def longer(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> dict[str, Any]:
+    calls.append("longer")
+    return {name: f"{current[name]} ({len(records)} records)" for name in factors}
+
+
+async def longer_async(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> dict[str, Any]:
+    return {name: f"{current[name]}\r\nmore" for name in factors}
+
+
+def bad_proposal(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> Any:
+    return {"temperature": math.nan}
+
+
+def raising_proposal(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> Any:
+    raise RuntimeError("out of ideas")
+
+
+def no_mapping(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> Any:
+    return "text"
+
+
+def too_few_parameters(configuration: Mapping[str, Any]) -> str:
+    return ""
