@@ -1,0 +1,65 @@
+"""Record the histories anew: `python -m tests.replay.record`. Commit them together with the change that needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import shutil
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHistory
+
+from clients.logs import configure_logs
+from clients.stack import embedded_stack
+from clients.temporal import connect
+from tests.replay.fingerprints import FINGERPRINTS, commands_of_workflows
+from tests.replay.paths import HISTORIES, PATHS, RecordedPath
+from worker import Settings, serving
+
+PLUGINS = Path(__file__).parents[1] / "plugins"
+TRIALS_KEPT = 2
+
+
+async def record_all() -> None:
+    shutil.rmtree(HISTORIES, ignore_errors=True)
+    HISTORIES.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        async with embedded_stack(Path(folder) / "stack", ui=False) as stack:
+            client = await connect(stack.temporal_address)
+            settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
+            async with serving(client, settings):
+                for path in PATHS:
+                    await record(client, path)
+    FINGERPRINTS.write_text(json.dumps(commands_of_workflows(), indent=1) + "\n")
+
+
+async def record(client: Client, path: RecordedPath) -> None:
+    run_id = f"recorded-{path.name}"
+    handle = await client.start_workflow("OptimizationWorkflow", path.spec, id=run_id, task_queue="optimization")
+    first = handle.first_execution_run_id
+    await path.run(client, handle)
+    runs = [execution async for execution in client.list_workflows(f"WorkflowId = '{run_id}'")]
+    for number, execution in enumerate(sorted(runs, key=lambda run: run.start_time)):
+        history = await client.get_workflow_handle(run_id, run_id=execution.run_id).fetch_history()
+        _write(f"{path.name}{f'_execution_{number + 1}' if len(runs) > 1 else ''}", history)
+    assert first
+    trials = [
+        trial async for trial in client.list_workflows(f"WorkflowType = 'TrialWorkflow' AND WorkflowId STARTS_WITH '{run_id}/'")
+    ]
+    for number, trial in enumerate(sorted(trials, key=lambda found: found.start_time)[-TRIALS_KEPT:]):
+        history = await client.get_workflow_handle(trial.id, run_id=trial.run_id).fetch_history()
+        _write(f"{path.name}_trial_{number + 1}", history)
+
+
+def _write(name: str, history: WorkflowHistory) -> None:
+    document = {"workflow_id": history.workflow_id, "history": json.loads(history.to_json())}
+    (HISTORIES / f"{name}.json").write_text(json.dumps(document, indent=None, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    configure_logs(form="text", level="ERROR")
+    asyncio.run(record_all())
+    gc.collect()

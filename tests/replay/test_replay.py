@@ -1,0 +1,64 @@
+"""Recorded histories replay against the code as it is; a change of the command sequence must be made on purpose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+
+from clients.temporal import ratchet_plugin
+from tests.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
+from tests.replay.paths import HISTORIES, PATHS
+from workflows.optimization import OptimizationWorkflow
+from workflows.trial import TrialWorkflow
+
+RECORDED = sorted(HISTORIES.glob("*.json"))
+HINT = "if the change is meant, record the histories anew: .venv/bin/python -m tests.replay.record"
+
+
+def load(path: Path) -> WorkflowHistory:
+    document = json.loads(path.read_text())
+    return WorkflowHistory.from_json(document["workflow_id"], document["history"])
+
+
+def replayer() -> Replayer:
+    return Replayer(workflows=[OptimizationWorkflow, TrialWorkflow], plugins=[ratchet_plugin()])
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+async def test_a_recorded_history_replays(path: Path) -> None:
+    result = await replayer().replay_workflow(load(path), raise_on_replay_failure=False)
+    assert result.replay_failure is None, f"{path.stem}: {result.replay_failure}; {HINT}"
+
+
+def test_every_path_is_recorded_with_its_trials() -> None:
+    recorded = {path.stem for path in RECORDED}
+    for path in PATHS:
+        assert any(name == path.name or name.startswith(f"{path.name}_execution") for name in recorded), HINT
+    assert {"completed_trial_1", "cancelled_trial_1", "time_is_over_trial_1", "several_shards_trial_1"} <= recorded
+
+
+def test_the_workflows_give_the_commands_that_were_recorded() -> None:
+    assert commands_of_workflows() == json.loads(FINGERPRINTS.read_text()), HINT
+
+
+def test_a_moved_or_dropped_command_is_noticed() -> None:
+    """The guard itself: trading two commands, or dropping one, changes what it reads."""
+    source = (WORKFLOWS / "trial.py").read_text()
+    assert "execute_local_activity_method" in source
+    before = commands_in(source, "trial")
+    assert commands_in(source.replace("execute_local_activity_method", "execute_activity_method"), "trial") != before
+    assert commands_in(source.replace("Evaluating.conclude_trial", "Evaluating.evaluate_shard"), "trial") != before
+
+
+async def test_a_changed_command_sequence_does_not_replay() -> None:
+    """A history that calls for another activity than the code must not pass."""
+    path = HISTORIES / "completed.json"
+    document: dict[str, Any] = json.loads(path.read_text().replace('"name":"prepare"', '"name":"prepare_otherwise"'))
+    history = WorkflowHistory.from_json(document["workflow_id"], document["history"])
+    result = await replayer().replay_workflow(history, raise_on_replay_failure=False)
+    assert result.replay_failure is not None
