@@ -7,6 +7,7 @@ a little with every success and shrinks when the endpoint complains, and a Retry
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,8 +19,17 @@ LONGEST_WAIT = 30.0
 DECREASE = 0.85
 LEAST_SECONDS_BETWEEN_DECREASES = 1.0
 SLOWEST_RATE = 0.5
+FIRST_GUESS = 5.0
+"""Calls per second after a complaint that comes before anything is known of the endpoint."""
+
 GROWTH_PER_SECOND = 0.05
-"""The additive increase, as a share of the rate at the last decrease, gained in one second of successes."""
+"""The additive increase in one second of successes, as a share of the most that the endpoint took in a second."""
+
+HEADROOM = 1.2
+"""How far a rate may be above that most when it is lowered."""
+
+FORGETTING = 0.9
+"""What is left of that most at every decrease, so that an endpoint that became slower is believed."""
 
 LARGEST_BURST = 0.05
 """Seconds of calls that may start together, so that pacing does not depend on the precision of timers."""
@@ -43,7 +53,9 @@ class Gate:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._rate: float | None = None
-        self._step = 0.0
+        self._known_good = math.inf
+        self._most_per_second = 0.0
+        self._turn = asyncio.Lock()
         self._next_start = 0.0
         self._closed_until = 0.0
         self._decreased_at = float("-inf")
@@ -56,54 +68,47 @@ class Gate:
 
     async def enter(self) -> None:
         """Wait until a call may start."""
-        if self._rate is None and self._closed_until <= 0.0:
-            return
-        while True:
-            now = self._clock()
-            closed_for = self._closed_until - now
-            if closed_for > LONGEST_WAIT:
-                raise ClosedForLong(closed_for)
-            if closed_for > 0:
-                await asyncio.sleep(closed_for)
-                continue
-            start = self._reserve(now)
-            if start > now:
-                await asyncio.sleep(start - now)
-            # While this call waited for its turn the endpoint may have closed.
-            if self._closed_until <= self._clock():
-                return
-
-    def _reserve(self, now: float) -> float:
         if self._rate is None:
-            return now
-        start = max(self._next_start, now - LARGEST_BURST)
-        self._next_start = start + 1.0 / self._rate
-        return start
+            return
+        # One at a time: who waits behind goes by the rate of then, not by the one of now.
+        async with self._turn:
+            while True:
+                now = self._clock()
+                closed_for = self._closed_until - now
+                if closed_for > LONGEST_WAIT:
+                    raise ClosedForLong(closed_for)
+                start = max(self._next_start, self._closed_until, now - LARGEST_BURST)
+                if start <= now:
+                    self._next_start = start + 1.0 / self._rate
+                    return
+                await asyncio.sleep(start - now)
 
     def succeeded(self) -> None:
-        """A call was answered: go a little faster."""
+        """A call was answered: go a little faster. While nothing is known of the endpoint, a lot: double every second."""
+        self._successes.append(self._clock())
         if self._rate is None:
-            self._successes.append(self._clock())
+            return
+        if self._rate < self._known_good:
+            self._rate += 1.0
         else:
-            self._rate += self._step / self._rate
+            self._rate += max(SLOWEST_RATE, self._most_per_second * GROWTH_PER_SECOND) / self._rate
 
     def throttled(self, retry_after: float | None = None) -> None:
         """The endpoint said "too many": go slower, and wait if it says how long."""
         now = self._clock()
         if retry_after:
             self._closed_until = max(self._closed_until, now + retry_after)
-            self._next_start = max(self._next_start, self._closed_until)
         if now - self._decreased_at < LEAST_SECONDS_BETWEEN_DECREASES:
             return
         self._decreased_at = now
-        current = self._rate if self._rate is not None else self._observed_rate(now)
+        took = float(sum(1 for moment in self._successes if moment > now - 1.0))
+        self._most_per_second = max(took, self._most_per_second * FORGETTING)
+        guessing = self._rate is None and took < FIRST_GUESS
+        # A rate that nobody used may have grown far beyond what the endpoint ever took; lowering that would change nothing.
+        most = self._most_per_second * (1.0 if self._rate is None else HEADROOM)
+        current = min(self._rate or math.inf, max(FIRST_GUESS, most))
         self._rate = max(SLOWEST_RATE, current * DECREASE)
-        self._step = max(SLOWEST_RATE, self._rate * GROWTH_PER_SECOND)
-        self._next_start = max(self._next_start, now)
-
-    def _observed_rate(self, now: float) -> float:
-        """What the endpoint took in the last second: the best guess of what it will take."""
-        return float(max(1, sum(1 for moment in self._successes if moment > now - 1.0)))
+        self._known_good = math.inf if guessing else self._rate
 
 
 class Gates:
