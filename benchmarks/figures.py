@@ -1,0 +1,124 @@
+"""What every benchmark shares: figures and their targets, the table and the JSON lines, the stack to measure on."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from temporalio.client import Client
+
+from clients.logs import configure_logs
+from clients.stack import StackAddresses, embedded_stack
+from clients.temporal import connect
+from worker import Settings, serving
+
+PLUGINS = Path(__file__).parent / "plugins"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number and what it must reach."""
+
+    name: str
+    value: float
+    at_most: float
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.at_most
+
+    def as_json(self) -> str:
+        return json.dumps(
+            {
+                "figure": self.name,
+                "value": round(self.value, 4),
+                "unit": self.unit,
+                "target": f"<= {self.at_most:g}",
+                "holds": self.holds,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The embedded stack with a worker in this process."""
+
+    stack: StackAddresses
+    client: Client
+    data: Path
+
+    def write_dataset(self, name: str, samples: int) -> None:
+        """A JSONL file where the worker may read it."""
+        lines = [json.dumps({"id": f"s{number:05}", "input": number}) for number in range(samples)]
+        (self.data / name).write_text("\n".join(lines))
+
+    async def run(self, run_id: str, spec: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = await self.client.execute_workflow(
+            "OptimizationWorkflow", spec, id=run_id, task_queue="optimization"
+        )
+        return result
+
+
+@asynccontextmanager
+async def bench_stack() -> AsyncIterator[Bench]:
+    """A stack of its own, with default persistence, in a folder that is thrown away."""
+    async with AsyncExitStack() as exits:
+        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-bench-")))
+        stack = await exits.enter_async_context(embedded_stack(folder / "home", ui=False))
+        client = await connect(stack.temporal_address)
+        data = folder / "data"
+        data.mkdir()
+        settings = Settings(
+            stack.database_url, plugins="bench_plugins", plugin_path=PLUGINS, grace=timedelta(seconds=1), data_dir=data
+        )
+        await exits.enter_async_context(serving(client, settings))
+        yield Bench(stack, client, data)
+
+
+def main(title: str, measure: Callable[[bool], Awaitable[list[Figure]]]) -> None:
+    """Run one benchmark as a script."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--quick", action="store_true", help="under 60 seconds")
+    options = parser.parse_args()
+    configure_logs(form="text", level="ERROR")
+    try:
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        figures = runner.run(_awaited(measure(options.quick)))
+    gc.collect()
+    show(title, figures)
+    sys.exit(0 if all(figure.holds for figure in figures) else 1)
+
+
+async def _awaited(work: Awaitable[list[Figure]]) -> list[Figure]:
+    return await work
+
+
+def show(title: str, figures: list[Figure]) -> None:
+    """The table for people, then the lines for machines."""
+    table = Table(title=title, title_justify="left")
+    for heading in ("figure", "measured", "target", ""):
+        table.add_column(heading)
+    for figure in figures:
+        measured = f"{figure.value:.3f} {figure.unit}".strip()
+        table.add_row(figure.name, measured, f"≤ {figure.at_most:g}", "holds" if figure.holds else "MISSED")
+    Console(width=110).print(table)
+    for figure in figures:
+        print(figure.as_json())
