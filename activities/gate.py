@@ -22,6 +22,9 @@ SLOWEST_RATE = 0.5
 FIRST_GUESS = 5.0
 """Calls per second after a complaint that comes before anything is known of the endpoint."""
 
+ENOUGH_TO_JUDGE_BY = 20
+"""Answers in a second from which the endpoint's rate can be told; fewer may just be a burst that it allows."""
+
 GROWTH_PER_SECOND = 0.05
 """The additive increase in one second of successes, as a share of the most that the endpoint took in a second."""
 
@@ -103,7 +106,7 @@ class Gate:
         self._decreased_at = now
         took = float(sum(1 for moment in self._successes if moment > now - 1.0))
         self._most_per_second = max(took, self._most_per_second * FORGETTING)
-        guessing = self._rate is None and took < FIRST_GUESS
+        guessing = self._rate is None and took < ENOUGH_TO_JUDGE_BY
         # A rate that nobody used may have grown far beyond what the endpoint ever took; lowering that would change nothing.
         most = self._most_per_second * (1.0 if self._rate is None else HEADROOM)
         current = min(self._rate or math.inf, max(FIRST_GUESS, most))

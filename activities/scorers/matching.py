@@ -23,7 +23,7 @@ def schema_problem(schema: dict[str, Any], value: Any) -> str | None:
     """The first thing about a value that a schema does not accept."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+    from jsonschema_specifications import REGISTRY
 
     validator = validator_for(schema, default=Draft202012Validator)
     validator.check_schema(schema)

@@ -76,7 +76,7 @@ async def test_outcomes_are_committed_while_the_shard_goes_on() -> None:
     async with evaluation(store) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(61)))
         async with asyncio.timeout(2):
-            while len(store.outcomes) < 60:  # noqa: ASYNC110 (the store has nothing to wait on)
+            while len(store.outcomes) < 60:
                 await asyncio.sleep(0.01)
         assert not running.done()
         await running
@@ -99,7 +99,7 @@ async def test_a_store_that_goes_away_in_the_middle_is_waited_for() -> None:
     async with evaluation(store) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(40)))
         async with asyncio.timeout(2):
-            while len(evaluation_plugins.calls) < 10:  # noqa: ASYNC110
+            while len(evaluation_plugins.calls) < 10:
                 await asyncio.sleep(0.001)
         store.refusals_left = 4
         assert (await running).evaluated == 40
@@ -112,7 +112,7 @@ async def test_a_store_that_refuses_for_good_fails_the_attempt() -> None:
     async with evaluation(store) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(100)))
         await asyncio.sleep(0)
-        while not evaluation_plugins.calls:  # noqa: ASYNC110
+        while not evaluation_plugins.calls:
             await asyncio.sleep(0.001)
         store.refuses_for_good = True
         with pytest.raises(ValueError, match="table is not there"):
@@ -209,7 +209,7 @@ class TestCancellation:
                 task.cancel()
             await asyncio.wait({running})
             async with asyncio.timeout(2):
-                while len(store.outcomes) < 8:  # noqa: ASYNC110
+                while len(store.outcomes) < 8:
                     await asyncio.sleep(0.01)
 
     async def test_the_run_limit_is_free_again_afterwards(self) -> None:
@@ -406,5 +406,5 @@ class TestPluginIdentity:
 
 async def _called(times: int) -> None:
     async with asyncio.timeout(5):
-        while len(evaluation_plugins.calls) < times:  # noqa: ASYNC110
+        while len(evaluation_plugins.calls) < times:
             await asyncio.sleep(0.002)

@@ -213,5 +213,5 @@ def _answer(gate: Gate, clock: Clock, *, calls: int, seconds: float) -> None:
 
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(2):
-        while not condition():  # noqa: ASYNC110 (what is waited for has no event)
+        while not condition():
             await asyncio.sleep(0.001)

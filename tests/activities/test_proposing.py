@@ -1,0 +1,241 @@
+"""New values: from a model that is shown what went wrong, or from a plug-in; paid for once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.proposing import LONGEST_EXAMPLES, new_text, request_text
+from clients.simulated.server import SimulatedModel, simulated_model
+from ratchet import Record
+from tests.activities import evaluation_plugins
+from tests.activities.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, samples, suite
+from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
+from workflows.model.run import ProposalInput, Proposed
+from workflows.model.search import ModelProposer, PythonProposer
+from workflows.model.trial import Split
+
+MODEL = "simulated-reflector"
+PROMPT = "You sort tickets.\nTicket: {{input.ticket}}"
+FAILURES = [Record({"ticket": f"I was charged twice, case {n}."}, "bug", 0.0, "expected billing", "billing") for n in range(8)]
+
+
+def request(proposer: ModelProposer | PythonProposer, **more: Any) -> ProposalInput:
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "round": 1,
+        "index": 0,
+        "parent": "c0",
+        "config_hash": "f" * 64,
+        "factors": ("prompt",),
+        "proposer": proposer,
+        "feedback": "Iteration 0: score=0.400, successRate=40.00%\n",
+        "objective": "Mean exact (higher is better)",
+        "limits": {"prompt": 4000},
+        "split": Split.VALIDATION,
+    }
+    return ProposalInput(**{**given, **more})
+
+
+def by_model(base_url: str | None = None, **more: Any) -> ModelProposer:
+    return ModelProposer(kind="model", model=MODEL, base_url=base_url, **more)
+
+
+def by_plugin(name: str, **more: Any) -> PythonProposer:
+    return PythonProposer(kind="python", ref=plugin(name), **more)
+
+
+def memory(**factors: Any) -> MemoryStore:
+    store = MemoryStore(suite("echo"), samples(1), {"prompt": PROMPT, "temperature": 0.5, **factors})
+    store.evidence = FAILURES
+    return store
+
+
+async def proposed(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> Proposed:
+    async with evaluation(store, environment=environment) as evaluating:
+        return await activity_environment().run(evaluating.propose_values, wanted)
+
+
+async def failure(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> ApplicationError:
+    with pytest.raises(ApplicationError) as raised:
+        await proposed(store, wanted, environment)
+    assert store.proposals == {}
+    return raised.value
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SimulatedModel]:
+    async with simulated_model() as server:
+        yield server
+
+
+class TestModels:
+    async def test_a_better_text_comes_back_with_its_price(self, server: SimulatedModel) -> None:
+        prices = {MODEL: {"input": 1.0, "output": 2.0}}
+        answer = await proposed(memory(), request(by_model(server.base_url), prices=prices))
+        assert set(answer.values) == {"prompt"}
+        assert answer.values["prompt"] != PROMPT
+        assert "{{input.ticket}}" in str(answer.values["prompt"])
+        assert answer.tokens > 100
+        assert answer.cost > 0
+
+    async def test_every_text_is_written_and_nothing_else(self, server: SimulatedModel) -> None:
+        store = memory(greeting="Hello, {{input.name}}!", stops=["a"])
+        answer = await proposed(
+            store, request(by_model(server.base_url), factors=("prompt", "temperature", "greeting", "stops"))
+        )
+        assert set(answer.values) == {"prompt", "greeting"}
+        assert server.calls == 2
+
+    async def test_a_retry_does_not_pay_again(self, server: SimulatedModel) -> None:
+        store = memory()
+        first = await proposed(store, request(by_model(server.base_url)))
+        again = await proposed(store, request(by_model(server.base_url)))
+        assert first == again
+        assert server.calls == 1
+
+    async def test_an_answer_outlasts_a_store_that_is_away(self, server: SimulatedModel) -> None:
+        store = memory()
+        store.refusals_left = 2
+        await proposed(store, request(by_model(server.base_url)))
+        assert server.calls == 1
+        assert len(store.proposals) == 1
+
+    async def test_a_model_that_is_down_is_a_failure_that_may_pass(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 500})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
+        assert error.message.startswith("LLM mutation failed: ")
+        assert "HTTP 500" in error.message
+
+    async def test_an_empty_answer_is_one_too(self, server: SimulatedModel) -> None:
+        server.simulate({"lie": "null_content"})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert error.message.startswith("LLM mutation failed: the model gave an empty answer")
+
+    async def test_a_wrong_key_is_final(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 401})
+        error = await failure(memory(), request(by_model(server.base_url)), {"OPENAI_API_KEY": "sk-secret"})
+        assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
+        assert "sk-secret" not in error.message
+
+    async def test_a_long_retry_after_delays_the_retry(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 429, "retry_after": "200"})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert error.next_retry_delay is not None
+        assert error.next_retry_delay.total_seconds() > 190
+
+    async def test_a_configuration_without_text_is_a_mistake_in_the_spec(self, server: SimulatedModel) -> None:
+        error = await failure(memory(), request(by_model(server.base_url), factors=("temperature",)))
+        assert (error.type, error.non_retryable) == (INVALID_REQUEST, True)
+
+
+class TestWhatTheModelReads:
+    def text(self, **more: Any) -> str:
+        wanted = request(more.pop("proposer", by_model()), **{name: more[name] for name in more if name not in ("records",)})
+        assert isinstance(wanted.proposer, ModelProposer)
+        return request_text(wanted, wanted.proposer, "prompt", PROMPT, more.get("records", FAILURES))
+
+    def test_text_scores_failures_and_limits(self) -> None:
+        text = self.text()
+        assert f"<current_value>\n{PROMPT}\n</current_value>" in text
+        assert "Iteration 0: score=0.400, successRate=40.00%" in text
+        assert 'Input: {"ticket":"I was charged twice, case 0."}' in text
+        assert "Answer: bug\nExpected: billing\nFeedback: expected billing" in text
+        assert "at most 4000 characters" in text
+        assert "exactly as written here, and no others: {{input.ticket}}." in text
+        assert "<new_value>" in text
+
+    def test_as_many_failures_as_the_spec_says(self) -> None:
+        assert self.text(proposer=by_model(examples=2)).count("Example ") == 2
+        assert "Example" not in self.text(proposer=by_model(examples=0))
+
+    def test_huge_samples_do_not_make_a_huge_request(self) -> None:
+        huge = [Record("i" * 50_000, "o" * 50_000, 0.0, "f" * 50_000, "e" * 50_000) for _ in range(20)]
+        assert len(self.text(records=huge, proposer=by_model(examples=20))) < LONGEST_EXAMPLES + 8_000
+
+    def test_candidates_written_side_by_side_are_asked_to_differ(self) -> None:
+        assert self.text() != self.text(index=1)
+
+    def test_braces_in_samples_and_texts_are_data(self) -> None:
+        assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])
+
+    def test_the_specs_own_template_replaces_it(self) -> None:
+        template = "Improve {{factor.name}}: {{factor.value}}\n{{limits}}"
+        assert self.text(proposer=by_model(template=template)).startswith(f"Improve prompt: {PROMPT}\nThe new text has")
+
+    def test_a_template_with_an_unknown_placeholder_is_a_mistake_in_the_spec(self) -> None:
+        with pytest.raises(ApplicationError, match=r"optimizer\.proposer\.template") as raised:
+            self.text(proposer=by_model(template="{{factor.valeu}}"))
+        assert raised.value.type == INVALID_REQUEST
+
+
+class TestReadingTheAnswer:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "<new_value>new</new_value>",
+            "I thought about it.\n<new_value>\nnew\n</new_value>\nDone.",
+            '<new_value name="prompt">new</new_value>',
+            "It goes between <new_value> and </new_value>, so: <new_value>new</new_value>",
+            "Here:\n```\nnew\n```",
+            "```text\nnew\n```\nand ```x```",
+            "  new\n",
+        ],
+    )
+    def test_the_text_is_found(self, answer: str) -> None:
+        assert new_text(answer)[0] == "new"
+
+    def test_what_is_said_before_is_the_rationale(self) -> None:
+        assert new_text("Too vague.\n<new_value>new</new_value>") == ("new", "Too vague.")
+
+    def test_fences_inside_the_tags_belong_to_the_text(self) -> None:
+        assert new_text("<new_value>Answer in\n```json\n{}\n```</new_value>")[0] == "Answer in\n```json\n{}\n```"
+
+    @pytest.mark.parametrize(
+        ("answer", "cut_off", "text"),
+        [
+            ("<new_value>half a te", False, "cut off"),
+            ("half a te", True, "cut off"),
+            ("<new_value> \n</new_value>", False, "Factor value cannot be empty"),
+            ("   ", False, "Factor value cannot be empty"),
+        ],
+    )
+    def test_no_text_is_a_failure(self, answer: str, cut_off: bool, text: str) -> None:
+        with pytest.raises(ApplicationError, match=f"LLM mutation failed: .*{text}") as raised:
+            new_text(answer, cut_off=cut_off)
+        assert raised.value.type == PROPOSER_FAILED
+
+
+class TestPlugins:
+    async def test_one_is_given_the_current_values_and_what_went_wrong(self) -> None:
+        answer = await proposed(memory(), request(by_plugin("longer", examples=3)))
+        assert answer.values == {"prompt": f"{PROMPT} (3 records)"}
+
+    async def test_async_ones_work_and_values_are_normalized(self) -> None:
+        answer = await proposed(memory(), request(by_plugin("longer_async")))
+        assert answer.values == {"prompt": f"{PROMPT}\nmore"}
+
+    async def test_a_retry_does_not_call_it_again(self) -> None:
+        evaluation_plugins.calls.clear()
+        store = memory()
+        await proposed(store, request(by_plugin("longer")))
+        await proposed(store, request(by_plugin("longer")))
+        assert evaluation_plugins.calls == ["longer"]
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("raising_proposal", "raised RuntimeError: out of ideas"),
+            ("bad_proposal", "nan is not a finite number"),
+            ("no_mapping", "returned a str; return a mapping"),
+        ],
+    )
+    async def test_one_that_fails_may_be_tried_again(self, name: str, text: str) -> None:
+        error = await failure(memory(), request(by_plugin(name)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
+        assert text in error.message
+        assert plugin(name) in error.message
