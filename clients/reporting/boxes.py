@@ -1,0 +1,184 @@
+"""The boxes on the terminal: 68 columns whatever is in them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from pydantic import JsonValue
+from rich.cells import cell_len
+
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, fixed_factors, improvement, steps, treatment
+from clients.reporting.figures import objective_text, percent_text, signed, telling_apart
+from clients.reporting.progress_lines import iteration_text, termination
+from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
+from workflows.model.run import Confirmation
+
+COLUMNS: Final = 68
+INNER: Final = COLUMNS - 2
+LABEL: Final = 18
+VALUE: Final = 60
+"""Columns of a factor's value."""
+BESIDE_LABEL: Final = INNER - 2 - LABEL - 2
+LINE: Final = INNER - 4
+LONGEST_FIXED_FACTOR: Final = 60
+FIXED_FACTOR_ROWS: Final = 6
+
+
+class Verbosity(StrEnum):
+    """How much a box says."""
+
+    MINIMAL = "minimal"
+    SUMMARY = "summary"
+    FULL = "full"
+
+
+def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
+    """The run's report. Plain text: print it without markup."""
+    heading = _hanging(f"OPTIMIZE: {facts.use_case} / {facts.experiment}")
+    if verbosity is Verbosity.MINIMAL:
+        ending = [] if best_iteration(facts) else [*_status(facts), *_termination(facts)]
+        return _drawn([heading, [*_treatment(facts), *ending, *_best_value(facts)]])
+    blocks = [heading, _setting(facts, verbosity), _outcome(facts, verbosity)]
+    if verbosity is Verbosity.FULL and facts.iterations:
+        blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
+    return _drawn([*blocks, _best_value(facts)])
+
+
+def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+    rows = FIXED_FACTOR_ROWS if verbosity is Verbosity.SUMMARY else None
+    return [
+        *_treatment(facts),
+        *_labelled("Fixed factors:", _fixed_factors(facts), rows),
+        *_labelled("Objective:", objective_text(facts.request)),
+    ]
+
+
+def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+    best = best_iteration(facts)
+    running = f" ({facts.counts.running} running)" if facts.result is None and facts.counts.running else ""
+    rows = _labelled("Iterations:", f"{len(facts.iterations)}{running}")
+    if verbosity is Verbosity.FULL:
+        rows += _labelled("Rejections:", _rejections(facts))
+    rows += _status(facts)
+    rows += _labelled("Best iteration:", str(best.number) if best else "none")
+    change = improvement(facts)
+    if change is not None:
+        before, after = telling_apart(change.before, change.after)
+        rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
+    if facts.result is not None and facts.result.confirmation is not None:
+        rows += _labelled("Confirmed:", confirmation_text(facts.result.confirmation))
+    return rows + _termination(facts)
+
+
+def _treatment(facts: RunFacts) -> list[str]:
+    """`Treatment factors:` would fill the label's column to its last place, so that several are labelled more briefly."""
+    factors = treatment(facts)
+    if len(factors) > 1:
+        return _labelled("Treatment:", ", ".join(factors))
+    return _labelled("Treatment factor:", factors[0] if factors else "none")
+
+
+def _status(facts: RunFacts) -> list[str]:
+    """Said only when it is not what everybody hopes for."""
+    return [] if facts.status == "completed" else _labelled("Status:", facts.status.upper())
+
+
+def _termination(facts: RunFacts) -> list[str]:
+    return [] if facts.result is None else _labelled("Termination:", termination(facts))
+
+
+def confirmation_text(confirmation: Confirmation) -> str:
+    """The figure from the untouched split: `0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)`."""
+    before, after, difference = confirmation.baseline_score, confirmation.winner_score, confirmation.difference
+    if before is None or after is None:
+        pairs = (("baseline", before), ("best", after))
+        measured = [f"{name} {telling_apart(score)[0]}" for name, score in pairs if score is not None]
+        return f"not measured in full ({', '.join(measured) or 'no trial completed'})"
+    texts = telling_apart(before, after)
+    if difference is None:
+        return f"{texts[0]} (the baseline itself)" if before == after else f"{texts[0]} → {texts[1]}"
+    if not difference.confidence:
+        return f"{texts[0]} → {texts[1]} ({signed(difference.estimate)}, no interval from {difference.n} sample)"
+    interval = f"{signed(difference.low)}…{signed(difference.high)}"
+    return f"{texts[0]} → {texts[1]} ({signed(difference.estimate)}, {difference.confidence:.0%} CI {interval})"
+
+
+def _rejections(facts: RunFacts) -> str:
+    if not facts.rejections:
+        return "0"
+    reasons = Counter(rejection.reason_code.value for rejection in facts.rejections)
+    return f"{len(facts.rejections)} ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})"
+
+
+def _fixed_factors(facts: RunFacts) -> str:
+    fixed = fixed_factors(facts)
+    return ", ".join(f"{name}={_brief(value)}" for name, value in fixed.items()) or "none"
+
+
+def _brief(value: JsonValue) -> str:
+    """A value within a list of values; quoted where it would be taken for more than one."""
+    bare = isinstance(value, str) and value == value.strip() and value and not set(value) & set(',="')
+    text = str(value) if bare else json.dumps(value, ensure_ascii=False)
+    return ellipsized(one_line(text), LONGEST_FIXED_FACTOR)
+
+
+def _best_value(facts: RunFacts) -> list[str]:
+    best, factors = best_iteration(facts), treatment(facts)
+    if best is None:
+        return _labelled("Best value:", "none yet" if facts.result is None else "none")
+    if len(factors) == 1:
+        return ["Best value:", *_value_rows(best.configuration[factors[0]], indent=2)]
+    return ["Best values:", *(row for name in factors for row in _named_value(name, best))]
+
+
+def _named_value(name: str, best: Iteration) -> list[str]:
+    value = best.configuration[name]
+    text = visible(_text(value))
+    if "\n" not in text and cell_len(f"{name}: {text}") <= VALUE:
+        return [f"  {name}: {text}"]
+    return [*(f"  {row}" for row in wrapped(f"{name}:", VALUE)), *_value_rows(value, indent=4)]
+
+
+def _value_rows(value: JsonValue, indent: int) -> list[str]:
+    width = VALUE + 2 - indent
+    return [" " * indent + row for line in visible(_text(value)).split("\n") for row in wrapped(line, width)]
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return value
+    compact = json.dumps(value, ensure_ascii=False)
+    return compact if len(compact) <= VALUE // 2 else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _labelled(label: str, value: str, most: int | None = None) -> list[str]:
+    rows = wrapped(one_line(value), BESIDE_LABEL)
+    if most is not None and len(rows) > most:
+        rows = [*rows[: most - 1], ellipsized(f"{rows[most - 1]} …", BESIDE_LABEL)]
+    return [f"{label if number == 0 else '':<{LABEL}}{row}" for number, row in enumerate(rows)]
+
+
+def _hanging(text: str) -> list[str]:
+    """A long line, its further rows set in."""
+    first, *rest = wrapped(one_line(text), LINE)
+    further = wrapped(" ".join(rest), LINE - 2) if rest else []
+    return [first, *(f"  {row}" for row in further)]
+
+
+def _drawn(blocks: Iterable[Sequence[str]]) -> str:
+    rule = "═" * INNER
+    inside = f"\n╠{rule}╣\n".join("\n".join(_row(content) for content in block) for block in blocks)
+    return f"╔{rule}╗\n{inside}\n╚{rule}╝"
+
+
+def _row(content: str) -> str:
+    """One row. Where a character joins with its neighbours so that widths do not add up, it is shown as a mark."""
+    for text in (content, without_zero_width(content)):
+        row = f"║{padded(f'  {text}', INNER)}║"
+        if cell_len(row) == COLUMNS:
+            return row
+    return f"║{padded(f'  {ellipsized(without_zero_width(content), LINE)}', INNER)}║"

@@ -1,0 +1,236 @@
+"""What every report is made from: a run, its iterations, rounds and rejections, whatever store they came from.
+
+An iteration is a trial of the search, the baseline included, numbered in the order of the proposals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from ratchet.optimizer import Direction
+from workflows.model.candidates import Rejection
+from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
+from workflows.model.frozen import Payload
+from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import OptimizationResult
+from workflows.model.search import ModelProposer, StepProposer
+from workflows.rules.canonical import canonical_json
+from workflows.rules.scoring import is_better
+from workflows.rules.stepping import can_step
+
+
+class IterationStatus(StrEnum):
+    """How an iteration ended, in the words of the exported history."""
+
+    SUCCESS = "SUCCESS"
+    EXECUTION_FAILED = "EXECUTION_FAILED"
+    SCORING_FAILED = "SCORING_FAILED"
+
+
+class Statistics(Payload):
+    """What an iteration measured."""
+
+    sample_count: int = 0
+    success_rate: float = 0.0
+    total_tokens: int = 0
+    mean_latency_ms: float | None = None
+    success_count: int = 0
+    failure_count: int = 0
+    total_cost: float = 0.0
+    coverage: float = 0.0
+
+
+class Iteration(Payload):
+    """One finished trial of the search."""
+
+    number: int
+    round: int
+    candidate_id: str
+    config_hash: str
+    configuration: Configuration
+    parents: tuple[str, ...] = ()
+    rationale: str | None = None
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the optimizer noted: origin, operators, components."""
+    split: str | None = None
+    statistics: Statistics = Field(default_factory=Statistics)
+    score: float | None = None
+    """None when the trial failed: no made-up number can win."""
+    status: IterationStatus = IterationStatus.SUCCESS
+    failure_reason: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    sample_means: tuple[float | None, ...] | None = None
+    """The score of each sample, in the order of the suite."""
+
+    @property
+    def duration_ms(self) -> int | None:
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return round((self.ended_at - self.started_at).total_seconds() * 1000)
+
+
+class RunFacts(Payload):
+    """A run as reports see it."""
+
+    run_id: str
+    use_case: str
+    experiment: str
+    status: RunStatus
+    request: OptimizationRequest
+    result: OptimizationResult | None = None
+    """None while the run goes on."""
+    iterations: tuple[Iteration, ...] = ()
+    rounds: tuple[RoundRecord, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    started_at: datetime
+    finished_at: datetime | None = None
+    dataset_id: str | None = None
+    dataset_name: str | None = None
+    evaluation_suite_id: str | None = None
+    sample_weights: tuple[float, ...] | None = None
+    """The weight of each sample, in the order of `sample_means`. None: all alike."""
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def direction(self) -> Direction:
+        return self.request.objective.direction
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An iteration and where the run stood after it."""
+
+    iteration: Iteration
+    best: Iteration | None
+    new_best: bool
+
+
+def steps(facts: RunFacts) -> Iterator[Step]:
+    """The iterations with the best so far: successful ones only, strictly better only, equal scores keep the earlier."""
+    best: Iteration | None = None
+    decided = _last_decided_round(facts)
+    for iteration in facts.iterations:
+        counts = iteration.score is not None and (decided is None or iteration.round <= decided)
+        better = counts and (best is None or _better(iteration, best, facts.direction))
+        if better:
+            best = iteration
+        yield Step(iteration, best, new_best=better)
+
+
+def _better(iteration: Iteration, best: Iteration, direction: Direction) -> bool:
+    assert iteration.score is not None and best.score is not None
+    return is_better(iteration.score, best.score, direction)
+
+
+def _last_decided_round(facts: RunFacts) -> int | None:
+    """A run that was ended in the middle of a round never compared that round's trials. None: every round counts."""
+    if facts.result is None or not facts.rounds:
+        return None
+    return max(record.round for record in facts.rounds)
+
+
+def best_iteration(facts: RunFacts) -> Iteration | None:
+    """The iteration that the run holds for its best; None when nothing succeeded."""
+    named = facts.result.best_candidate_id if facts.result else None
+    for iteration in facts.iterations:
+        if named is not None and iteration.candidate_id == named and iteration.score is not None:
+            return iteration
+    last: Iteration | None = None
+    for step in steps(facts):
+        last = step.best
+    return last
+
+
+def first_success(facts: RunFacts) -> Iteration | None:
+    """The iteration that improvement is counted from: the baseline, or the first that succeeded."""
+    return next((iteration for iteration in facts.iterations if iteration.score is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """From the first score to the best, as they are: negative is what a run that minimizes hopes for."""
+
+    before: float
+    after: float
+
+    @property
+    def absolute(self) -> float:
+        return self.after - self.before
+
+    @property
+    def percent(self) -> float:
+        """Of the first score; 0 when that is 0."""
+        return self.absolute / abs(self.before) * 100 if self.before else 0.0
+
+
+def improvement(facts: RunFacts) -> Improvement | None:
+    """How far the run came; None when nothing succeeded."""
+    first, best = first_success(facts), best_iteration(facts)
+    if first is None or first.score is None or best is None or best.score is None:
+        return None
+    return Improvement(first.score, best.score)
+
+
+def treatment(facts: RunFacts) -> tuple[str, ...]:
+    """The factors that the run changes: those its proposer can change, and those that a person's own candidates changed."""
+    proposed = set(_proposable(facts.request))
+    baseline = {name: canonical_json(value) for name, value in facts.request.baseline.items()}
+    for iteration in facts.iterations:
+        proposed |= {
+            name
+            for name, value in iteration.configuration.items()
+            if name in baseline and name not in proposed and canonical_json(value) != baseline[name]
+        }
+    return tuple(name for name in facts.request.configuration if name in proposed)
+
+
+def _proposable(request: OptimizationRequest) -> Sequence[str]:
+    factors, optimizer = request.configuration, request.optimizer
+    named = [name for name in optimizer.factors or request.changeable if name in factors]
+    match optimizer.proposer:
+        case ModelProposer():
+            return [name for name in named if isinstance(factors[name], TextFactor)]
+        case StepProposer():
+            return [name for name in named if can_step(factors[name])]
+    return named
+
+
+def fixed_factors(facts: RunFacts) -> Configuration:
+    """The factors that stay as they are, with their values."""
+    varied = set(treatment(facts))
+    return {name: value for name, value in facts.request.baseline.items() if name not in varied}
+
+
+def factor_type(factor: Factor) -> str:
+    """The type of a factor in the exported history's words."""
+    match factor:
+        case TextFactor():
+            return "String"
+        case FlagFactor():
+            return "Boolean"
+        case FrozenFactor():
+            return _value_type(factor.value)
+    return factor.type.capitalize()
+
+
+def _value_type(value: Any) -> str:
+    match value:
+        case bool():
+            return "Boolean"
+        case str():
+            return "String"
+        case int():
+            return "Integer"
+        case float():
+            return "Number"
+    return "Json"

@@ -1,0 +1,200 @@
+"""From the facts of a run to its exported history, and the fingerprint that tells whether one was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from clients.reporting.facts import (
+    Iteration,
+    RunFacts,
+    best_iteration,
+    factor_type,
+    fixed_factors,
+    improvement,
+    treatment,
+)
+from clients.reporting.figures import CAUSES
+from clients.reporting.history_format import (
+    FINGERPRINT,
+    BestIteration,
+    Components,
+    RecordedConfirmation,
+    RecordedHistory,
+    RecordedInterval,
+    RecordedIteration,
+    RecordedRejection,
+    RecordedRound,
+    TerminationReason,
+    TreatmentFactor,
+)
+from workflows.model.factors import TextFactor
+from workflows.model.request import OptimizationRequest
+from workflows.optimizers.refine import describe_proposer
+from workflows.rules.scoring import describe_objective
+from workflows.rules.stopping import Limits, describe
+
+
+def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory:
+    """The document of a run; the scores of single samples can be left out, at the price of a less complete replay."""
+    request, factors, best = facts.request, treatment(facts), best_iteration(facts)
+    types = [TreatmentFactor(name=name, type=factor_type(request.configuration[name])) for name in factors]
+    ended, change = facts.finished_at, improvement(facts)
+    return RecordedHistory(
+        run_id=facts.run_id,
+        use_case_id=facts.use_case,
+        experiment_id=facts.experiment,
+        status=facts.status,
+        treatment_factor_name=", ".join(factors),
+        treatment_factor_type=", ".join(factor.type for factor in types),
+        treatment_factors=tuple(types),
+        fixed_factors=fixed_factors(facts),
+        objective="MAXIMIZE" if facts.direction == "maximize" else "MINIMIZE",
+        scorer_description=describe_objective(request.objective, request.metric),
+        mutator_description=describe_proposer(request.optimizer, _longest_text(request, factors)),
+        termination_policy_description=describe(
+            Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
+        ),
+        components=_components(request),
+        dataset_id=facts.dataset_id,
+        evaluation_suite_id=facts.evaluation_suite_id,
+        sample_weights=facts.sample_weights,
+        start_time=facts.started_at,
+        end_time=ended,
+        total_duration_ms=round((ended - facts.started_at).total_seconds() * 1000) if ended else None,
+        iterations=tuple(_recorded(iteration, sample_means, factors) for iteration in facts.iterations),
+        rounds=tuple(RecordedRound.model_validate(record.model_dump()) for record in facts.rounds),
+        rejections=tuple(
+            RecordedRejection(
+                round=rejection.round,
+                proposed_index=rejection.proposed_index,
+                reason_code=rejection.reason_code,
+                message=rejection.message,
+                config_hash=rejection.config_hash,
+                parents=rejection.parent_candidate_ids,
+            )
+            for rejection in facts.rejections
+        ),
+        best_iteration=None if best is None else BestIteration.model_validate(_measured(best, factors)),
+        confirmation=_confirmation(facts),
+        termination_reason=_termination(facts),
+        score_improvement=_rounded(change.absolute, 10) if change else None,
+        score_improvement_percent=_rounded(change.percent, 2) if change else None,
+        total_iterations=len(facts.iterations),
+        counts=facts.counts,
+        spend=facts.spend,
+        versions=facts.versions,
+        spec=request,
+    )
+
+
+def document_of(history: RecordedHistory) -> dict[str, Any]:
+    """The document as plain values, with its fingerprint."""
+    document: dict[str, Any] = history.model_dump(mode="json", by_alias=True, exclude={"content_fingerprint"})
+    for iteration in document["iterations"]:
+        if iteration["sampleMeans"] is None:
+            del iteration["sampleMeans"]
+    return {**document, FINGERPRINT: fingerprint(document)}
+
+
+def fingerprint(document: Mapping[str, Any]) -> str:
+    """sha256 over everything in the document but the fingerprint itself, whatever the order of its keys."""
+    content = {name: value for name, value in document.items() if name != FINGERPRINT}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _measured(iteration: Iteration, treated: tuple[str, ...]) -> dict[str, Any]:
+    """Constant factors first, as the reader knows them; then those that change."""
+    suit = iteration.configuration
+    last = [name for name in treated if name in suit]
+    return {
+        "iteration_number": iteration.number,
+        "candidate_id": iteration.candidate_id,
+        "factor_suit": {name: suit[name] for name in [*(name for name in suit if name not in last), *last]},
+        "statistics": iteration.statistics.model_dump(),
+        "score": iteration.score,
+    }
+
+
+def _recorded(iteration: Iteration, sample_means: bool, treated: tuple[str, ...]) -> RecordedIteration:
+    return RecordedIteration.model_validate(
+        {
+            **_measured(iteration, treated),
+            "status": iteration.status,
+            "failure_reason": iteration.failure_reason,
+            "round": iteration.round,
+            "config_hash": iteration.config_hash,
+            "parents": iteration.parents,
+            "rationale": iteration.rationale,
+            "dataset_split": iteration.split,
+            "start_time": iteration.started_at,
+            "end_time": iteration.ended_at,
+            "duration_ms": iteration.duration_ms,
+            "extra": iteration.extra,
+            "sample_means": iteration.sample_means if sample_means else None,
+        }
+    )
+
+
+def _components(request: OptimizationRequest) -> Components:
+    spec = request.model_dump(mode="json", by_alias=True)
+    objective = {**spec["objective"], "metric": request.metric, "worst": request.objective.worst_score}
+    return Components(
+        objective=objective,
+        scorers=tuple(
+            {**written, "name": scorer.score_name} for written, scorer in zip(spec["scorers"], request.scorers, strict=True)
+        ),
+        optimizer=spec["optimizer"],
+        stop=spec["stop"],
+        budget=spec["budget"],
+        max_consecutive_failed_trials=request.execution.max_consecutive_failed_trials,
+        min_coverage=request.execution.min_coverage,
+        replicates=request.replicates,
+        samples_per_trial=request.samples_per_trial,
+        seed=request.seed,
+    )
+
+
+def _confirmation(facts: RunFacts) -> RecordedConfirmation | None:
+    confirmation = facts.result.confirmation if facts.result else None
+    if confirmation is None:
+        return None
+    difference = confirmation.difference
+    return RecordedConfirmation(
+        baseline_score=confirmation.baseline_score,
+        best_score=confirmation.winner_score,
+        difference=None
+        if difference is None
+        else RecordedInterval(
+            estimate=difference.estimate,
+            low=difference.low,
+            high=difference.high,
+            confidence=difference.confidence,
+            sample_count=difference.n,
+        ),
+    )
+
+
+def _termination(facts: RunFacts) -> TerminationReason | None:
+    result = facts.result
+    if result is None:
+        return None
+    return TerminationReason(cause=CAUSES[result.stop_reason], message=result.message, reason=result.stop_reason)
+
+
+def _rounded(value: float, decimals: int) -> float | None:
+    """None when scores are so far apart that no number says how far."""
+    return round(value, decimals) if math.isfinite(value) else None
+
+
+def _longest_text(request: OptimizationRequest, factors: tuple[str, ...]) -> int | None:
+    """The longest text that any of the factors may have."""
+    limits = [
+        factor.max_length
+        for name, factor in request.configuration.items()
+        if name in factors and isinstance(factor, TextFactor)
+    ]
+    return max(limits, default=None)

@@ -1,0 +1,181 @@
+"""The format of the exported history: one typed document, whose field names are those of the file.
+
+It holds all that is needed to check a run's decisions again: every value, figure, score and decided round, with the settings
+they were decided by.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal
+
+from pydantic import AliasChoices, Field, JsonValue, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from clients.reporting.facts import IterationStatus
+from ratchet.optimizer import StopReason
+from workflows.model.candidates import ReasonCode
+from workflows.model.factors import Configuration
+from workflows.model.frozen import Payload
+from workflows.model.ledger import Counts, RunStatus, Spend
+from workflows.model.request import OptimizationRequest
+
+SCHEMA_VERSION: Final = "ratchet-optimize-1"
+FINGERPRINT: Final = "contentFingerprint"
+
+
+def instant(moment: datetime) -> str:
+    """UTC, ISO 8601, with `Z`."""
+    utc = moment.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds" if utc.microsecond else "seconds").replace("+00:00", "Z")
+
+
+Instant = Annotated[datetime, PlainSerializer(instant, return_type=str)]
+
+
+class HistoryPart(Payload):
+    """A part of the document; fields are written in camel case and read in either."""
+
+    model_config = Payload.model_config | {"alias_generator": to_camel, "populate_by_name": True}
+
+
+class TreatmentFactor(HistoryPart):
+    name: str
+    type: str
+
+
+class RecordedStatistics(HistoryPart):
+    sample_count: int
+    success_rate: float
+    total_tokens: int
+    mean_latency_ms: float | None = None
+    success_count: int | None = None
+    failure_count: int | None = None
+    total_cost: float | None = None
+    coverage: float | None = None
+
+
+class _Measured(HistoryPart):
+    iteration_number: int
+    candidate_id: str | None = None
+    factor_suit: Configuration = Field(validation_alias=AliasChoices("factorSuit", "factor_suit", "factorValues"))
+    statistics: RecordedStatistics
+    score: float | None = None
+
+
+class RecordedIteration(_Measured):
+    status: IterationStatus
+    failure_reason: str | None = None
+    round: int
+    config_hash: str | None = None
+    parents: tuple[str, ...] = ()
+    rationale: str | None = None
+    dataset_split: str | None = None
+    start_time: Instant | None = None
+    end_time: Instant | None = None
+    duration_ms: int | None = None
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+    sample_means: tuple[float | None, ...] | None = None
+
+
+class BestIteration(_Measured):
+    pass
+
+
+class RecordedRound(HistoryPart):
+    round: int
+    decided_at: Instant
+    candidate_ids: tuple[str, ...] = ()
+    best_score: float | None = None
+    best_candidate_id: str | None = None
+    best_so_far: float | None = None
+    best_so_far_id: str | None = None
+    stop_reason: StopReason | None = None
+    stopped: bool = False
+    spend: Spend = Field(default_factory=Spend)
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class RecordedRejection(HistoryPart):
+    round: int
+    proposed_index: int
+    reason_code: ReasonCode
+    message: str
+    config_hash: str | None = None
+    parents: tuple[str, ...] = ()
+
+
+class RecordedInterval(HistoryPart):
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    sample_count: int
+
+
+class RecordedConfirmation(HistoryPart):
+    baseline_score: float | None = None
+    best_score: float | None = None
+    difference: RecordedInterval | None = None
+
+
+class TerminationReason(HistoryPart):
+    cause: str
+    message: str
+    reason: StopReason | None = None
+    """Ratchet's own, which is finer than the cause."""
+
+
+class Components(HistoryPart):
+    """What decided, with its parameters."""
+
+    objective: dict[str, JsonValue]
+    scorers: tuple[dict[str, JsonValue], ...]
+    optimizer: dict[str, JsonValue]
+    stop: dict[str, JsonValue]
+    budget: dict[str, JsonValue]
+    max_consecutive_failed_trials: int
+    min_coverage: float
+    replicates: int
+    samples_per_trial: int | None = None
+    seed: int
+
+
+class RecordedHistory(HistoryPart):
+    """The whole document, in the order in which it is written."""
+
+    schema_version: Literal["ratchet-optimize-1"] = SCHEMA_VERSION
+    run_id: str
+    use_case_id: str
+    experiment_id: str
+    status: RunStatus
+    treatment_factor_name: str
+    treatment_factor_type: str
+    treatment_factors: tuple[TreatmentFactor, ...]
+    fixed_factors: Configuration
+    objective: Literal["MAXIMIZE", "MINIMIZE"]
+    scorer_description: str
+    mutator_description: str
+    termination_policy_description: str
+    components: Components
+    dataset_id: str | None = None
+    evaluation_suite_id: str | None = None
+    sample_weights: tuple[float, ...] | None = None
+    start_time: Instant
+    end_time: Instant | None = None
+    total_duration_ms: int | None = None
+    iterations: tuple[RecordedIteration, ...]
+    rounds: tuple[RecordedRound, ...] = ()
+    rejections: tuple[RecordedRejection, ...] = ()
+    best_iteration: BestIteration | None = None
+    confirmation: RecordedConfirmation | None = None
+    termination_reason: TerminationReason | None = None
+    score_improvement: float | None = None
+    score_improvement_percent: float | None = None
+    total_iterations: int
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    versions: dict[str, str] = Field(default_factory=dict)
+    spec: OptimizationRequest
+    content_fingerprint: str | None = None
+    """sha256 over the content without itself."""

@@ -1,0 +1,57 @@
+"""One line per iteration, for whoever watches a long run."""
+
+from __future__ import annotations
+
+from clients.reporting.facts import RunFacts, Step, steps, treatment
+from clients.reporting.figures import telling_apart
+from clients.reporting.visible import ellipsized, one_line
+
+LONGEST_REASON = 200
+
+
+def starting_line(facts: RunFacts) -> str:
+    """The first line: what is optimized, and which way."""
+    factors = treatment(facts)
+    label = "treatmentFactor" if len(factors) == 1 else "treatmentFactors"
+    objective = facts.direction.value.upper()
+    return f"{_prefix(facts)} Starting: {label}={','.join(factors) or 'none'}, objective={objective}"
+
+
+def iteration_text(step: Step) -> str:
+    """An iteration without the run's name; the baseline is never marked as a new best."""
+    number, best = step.iteration.number, step.best.score if step.best else None
+    if step.iteration.score is None:
+        stands = telling_apart(best)[0] if best is not None else "none"
+        reason = ellipsized(one_line(step.iteration.failure_reason or "no reason was recorded"), LONGEST_REASON)
+        return f"Iteration {number}: {step.iteration.status.value} (best={stands}): {reason}"
+    if best is None:
+        return f"Iteration {number}: score={telling_apart(step.iteration.score)[0]} (best=none)"
+    score, stands = telling_apart(step.iteration.score, best)
+    mark = " ↑ NEW BEST" if step.new_best and number else ""
+    return f"Iteration {number}: score={score} (best={stands}){mark}"
+
+
+def terminated_line(facts: RunFacts) -> str:
+    """The last line: why the run ended. There is none while it goes on."""
+    return f"{_prefix(facts)} Terminated: {one_line(termination(facts))}"
+
+
+def termination(facts: RunFacts) -> str:
+    """Why the run ended, in words."""
+    if facts.result is None:
+        return f"not yet ({facts.status})"
+    return facts.result.message or facts.result.stop_reason.value.replace("_", " ")
+
+
+def progress_lines(facts: RunFacts, *, shown: int | None = None) -> list[str]:
+    """All lines of a run so far; with `shown`, those that follow after so many iterations were shown.
+
+    Iterations keep their numbers, so a display that remembers how many it has shown never repeats or misses one.
+    """
+    lines = [starting_line(facts)] if shown is None else []
+    lines += [f"{_prefix(facts)} {iteration_text(step)}" for step in steps(facts) if step.iteration.number >= (shown or 0)]
+    return [*lines, terminated_line(facts)] if facts.result is not None else lines
+
+
+def _prefix(facts: RunFacts) -> str:
+    return f"OPTIMIZE [{one_line(facts.use_case)}]"

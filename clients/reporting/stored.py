@@ -1,0 +1,109 @@
+"""From the store's rows to the facts of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activities.store.rows import RoundRow, RunReport, TrialInFull
+from clients.reporting.facts import Iteration, IterationStatus, RunFacts, Statistics
+from workflows.model.candidates import Rejection
+from workflows.model.factors import Configuration
+from workflows.model.ledger import RoundRecord
+from workflows.model.request import OptimizationRequest
+from workflows.model.trial import Purpose
+
+
+def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -> RunFacts:
+    """The facts of a run as `StoreReader.report` gives it; the weights when they are not all alike."""
+    run = report.run
+    request = OptimizationRequest.model_validate(run.spec)
+    return RunFacts(
+        run_id=run.run_id,
+        use_case=run.use_case,
+        experiment=run.experiment,
+        status=run.status,
+        request=request,
+        result=run.result,
+        iterations=_iterations(report.trials, request),
+        rounds=tuple(_record(run.run_id, row) for row in report.rounds),
+        rejections=tuple(Rejection.model_validate(row.model_dump()) for row in report.rejections),
+        counts=run.counts,
+        spend=run.spend,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        dataset_id=run.dataset_id,
+        dataset_name=run.dataset_name,
+        evaluation_suite_id=run.evaluation_suite_id,
+        sample_weights=None if sample_weights is None else tuple(sample_weights),
+        versions=run.versions,
+    )
+
+
+def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> tuple[Iteration, ...]:
+    """Up to the first trial that still runs, so that an iteration never changes its number while the run goes on."""
+    search = sorted(
+        (trial for trial in trials if trial.purpose is not Purpose.CONFIRMATION),
+        key=lambda trial: (trial.round, trial.index, trial.candidate_id),
+    )
+    iterations: list[Iteration] = []
+    for number, trial in enumerate(search):
+        if trial.status == "running":
+            break
+        iterations.append(_iteration(number, trial, request))
+    return tuple(iterations)
+
+
+def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) -> Iteration:
+    status = _status(trial)
+    summary = trial.summary
+    return Iteration(
+        number=number,
+        round=trial.round,
+        candidate_id=trial.candidate_id,
+        config_hash=trial.config_hash,
+        configuration=_in_the_specs_order(trial.configuration, request),
+        parents=trial.parent_candidate_ids,
+        rationale=trial.rationale,
+        extra=trial.extra,
+        split=trial.split.value,
+        statistics=Statistics(
+            sample_count=summary.total,
+            success_rate=summary.pass_rate,
+            total_tokens=summary.total_tokens,
+            mean_latency_ms=summary.avg_latency_ms,
+            success_count=summary.passed,
+            failure_count=summary.failed,
+            total_cost=summary.total_cost,
+            coverage=trial.coverage or 0.0,
+        ),
+        score=trial.score if status is IterationStatus.SUCCESS else None,
+        status=status,
+        failure_reason=None if status is IterationStatus.SUCCESS else _failure_reason(trial),
+        started_at=trial.started_at,
+        ended_at=trial.finished_at,
+        sample_means=trial.sample_means,
+    )
+
+
+def _status(trial: TrialInFull) -> IterationStatus:
+    if trial.status == "completed" and trial.score is not None:
+        return IterationStatus.SUCCESS
+    return IterationStatus.SCORING_FAILED if trial.failure == "scoring" else IterationStatus.EXECUTION_FAILED
+
+
+def _failure_reason(trial: TrialInFull) -> str:
+    if trial.status == "failed":
+        return trial.error or "the trial failed"
+    return f"{trial.status}: {trial.error}" if trial.error else str(trial.status)
+
+
+def _in_the_specs_order(configuration: Configuration, request: OptimizationRequest) -> Configuration:
+    known = {name: configuration[name] for name in request.configuration if name in configuration}
+    return {**known, **configuration}
+
+
+def _record(run_id: str, row: RoundRow) -> RoundRecord:
+    """The record as written, with how the round ended as the run's end may have stamped it later."""
+    decided = {"run_id": run_id, "round": row.round, "decided_at": row.decided_at, "extra": row.extra}
+    ending = {"stop_reason": row.stop_reason, "stopped": row.stopped}
+    return RoundRecord.model_validate({**row.record, **decided, **ending})

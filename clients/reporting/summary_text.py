@@ -1,0 +1,92 @@
+"""Where a run stands, in a few lines: from its live progress while it runs, from the store when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from clients.reporting.facts import Improvement, RunFacts, best_iteration, improvement
+from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
+from clients.reporting.progress_lines import termination
+from clients.reporting.visible import one_line
+from workflows.model.ledger import Counts, Spend
+from workflows.model.run import Progress
+
+NEAREST = 3
+"""How many stop rules are shown."""
+
+
+def progress_text(progress: Progress) -> str:
+    """The answer of the `progress` query."""
+    left = "" if progress.seconds_left is None else f", at most {duration_text(progress.seconds_left)} left"
+    rate = f", {progress.trials_per_hour:.0f} trials an hour" if progress.trials_per_hour else ""
+    nearest = sorted(progress.stop_rules, key=lambda rule: -rule.nearness)[:NEAREST]
+    return _rows(
+        {
+            "Run": progress.optimization_id,
+            "Status": f"{progress.status}: {progress.phase}" if progress.phase != progress.status else progress.status,
+            "Round": str(progress.round),
+            "Best": _best(progress.baseline_score, progress.best_score, progress.best_candidate_id),
+            "Trials": _trials(progress.counts),
+            "Spend": _spend(progress.spend, progress.budget),
+            "Time": f"{duration_text(progress.elapsed_seconds)}{rate}{left}",
+            "Stops at": ", ".join(f"{rule.rule} ({rule.nearness:.0%} there)" for rule in nearest),
+        }
+    )
+
+
+def status_text(facts: RunFacts, now: datetime) -> str:
+    """A run as the store knows it."""
+    best, change = best_iteration(facts), improvement(facts)
+    budget = facts.request.budget
+    limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
+    return _rows(
+        {
+            "Run": facts.run_id,
+            "Status": facts.status,
+            "Ended": termination(facts) if facts.result else "",
+            "Round": str(max((record.round for record in facts.rounds), default=0)),
+            "Best": _best(
+                change.before if change else None, change.after if change else None, best.candidate_id if best else None
+            ),
+            "Trials": _trials(facts.counts),
+            "Spend": _spend(facts.spend, limits),
+            "Time": duration_text(((facts.finished_at or now) - facts.started_at).total_seconds()),
+        }
+    )
+
+
+def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:
+    if best is None:
+        return "none yet"
+    if baseline is None:
+        return f"{score_text(best)} ({candidate})"
+    before, after = telling_apart(baseline, best)
+    return f"{after} ({candidate}), baseline {before} ({percent_text(Improvement(baseline, best).percent)})"
+
+
+def _trials(counts: Counts) -> str:
+    told = [f"{counts.completed} completed"]
+    told += [
+        f"{count} {name}"
+        for name, count in (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))
+        if count
+    ]
+    return f"{', '.join(told)}; {counts.proposed} proposed, {counts.rejected} rejected"
+
+
+def _spend(spend: Spend, budget: Mapping[str, float]) -> str:
+    def told(name: str, amount: str, limit: str) -> str:
+        return f"{amount} of {limit} {name}" if budget.get(name) else f"{amount} {name}"
+
+    return ", ".join(
+        [
+            told("samples", f"{spend.samples:,}", f"{budget.get('samples', 0):,.0f}"),
+            told("tokens", f"{spend.tokens:,}", f"{budget.get('tokens', 0):,.0f}"),
+            told("cost", score_text(spend.cost), score_text(budget.get("cost", 0.0))),
+        ]
+    )
+
+
+def _rows(values: Mapping[str, str]) -> str:
+    return "\n".join(f"{name + ':':<10}{one_line(value)}" for name, value in values.items() if value)
