@@ -101,7 +101,3 @@ async def _awaited(returned: Any) -> Any:
 def _write(answers: TextIO, answer: str) -> None:
     answers.write(f"{answer}\n")
     answers.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LONGEST_START = 60.0
 """Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
 
+PROGRAM = "from activities.targets.isolated import main; main()"
 LARGEST_ANSWER = 64 * 1024 * 1024
 
 
@@ -70,8 +71,8 @@ class Isolation:
         async with self._places:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-m",
-                "activities.targets.isolated",
+                "-c",
+                PROGRAM,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
