@@ -99,16 +99,14 @@ def _is_plain(word: str) -> bool:
 
 
 def _text(text: str, indent: int) -> list[str]:
-    """A block when the text has several lines that a block keeps as they are; else quoted."""
+    """A block when the text has several lines that a block keeps as they are, whatever blank lines follow; else quoted."""
     margin = " " * indent
     if "\n" not in text:
         return [_quoted(text)]
-    if text[0] in " \t\n" or _NOT_IN_A_BLOCK.search(text):
+    if text[0] in " \t\n" or text.endswith("\n\n") or _NOT_IN_A_BLOCK.search(text):
         return _quoted_lines(text, margin)
-    body = text.rstrip("\n")
-    ends = len(text) - len(body)
-    keep = ("-", "", "+")[min(ends, 2)]
-    return [f"|{keep}", *(margin + line if line else "" for line in body.split("\n")), *[""] * (ends - 1)]
+    marker = "|" if text.endswith("\n") else "|-"
+    return [marker, *(margin + line if line else "" for line in text.removesuffix("\n").split("\n"))]
 
 
 def _quoted_lines(text: str, margin: str) -> list[str]:

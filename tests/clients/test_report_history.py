@@ -68,7 +68,8 @@ def document(value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("text", AWKWARD)
 def test_awkward_text_is_read_back_as_it_was(text: str, loader: Any) -> None:
-    assert yaml.load(yaml_text(document(text)), Loader=loader) == document(text)
+    written = yaml_text(document(text), spaced=frozenset({"list"}), comments=dict.fromkeys(document(text), "A comment"))
+    assert yaml.load(written, Loader=loader) == document(text)
 
 
 TEXTS = (
@@ -86,14 +87,15 @@ VALUES = st.recursive(
 @settings(max_examples=250, deadline=None)
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), st.sampled_from(LOADERS))
 def test_any_value_is_read_back_as_it_was(values: dict[str, Any], loader: Any) -> None:
-    text = yaml_text(values, bare=frozenset(values), spaced=frozenset(values))
+    names = frozenset(values)
+    text = yaml_text(values, bare=names, spaced=names, comments=dict.fromkeys(names, "A comment\nof two lines"))
     read = yaml.load(text, Loader=loader)
     assert json.dumps(read) == json.dumps(values)  # which tells 1, 1.0 and true apart
 
 
 def test_prompts_are_blocks_that_people_can_read() -> None:
-    written = yaml_text({"a": "one\n\ttwo 👩‍💻\n", "b": "one  \n two\n", "c": "one\ntwo\n\n"})
-    assert written == 'a: |\n  one\n  \ttwo 👩‍💻\nb: "one  \\n\\\n  \\ two\\n"\nc: |+\n  one\n  two\n\n'
+    written = yaml_text({"a": "one\n\ttwo 👩‍💻\n", "b": "one  \n two\n", "c": "one\ntwo"})
+    assert written == 'a: |\n  one\n  \ttwo 👩‍💻\nb: "one  \\n\\\n  \\ two\\n"\nc: |-\n  one\n  two\n'
 
 
 def test_a_large_run_is_written_in_no_time() -> None:
