@@ -1,0 +1,90 @@
+"""`ratchet`: the command line. Each command is in a file of its own subject in `clients/commands`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from clients.commands import checking, doctor, reporting, running, serving, starting, steering, watching
+from clients.commands.context import CommandError, ExitCode, print_json
+
+app = typer.Typer(
+    name="ratchet",
+    help="Ratchet improves prompts and configurations by experiment, durably.\n\n"
+    "`ratchet demo` shows a run; `ratchet init` writes a spec to start from; `ratchet run spec.yaml` runs it, on the servers "
+    "named by TEMPORAL_ADDRESS and DATABASE_URL, or on embedded ones when neither is set.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 bad input, 3 gate not met, 4 cancelled, 5 cannot reach a server.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+for subject in (starting, checking, running, watching, steering, reporting, serving, doctor):
+    subject.add_to(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; whatever goes wrong is one message on stderr and an exit code, never a traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(_shared_last(given) or ["--help"], prog_name="ratchet", standalone_mode=False)
+    except KeyboardInterrupt:
+        return ExitCode.DETACHED
+    except BrokenPipeError:
+        # The reader of our output has left; what remains in the buffer must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    except CommandError as error:
+        return _failed(given, str(error), error.code, error.facts)
+    except Exception as error:
+        if os.environ.get("RATCHET_DEBUG") == "1":
+            traceback.print_exc()
+        if (code := getattr(error, "exit_code", None)) is not None and hasattr(error, "format_message"):
+            return _failed(given, _usage(error), ExitCode(code))
+        return _failed(given, _unexpected(error), _code_of(error))
+    return int(code or 0)
+
+
+def _shared_last(given: list[str]) -> list[str]:
+    """Options that every command has may also be given before the command."""
+    taken = 0
+    while taken < len(given) and given[taken].partition("=")[0] in ("--json", "--home"):
+        taken += 2 if given[taken] == "--home" else 1
+    return given[taken:] + given[:taken]
+
+
+def _failed(given: list[str], message: str, code: int, facts: dict[str, object] | None = None) -> int:
+    sys.stdout.flush()
+    print(f"ratchet: {message}", file=sys.stderr, flush=True)
+    if "--json" in given:
+        print_json({"error": message, "exit_code": int(code), **(facts or {})})
+    return int(code)
+
+
+def _usage(error: Exception) -> str:
+    message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "ratchet"
+    return f"{message}. See `{path} --help`"
+
+
+def _code_of(error: Exception) -> ExitCode:
+    from clients.commands.servers import is_unreachable
+
+    return ExitCode.UNREACHABLE if is_unreachable(error) else ExitCode.FAILED
+
+
+def _unexpected(error: Exception) -> str:
+    """A message for what nobody foresaw, or for servers that went away."""
+    from clients.commands.servers import is_unreachable
+
+    told = str(error) or type(error).__name__
+    if is_unreachable(error):
+        return told
+    return f"{type(error).__name__}: {told} (RATCHET_DEBUG=1 shows where)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

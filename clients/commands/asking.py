@@ -1,0 +1,144 @@
+"""Signals, cancellations and updates, with a worker for the time of the call where one is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import RPCTimeoutOrCancelledError, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.lookup import TERMINAL, KnownRun, reach_run
+from clients.commands.servers import Servers, ServersAway
+from clients.commands.workers import workers_for
+from clients.stack import stack_state
+from workflows.model.run import UpdateAnswer
+
+SOMEBODY_ANSWERS_WITHIN = 2.0
+"""Seconds. Where the stack was running before us, somebody else's worker usually answers at once."""
+ANSWERED_WITHIN = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that something may be asked of."""
+
+    servers: Servers
+    known: KnownRun
+    sleeps: bool
+    """Nothing ran here before this command, and nothing will after it: the run acts on what it is asked when it wakes."""
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, Any]:
+        return self.servers.client.get_workflow_handle(self.known.run_id)
+
+    def tell(self, context: Context, told: str, **facts: Any) -> None:
+        run_id = self.known.run_id
+        sleeping = f"\nThe run sleeps: nothing runs here now. `ratchet watch {run_id}` wakes it, and it acts on this first."
+        more = {"run_id": run_id, "status": self.known.status, "message": told, "sleeps": self.sleeps}
+        context.facts(more | facts, f"{run_id}: {told}{sleeping if self.sleeps else ''}")
+
+
+async def stop_run(context: Context, run_id: str, reason: str | None) -> int:
+    """Send `stop_early`."""
+    async with _open_run(context, run_id) as run:
+        with _just_ended(run_id):
+            await run.handle.signal("stop_early", reason)
+        run.tell(context, "asked to stop early: it finishes what is in flight, keeps the best, and reports")
+    return ExitCode.DONE
+
+
+async def cancel_run(context: Context, run_id: str) -> int:
+    """Request the cancellation."""
+    async with _open_run(context, run_id) as run:
+        with _just_ended(run_id):
+            await run.handle.cancel()
+        run.tell(context, "asked to cancel: trials in flight are cut off, and what is known so far is kept")
+    return ExitCode.DONE
+
+
+async def update_run(context: Context, run_id: str, name: str, argument: dict[str, Any] | None) -> int:
+    """Execute an update. Only a worker can answer it; on embedded servers one is brought along unless somebody answers."""
+    async with _open_run(context, run_id) as run:
+        arguments = [] if argument is None else [argument]
+        call = run.handle.execute_update(
+            name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer, rpc_timeout=ANSWERED_WITHIN
+        )
+        asking = asyncio.create_task(call)
+        try:
+            answer = await _answer(context, run, name, asking)
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        run.tell(context, answer.message, status=answer.status)
+    return ExitCode.DONE
+
+
+async def _answer(context: Context, run: OpenRun, name: str, asking: asyncio.Task[UpdateAnswer]) -> UpdateAnswer:
+    if not run.sleeps:
+        await asyncio.wait({asking}, timeout=SOMEBODY_ANSWERS_WITHIN)
+    if asking.done() or not run.servers.embedded:
+        return await _answered(run.known.run_id, name, asking)
+    async with workers_for(run.servers, context.home, role="workflows") as workers:
+        hopeless = asyncio.create_task(workers.until_hopeless())
+        try:
+            await asyncio.wait({asking, hopeless}, return_when=asyncio.FIRST_COMPLETED)
+            if hopeless.done():
+                raise hopeless.result()
+            return await _answered(run.known.run_id, name, asking)
+        finally:
+            hopeless.cancel()
+            await asyncio.gather(hopeless, return_exceptions=True)
+
+
+async def delete_run(context: Context, run_id: str) -> int:
+    """Delete what the store has of a finished run."""
+    async with reach_run(context.home, run_id) as (servers, run):
+        if run.is_open:
+            raise CommandError(f"{run_id} is {run.status}; `ratchet cancel {run_id}` first, or `ratchet stop {run_id}`")
+        deleted = await servers.reader.delete_run(run_id)
+        told = "deleted" if deleted else "has nothing in the store"
+        context.facts({"run_id": run_id, "deleted": deleted}, f"{run_id}: {told}")
+    return ExitCode.DONE
+
+
+@asynccontextmanager
+async def _open_run(context: Context, run_id: str) -> AsyncIterator[OpenRun]:
+    ran_before = stack_state(context.home).running
+    async with reach_run(context.home, run_id) as (servers, run):
+        if not run.is_open:
+            how = run.row.status if run.row is not None and run.row.status in TERMINAL else "over"
+            raise CommandError(
+                f"{run_id} is {how} already; `ratchet report {run_id}` shows how it ended", facts={"run_id": run_id}
+            )
+        yield OpenRun(servers, run, servers.embedded and not ran_before)
+
+
+@contextmanager
+def _just_ended(run_id: str) -> Iterator[None]:
+    try:
+        yield
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise CommandError(f"{run_id} has just ended; `ratchet report {run_id}` shows how") from None
+        raise
+
+
+async def _answered(run_id: str, name: str, asking: asyncio.Task[UpdateAnswer]) -> UpdateAnswer:
+    try:
+        with _just_ended(run_id):
+            return await asking
+    except WorkflowUpdateFailedError as error:
+        told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
+        raise CommandError(f"{name} was refused: {told}", facts={"run_id": run_id}) from None
+    except RPCTimeoutOrCancelledError:
+        raise ServersAway(
+            f"no worker answered {name} within {ANSWERED_WITHIN.total_seconds():g} s; start one: ratchet worker"
+        ) from None

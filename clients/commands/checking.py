@@ -1,0 +1,103 @@
+"""`ratchet check`: everything that can be wrong before money is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from clients.commands.context import CommandError, Context, ExitCode, command
+from clients.commands.running import SpecArgument
+
+if TYPE_CHECKING:
+    from clients.commands.findings import Checked
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+
+    @command(app, "check", "Begin")
+    def check(context: Context, spec: SpecArgument) -> int:
+        """Check a spec: its fields, its data, its plug-ins, its models and the servers; nothing is started."""
+        from clients.commands.interrupting import run_async
+
+        return run_async(context, lambda _: check_command(context, spec))
+
+
+async def check_command(context: Context, spec: Path) -> int:
+    """Check and tell. The servers are looked at only when the environment names them: embedded ones start with the run."""
+    from clients.commands.findings import check_spec
+    from clients.commands.servers import ServersAway, named_by_environment, reach_servers
+
+    named = named_by_environment()
+    checked = await check_spec(spec, own_worker=not named)
+    away: str | None = None
+    if named:
+        try:
+            async with reach_servers(context.home):
+                pass
+        except ServersAway as error:
+            away = str(error)
+    for finding in checked.findings:
+        context.note(finding.told(spec))
+    if away is not None:
+        context.note(f"ratchet: {away}")
+    code = ExitCode.BAD_INPUT if checked.errors else ExitCode.UNREACHABLE if away else ExitCode.DONE
+    _tell(context, checked, code, away)
+    return code
+
+
+def _tell(context: Context, checked: Checked, code: ExitCode, away: str | None) -> None:
+    facts: dict[str, object] = {
+        "spec": str(checked.path),
+        "ok": code is ExitCode.DONE,
+        "exit_code": int(code),
+        "findings": [finding.as_json() for finding in checked.findings],
+        "servers": away or "ok",
+    }
+    if checked.errors:
+        count = len(checked.errors)
+        context.facts(facts, f"{checked.path}: {count} {'thing is' if count == 1 else 'things are'} wrong")
+        return
+    lines, more = summary_of(checked)
+    context.facts(facts | more, "\n".join(lines) if away is None else None)
+
+
+def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
+    """What the run will do, for a person and as JSON."""
+    from clients.commands.estimating import estimate
+
+    request = checked.request
+    if request is None:
+        raise CommandError("nothing was checked")
+    costs = estimate(checked)
+    data = checked.dataset
+    dataset = f"{data.count} samples" if data else f"dataset {str(request.dataset.id)[:12]}… of the store"
+    if data and data.duplicates_dropped:
+        dataset += f" ({data.duplicates_dropped} duplicates left out)"
+    splits = ", ".join(f"{name} {size}" for name, size in checked.splits.items())
+    rows = {
+        "Dataset": f"{dataset}: {splits}" if splits else dataset,
+        "Factors": ", ".join(request.changeable) or "none may change",
+        "Objective": f"{request.objective.direction.value} {request.objective.kind} of {request.metric}",
+        "A trial": f"{costs.samples_per_trial} samples × {request.replicates} = {costs.calls_per_trial} calls"
+        if data
+        else "as the data says",
+        "At most": "nothing bounds the run: set stop.max_rounds or a budget"
+        if costs.calls is None
+        else f"{costs.trials} trials, {costs.calls:,} target calls",
+    }
+    if costs.cost is not None:
+        limit = f", never above the budget of {request.budget.cost:g}" if request.budget.cost else ""
+        rows["Cost"] = f"about {costs.cost:.2f} at worst{limit}"
+    lines = [f"{checked.path}: ok", *(f"  {name + ':':<11}{value}" for name, value in rows.items())]
+    more: dict[str, object] = {
+        "samples": data.count if data else None,
+        "duplicates_dropped": data.duplicates_dropped if data else None,
+        "dataset_id": data.dataset_id if data else request.dataset.id,
+        "splits": checked.splits,
+        "factors": list(request.changeable),
+        "estimate": costs.as_json(),
+    }
+    return lines, more

@@ -1,0 +1,76 @@
+"""The embedded servers and a worker, for as long as somebody works with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.interrupting import Interruption
+from clients.commands.launching import plugins_of
+from clients.commands.lookup import open_runs
+from clients.commands.servers import Servers, named_by_environment, reach_servers
+from clients.commands.workers import PluginCode, workers_for
+from clients.embedded.home import Home
+
+
+async def develop(context: Context, interruption: Interruption) -> int:
+    """Serve until Ctrl-C. Runs that slept go on, those with plug-ins as well if their code is still as it was."""
+    if named_by_environment():
+        raise CommandError(
+            "the environment names servers, and `ratchet dev` runs embedded ones; unset TEMPORAL_ADDRESS and DATABASE_URL, "
+            "or serve the named ones with `ratchet worker`"
+        )
+    stop = asyncio.Event()
+    async with reach_servers(context.home) as servers, contextlib.AsyncExitStack() as exits:
+        with interruption.instead_set(stop):
+            sleeping = await open_runs(servers)
+            codes = {code.task_queue: code for run in sleeping if (code := await plugins_of(context, run)) is not None}
+            main = await exits.enter_async_context(workers_for(servers, context.home))
+            for code in codes.values():
+                await exits.enter_async_context(_plugin_worker(context, servers, code))
+            _announce(context, servers, [run.run_id for run in sleeping])
+            hopeless = asyncio.create_task(main.until_hopeless())
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if hopeless.done():
+                raise hopeless.result()
+            hopeless.cancel()
+            context.say("\nStopping; open runs sleep until the stack is up again.")
+    return ExitCode.DONE
+
+
+@contextlib.asynccontextmanager
+async def _plugin_worker(context: Context, servers: Servers, code: PluginCode):  # type: ignore[no-untyped-def]
+    async with workers_for(servers, context.home, plugins=code, role=None) as workers:
+        yield workers
+
+
+def _announce(context: Context, servers: Servers, sleeping: list[str]) -> None:
+    password = Home.at(context.home).postgres_password
+    secret = servers.database_url.partition("://")[2].partition("@")[0].partition(":")[2]
+    database = servers.database_url.replace(f":{secret}@", f":$(cat '{password}')@")
+    lines = [
+        "The embedded stack is up, with a worker.",
+        f"  Temporal UI  {servers.ui_url or '(not served)'}",
+        f"  Temporal     {servers.temporal_address}",
+        f"  Data, logs   {context.home.resolve()}",
+        "",
+        "For Temporal's own tools and psql, in another shell:",
+        f"  export TEMPORAL_ADDRESS={servers.temporal_address}",
+        f'  export DATABASE_URL="{database}"',
+        "",
+        *(f"{run_id} goes on" for run_id in sleeping),
+        "Ctrl-C stops it; nothing is lost.",
+    ]
+    facts = {
+        "temporal_address": servers.temporal_address,
+        "namespace": servers.namespace,
+        "ui": servers.ui_url,
+        "database_url": servers.database_url.replace(f":{secret}@", "@"),
+        "password_file": str(password),
+        "home": str(context.home.resolve()),
+        "runs": sleeping,
+    }
+    context.facts(facts, "\n".join(lines))

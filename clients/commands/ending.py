@@ -1,0 +1,82 @@
+"""What is shown when a run is over: its report, where its history is, and how to see it in Temporal's UI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.following import why_it_was_refused
+from clients.commands.lookup import TERMINAL, known_run
+from clients.commands.servers import Servers
+from clients.reports import RunFacts, Verbosity, box, facts_of, write_history
+
+EXIT_CODES = {"completed": ExitCode.DONE, "cancelled": ExitCode.CANCELLED}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run's end is shown."""
+
+    verbosity: Verbosity = Verbosity.SUMMARY
+    output: Path = Path()
+    ui_command: str = "ratchet dev"
+    """What brings Temporal's UI up again, on embedded servers."""
+
+
+async def facts_or_error(servers: Servers, run_id: str) -> RunFacts:
+    """The run as reports see it."""
+    report = await servers.reader.report(run_id)
+    if report is None:
+        raise await why_it_was_refused(servers, run_id)
+    return facts_of(report)
+
+
+async def show_end(context: Context, servers: Servers, run_id: str, ending: Ending, remark: str | None = None) -> ExitCode:
+    """Show how a run ended and write its history; the exit code says which way it ended."""
+    facts = await facts_or_error(servers, run_id)
+    status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
+    written = _written(context, facts, ending.output)
+    page = servers.page_of(run_id)
+    context.say(box(facts, ending.verbosity))
+    if facts.status not in TERMINAL:
+        context.say(f"The run was ended from outside (terminated in Temporal); it stood at {facts.status}.")
+    if written is not None:
+        context.say(f"History:     {written}")
+    if page is not None:
+        context.say(f"Temporal UI: {f'run `{ending.ui_command}`, then open ' if servers.embedded else ''}{page}")
+    if remark is not None:
+        context.say(remark)
+    context.facts(run_json(facts, status) | {"history_file": str(written) if written else None, "ui": page})
+    return EXIT_CODES.get(status, ExitCode.FAILED)
+
+
+def _written(context: Context, facts: RunFacts, output: Path) -> Path | None:
+    try:
+        return write_history(facts, output)
+    except OSError as error:
+        context.note(f"ratchet: the history could not be written under {output}: {error.strerror or error}; see --output")
+        return None
+
+
+def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
+    """A run's outcome as JSON: the workflow's own result, with what is known before there is one."""
+    result = facts.result.model_dump(mode="json") if facts.result is not None else {}
+    return {
+        **result,
+        "run_id": facts.run_id,
+        "status": status,
+        "iterations": len(facts.iterations),
+        "counts": facts.counts.model_dump(mode="json"),
+        "spend": facts.spend.model_dump(mode="json"),
+    }
+
+
+def verbosity_of(text: str) -> Verbosity:
+    """MINIMAL, SUMMARY or FULL, in any case."""
+    try:
+        return Verbosity(text.lower())
+    except ValueError:
+        known = ", ".join(verbosity.value for verbosity in Verbosity)
+        raise CommandError(f"--verbosity: {text!r} is unknown; use one of {known}") from None

@@ -1,0 +1,131 @@
+"""Model endpoints, looked at before anything is paid for: is there a key, do they answer, do they know the model?"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from workflows.model.request import OptimizationRequest
+from workflows.model.search import ModelProposer
+from workflows.model.target import ChatTarget
+from workflows.rules.spec_check import models_used
+
+DEFAULT_URL = "https://api.openai.com/v1"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SECONDS_TO_ANSWER = 10.0
+LARGEST_LISTING = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an endpoint, as seen from here."""
+
+    message: str
+    local: bool
+    """Whether it depends on this process's environment or network, which a worker elsewhere does not share."""
+
+
+async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
+    """Problems with the endpoints of target and proposer; each endpoint is asked once."""
+    places: dict[str, list[tuple[str, str]]] = {}
+    for where, model in models_used(request):
+        if "{{" not in model:
+            places.setdefault(_url_for(request, where), []).append((where, model))
+    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
+    return [problem for problems in found for problem in problems]
+
+
+def _url_for(request: OptimizationRequest, where: str) -> str:
+    given: str | None = None
+    if where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
+        given = request.optimizer.proposer.base_url
+    elif isinstance(request.target, ChatTarget):
+        given = request.target.base_url
+    return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+
+
+def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
+    where = models[0][0]
+    try:
+        parts = urlsplit(url)
+        host, scheme, _ = parts.hostname or "", parts.scheme, parts.port
+    except ValueError:
+        host, scheme = "", ""
+    if scheme not in ("http", "https") or not host:
+        return [Problem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if host not in LOOPBACK:
+        if not _is_trusted(url):
+            return [
+                Problem(
+                    f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them; "
+                    "set OPENAI_BASE_URL to it, or add it to RATCHET_MODEL_URLS",
+                    local=True,
+                )
+            ]
+        if not key:
+            return [Problem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
+    try:
+        known = _listed_models(url, host, key)
+    except _Refused as error:
+        return [Problem(f"{where}: {url} {error}; check OPENAI_API_KEY", local=True)]
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        told = f"{where}: {url} cannot be reached: {reason}; start it, or correct OPENAI_BASE_URL (or base_url)"
+        return [Problem(told, local=True)]
+    if not known:
+        return []
+    return [
+        Problem(f"{place}: {url} does not list a model {model!r}; it has {_some(known)}", local=False)
+        for place, model in models
+        if model not in known
+    ]
+
+
+def _is_trusted(url: str) -> bool:
+    named = [DEFAULT_URL, os.environ.get("OPENAI_BASE_URL", ""), *os.environ.get("RATCHET_MODEL_URLS", "").split(",")]
+    return any(_origin(url) == _origin(place.strip()) for place in named if place.strip())
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        return "", None, None
+
+
+class _Refused(Exception):
+    """The endpoint answers, but not to this key."""
+
+
+def _listed_models(url: str, host: str, key: str) -> set[str]:
+    """The models an endpoint lists; empty when it lists none, which many do not."""
+    request = urllib.request.Request(f"{url}/models", headers={"User-Agent": "ratchet"})  # noqa: S310 (http or https)
+    if key:
+        request.add_unredirected_header("Authorization", f"Bearer {key}")
+    handlers = [urllib.request.ProxyHandler({})] if host in LOOPBACK else []
+    try:
+        with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS_TO_ANSWER) as response:
+            listing = json.loads(response.read(LARGEST_LISTING))
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            raise _Refused(f"refuses the key (HTTP {error.code})") from None
+        return set()
+    except ValueError:
+        return set()
+    entries = listing.get("data") if isinstance(listing, dict) else None
+    if host.endswith(".azure.com"):
+        return set()  # lists models, but is asked for deployments
+    return {str(entry["id"]) for entry in entries or [] if isinstance(entry, dict) and "id" in entry}
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")

@@ -1,0 +1,88 @@
+"""Running a command's coroutine so that Ctrl-C is understood: once to let go cleanly, twice to be gone at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+from clients.commands.context import Context, ExitCode
+from clients.logs import configure_logs
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """What Ctrl-C does at the moment: end the command, or, while a run is watched, let go of the run."""
+
+    def __init__(self, task: asyncio.Task[int]) -> None:
+        self._task = task
+        self._event: asyncio.Event | None = None
+        self._count = 0
+
+    def happened(self) -> None:
+        self._count += 1
+        if self._count > 1:
+            sys.stdout.write("\x1b[?25h" if sys.stdout.isatty() else "")  # the cursor, which a display may have hidden
+            sys.stdout.flush()
+            os._exit(ExitCode.DETACHED)  # servers and workers notice that we are gone
+        if self._event is not None:
+            self._event.set()
+        else:
+            self._task.cancel()
+
+    @contextmanager
+    def instead_set(self, event: asyncio.Event) -> Iterator[None]:
+        """Within the block the first Ctrl-C sets the event, and ends nothing."""
+        self._event = event
+        try:
+            yield
+        finally:
+            self._event = None
+
+
+def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | None]]) -> int:
+    """Run a command. Its logs go to a file in its home, never over what it shows."""
+    _quiet_logs(context)
+    with asyncio.Runner() as runner:
+        code = runner.run(_interruptible(work))
+    # The SDK's native futures must be gone before the interpreter is: otherwise a short process may crash as it exits.
+    gc.collect()
+    return code
+
+
+async def _interruptible(work: Callable[[Interruption], Awaitable[int | None]]) -> int:
+    loop = asyncio.get_running_loop()
+    task: asyncio.Task[int] = loop.create_task(_code(lambda: work(interruption)))
+    interruption = Interruption(task)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interruption.happened)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return ExitCode.DETACHED
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def _code(work: Callable[[], Awaitable[int | None]]) -> int:
+    return int(await work() or ExitCode.DONE)
+
+
+def _quiet_logs(context: Context) -> None:
+    try:
+        configure_logs(file=context.home / "logs" / "ratchet.log")
+    except OSError:  # a home that cannot be written; nothing we log is worth failing for
+        logging.getLogger().handlers[:] = [logging.NullHandler()]
+    core = LoggingConfig(
+        TelemetryFilter(core_level="WARN", other_level="ERROR"), LogForwardingConfig(logging.getLogger("temporal"))
+    )
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))

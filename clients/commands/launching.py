@@ -1,0 +1,233 @@
+"""Starting a run of a spec, or finding the one there is."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from activities.datasets import DatasetError, ingest
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.ending import Ending, show_end
+from clients.commands.estimating import estimate
+from clients.commands.findings import Checked, check_spec
+from clients.commands.following import Follower, display_for
+from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, plugin_uses
+from clients.commands.interrupting import Interruption
+from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of
+from clients.commands.servers import Servers, named_by_environment, reach_servers, task_queue
+from clients.commands.workers import PluginCode, workers_for
+from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of
+from workflows.model.request import OptimizationRequest
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is to be started and shown."""
+
+    new: bool = False
+    detach: bool = False
+    yes: bool = False
+    ending: Ending = Ending()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked spec, ready to be started."""
+
+    request: OptimizationRequest
+    run_id: str
+    plugins: PluginCode | None
+    memo: dict[str, Any]
+
+
+async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
+    """Check, then attach to the open run, show the finished one, or start one."""
+    checked = await check_spec(path, own_worker=not named_by_environment())
+    refuse_findings(context, checked)
+    async with reach_servers(context.home) as servers:
+        plan = await plan_run(servers, checked)
+        run = await _chosen(servers, plan.run_id, new=options.new)
+        if run.is_finished:
+            return await _show_finished(context, servers, run, options)
+        if not run.is_open:
+            await _confirm(context, checked, options)
+            run_id = await _start(servers, plan, run.run_id, fresh=options.new)
+            context.say(f"Started {run_id}")
+        else:
+            run_id = run.run_id
+            context.say(f"{run_id} is {run.status}; attached to it (--new would start another)")
+        if options.detach:
+            return await _leave(context, servers, run_id, plan)
+        return await attend(context, servers, run_id, plan.plugins, options, interruption)
+
+
+def refuse_findings(context: Context, checked: Checked) -> None:
+    """Warnings are told; errors end the command before anything is started."""
+    for warning in checked.warnings:
+        context.note(warning.told(checked.path))
+    if checked.errors:
+        told = "\n".join(finding.told(checked.path) for finding in checked.errors)
+        findings = [finding.as_json() for finding in checked.findings]
+        raise CommandError(f"{checked.path} cannot be run:\n{told}", facts={"findings": findings})
+
+
+async def plan_run(servers: Servers, checked: Checked) -> Plan:
+    """Bring the dataset into the store, and name the run by what it will do."""
+    request = checked.request
+    assert request is not None
+    dataset_id = await _ingested(servers, checked)
+    plugins = checked.plugins
+    run_id = run_id_of(request, dataset_id, plugins.fingerprints, plugins.sources)
+    if request.dataset.path is not None:
+        request = by_dataset_id(request, dataset_id)
+    uses = plugin_uses(request)
+    memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}
+    if not uses or request.execution.evaluation_task_queue is not None:
+        return Plan(request, run_id, None, memo)
+    queue = plugin_task_queue(task_queue(), plugins.code_hash)
+    request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
+    directory = checked.path.resolve().parent
+    memo |= {"directory": str(directory), "task_queue": queue, "plugins": [asdict(use) for use in uses]}
+    return Plan(request, run_id, PluginCode(directory, modules_of(uses), queue), memo)
+
+
+async def _ingested(servers: Servers, checked: Checked) -> str:
+    request, file = checked.request, checked.dataset_file
+    assert request is not None
+    if request.dataset.id is not None:
+        known = {dataset.dataset_id for dataset in await servers.reader.datasets()}
+        if request.dataset.id not in known:
+            raise CommandError(f"{checked.path}: dataset.id: {request.dataset.id[:12]}… is not in the store; give dataset.path")
+        return request.dataset.id
+    assert checked.dataset is not None
+    if file is None:
+        return checked.dataset.dataset_id
+    try:
+        return (await ingest(servers.database, file)).dataset_id
+    except DatasetError as error:
+        raise CommandError(f"{checked.path}: dataset.path: {error}") from None
+
+
+async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
+    """The newest run of this spec, or with `new` an id that was never used."""
+    newest: KnownRun | None = None
+    for run_id in further_ids(first):
+        run = await known_run(servers, run_id)
+        if not run.exists:
+            return run if new or newest is None else newest
+        if new and not run.is_open and not run.is_finished:
+            return run  # refused before it began; nothing is lost by using its id
+        newest = run
+    raise AssertionError("there is always a further id")
+
+
+async def _confirm(context: Context, checked: Checked, options: RunOptions) -> None:
+    """Before money is spent, a person at a terminal is asked."""
+    costs = estimate(checked)
+    if options.yes or context.json or not costs.cost or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    calls = "any number of" if costs.calls is None else f"at most {costs.calls:,}"
+    question = f"This makes {calls} target calls and may cost about {costs.cost:.2f}. Start? [Y/n] "
+    answer = await asyncio.to_thread(input, question)
+    if answer.strip().lower() not in ("", "y", "yes"):
+        raise CommandError("nothing was started", ExitCode.CANCELLED)
+
+
+async def _start(servers: Servers, plan: Plan, run_id: str, *, fresh: bool) -> str:
+    """Start the workflow; when somebody else was faster, join theirs, or with `fresh` take the next id."""
+    conflict = WorkflowIDConflictPolicy.FAIL if fresh else WorkflowIDConflictPolicy.USE_EXISTING
+    try:
+        await servers.client.start_workflow(
+            WORKFLOW,
+            plan.request.model_dump(mode="json", by_alias=True),
+            id=run_id,
+            task_queue=task_queue(),
+            id_conflict_policy=conflict,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            memo={"ratchet": plan.memo},
+            static_summary=f"optimize {plan.request.name}",
+        )
+    except WorkflowAlreadyStartedError:
+        return await _start(servers, plan, (await _chosen(servers, plan.run_id, new=True)).run_id, fresh=True)
+    return run_id
+
+
+async def _show_finished(context: Context, servers: Servers, run: KnownRun, options: RunOptions) -> int:
+    remark = f"This spec ran before, as {run.run_id}; nothing was called or paid. `--new` runs it again."
+    return await show_end(context, servers, run.run_id, options.ending, remark)
+
+
+async def attend(
+    context: Context,
+    servers: Servers,
+    run_id: str,
+    plugins: PluginCode | None,
+    options: RunOptions,
+    interruption: Interruption,
+) -> int:
+    """Serve and watch an open run until it ends, or until the person lets go of it."""
+    let_go = asyncio.Event()
+    with interruption.instead_set(let_go):
+        async with workers_for(servers, context.home, plugins=plugins) as workers:
+            follower = Follower(servers, run_id, display_for(context, run_id))
+            if await follower.until_end(let_go, workers):
+                return await show_end(context, servers, run_id, options.ending)
+            context.say("\nLetting go of the run: what is in flight is handed back …")
+        return _let_go(context, servers, run_id)
+
+
+def _let_go(context: Context, servers: Servers, run_id: str) -> int:
+    sleeps = "The run sleeps until the stack is up again" if servers.embedded else "The run goes on"
+    context.say(f"Detached from {run_id}. {sleeps}.\n{_ways_back(run_id)}")
+    context.facts({"run_id": run_id, "status": "detached", "embedded": servers.embedded})
+    return ExitCode.DETACHED
+
+
+async def _leave(context: Context, servers: Servers, run_id: str, plan: Plan) -> int:
+    if servers.embedded:
+        context.say("It sleeps until the embedded stack is up with a worker: `ratchet watch` or `ratchet dev` wakes it.")
+    elif plan.plugins is not None:
+        context.say(
+            f"Its plug-ins wait for a worker on task queue {plan.plugins.task_queue!r}: `ratchet watch` here serves it."
+        )
+    context.say(_ways_back(run_id))
+    context.facts({"run_id": run_id, "status": "started", "embedded": servers.embedded, "ui": servers.page_of(run_id)})
+    return ExitCode.DONE
+
+
+def _ways_back(run_id: str) -> str:
+    return (
+        f"  come back:  ratchet watch {run_id}\n"
+        f"  stop early: ratchet stop {run_id}    (keeps the best, confirms, reports)\n"
+        f"  cancel:     ratchet cancel {run_id}"
+    )
+
+
+async def plugins_of(context: Context, run: KnownRun) -> PluginCode | None:
+    """The worker that an open run's plug-ins need, if their code is here and still the code the run began with."""
+    memo = await memo_of(run)
+    if not memo.get("plugins") or memo.get("host") != platform.node():
+        if memo.get("plugins"):
+            context.note(f"ratchet: the plug-ins of {run.run_id} are on {memo.get('host')}; watch it there to serve them")
+        return None
+    uses = [PluginUse(**use) for use in memo["plugins"]]
+    directory = Path(memo["directory"])
+    inspection = await inspect_plugins(uses, directory)
+    queue = str(memo["task_queue"])
+    if inspection.problems:
+        context.note(f"ratchet: {next(iter(inspection.problems.values()))}")
+    elif not queue.endswith(f"-{inspection.code_hash[:12]}"):
+        context.note(
+            f"ratchet: the code beside {memo.get('spec')} has changed since {run.run_id} began; "
+            f"put it back to let the run go on, or `ratchet cancel {run.run_id}` and run the spec again"
+        )
+    else:
+        return PluginCode(directory, modules_of(uses), queue)
+    return None

@@ -1,0 +1,67 @@
+"""`ratchet demo`, `dev`, `worker`: things that run while they are wanted."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clients.commands.context import CommandError, Context, command
+from clients.commands.running import OutputOption, VerbosityOption
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+
+    @command(app, "demo", "Begin")
+    def demo(context: Context, verbosity: VerbosityOption = "summary", output: OutputOption = Path()) -> int:
+        """Optimize the prompt of an example on embedded servers, against a simulated model; nothing is paid."""
+        from clients.commands.demonstrating import demonstrate
+        from clients.commands.ending import verbosity_of
+        from clients.commands.interrupting import run_async
+
+        level = verbosity_of(verbosity)
+        return run_async(context, lambda interruption: demonstrate(context, level, output, interruption))
+
+    @command(app, "dev", "Operate")
+    def dev(context: Context) -> int:
+        """Run the embedded servers, with Temporal's UI, and a worker, until Ctrl-C; open runs go on."""
+        from clients.commands.developing import develop
+        from clients.commands.interrupting import run_async
+
+        return run_async(context, lambda interruption: develop(context, interruption))
+
+    @command(app, "worker", "Operate")
+    def worker(
+        context: Context,
+        role: Annotated[
+            str,
+            typer.Option("--role", metavar="ROLE", envvar="RATCHET_ROLE", help="What to serve: all, workflows or evaluation."),
+        ] = "all",
+        grace: Annotated[
+            float, typer.Option("--grace", metavar="SECONDS", help="What work in flight gets to finish when the worker stops.")
+        ] = 30,
+        setup: Annotated[bool, typer.Option("--setup", help="Apply migrations, register search attributes, and exit.")] = False,
+        check_health: Annotated[
+            bool, typer.Option("--check-health", help="Exit 0 when Temporal and the database answer.")
+        ] = False,
+        log_file: Annotated[
+            Path | None, typer.Option("--log-file", metavar="FILE", help="Write logs there instead of stderr.")
+        ] = None,
+    ) -> int:
+        """Serve the task queues of a cluster, on the servers that the environment names."""
+        if not os.environ.get("DATABASE_URL"):
+            raise CommandError(
+                "a worker serves the servers that TEMPORAL_ADDRESS and DATABASE_URL name, and DATABASE_URL is not set; "
+                "set both, or use `ratchet dev` for embedded servers with a worker"
+            )
+        if role not in ("all", "workflows", "evaluation"):
+            raise CommandError(f"--role: {role!r} is unknown; use all, workflows or evaluation")
+        arguments = ["--role", role, "--grace", f"{grace:g}", *["--setup"] * setup, *["--check-health"] * check_health]
+        if log_file is not None:
+            arguments += ["--log-file", str(log_file)]
+        module: Any = importlib.import_module("worker")  # by name: the worker wires every room, and no room may know it
+        return int(module.main(arguments))

@@ -1,0 +1,53 @@
+"""`ratchet list`, `status`, `watch`: where runs stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.context import Context, command
+from clients.commands.running import OutputOption, VerbosityOption
+from clients.commands.steering import RunArgument
+
+PANEL = "Watch"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+
+    @command(app, "list", PANEL)
+    def list_(
+        context: Context,
+        status: Annotated[
+            str | None,
+            typer.Option("--status", metavar="STATUS", help="Only running, paused, completed, failed or cancelled ones."),
+        ] = None,
+        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, the newest first.")] = 50,
+    ) -> int:
+        """List runs, the newest first."""
+        from clients.commands.interrupting import run_async
+        from clients.commands.standing import list_runs
+
+        return run_async(context, lambda _: list_runs(context, status, limit))
+
+    @command(app, "status", PANEL)
+    def status(context: Context, run_id: RunArgument) -> int:
+        """Show where a run stands."""
+        from clients.commands.interrupting import run_async
+        from clients.commands.standing import show_status
+
+        return run_async(context, lambda _: show_status(context, run_id))
+
+    @command(app, "watch", PANEL)
+    def watch(
+        context: Context, run_id: RunArgument, verbosity: VerbosityOption = "summary", output: OutputOption = Path()
+    ) -> int:
+        """Attach to a run until it ends; on embedded servers this wakes it."""
+        from clients.commands.ending import Ending, verbosity_of
+        from clients.commands.interrupting import run_async
+        from clients.commands.standing import watch_run
+
+        ending = Ending(verbosity_of(verbosity), output)
+        return run_async(context, lambda interruption: watch_run(context, run_id, ending, interruption))
