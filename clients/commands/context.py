@@ -98,9 +98,9 @@ def command(app: typer.Typer, name: str, panel: str) -> Callable[[Callable[..., 
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.annotation is not Context]
         shared = [_option("json", JsonOption, False), _option("home", HomeOption, None)]
         parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *shared]]
-        run.__signature__ = inspect.Signature(parameters)
+        run.__dict__["__signature__"] = inspect.Signature(parameters)
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__dict__["__wrapped__"]
         app.command(name, rich_help_panel=panel)(run)
         return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class RunOptions:
     new: bool = False
     detach: bool = False
     yes: bool = False
-    ending: Ending = Ending()
+    ending: Ending = field(default_factory=Ending)
 
 
 @dataclass(frozen=True)

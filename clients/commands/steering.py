@@ -100,12 +100,14 @@ def adjustment_of(budget: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any
     try:
         return Adjustment.model_validate(given).model_dump(mode="json", exclude_none=True)
     except pydantic.ValidationError as error:
-        told = "; ".join(explain(error))
-        for name in (*budget, *rest):
-            told = told.replace(f"budget.{name}:", f"--{name}:").replace(
-                f"{name}:", f"--{name}:" if f"--{name}:" not in told else f"{name}:"
-            )
+        told = "; ".join(_by_option(line) for line in explain(error))
         raise CommandError(f"adjust: {told}") from None
+
+
+def _by_option(line: str) -> str:
+    """`budget.wall_time: …` as the person wrote it: `--wall-time: …`."""
+    where, separator, problem = line.partition(": ")
+    return f"--{where.removeprefix('budget.').replace('_', '-')}{separator}{problem}"
 
 
 def _update(context: Context, run_id: str, name: str, argument: dict[str, Any] | None = None) -> int:
