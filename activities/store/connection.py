@@ -17,6 +17,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProx
 
 MOST_CONNECTIONS = 10
 SECONDS_TO_CONNECT = 5.0
+SECONDS_A_COMMAND_MAY_TAKE = 120.0
 
 _PASSES_BY_ITSELF = (
     OSError,
@@ -27,6 +28,7 @@ _PASSES_BY_ITSELF = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
     asyncpg.DiskFullError,
     asyncpg.ReadOnlySQLTransactionError,  # a server that has just lost its primary
@@ -34,6 +36,7 @@ _PASSES_BY_ITSELF = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
 )
+_LOST = ("closed", "closing", "released back to the pool")
 
 
 class StoreAway(ConnectionError):
@@ -47,7 +50,7 @@ def is_away(error: BaseException) -> bool:
     if isinstance(error, asyncpg.DataError | asyncpg.ClientConfigurationError):
         return False
     # What is left of InterfaceError, apart from bad arguments, is a connection that was closed under our feet.
-    return type(error) is asyncpg.InterfaceError and "clos" in str(error)
+    return type(error) is asyncpg.InterfaceError and any(words in str(error) for words in _LOST)
 
 
 class Database:
@@ -69,7 +72,12 @@ class Database:
                 timeout=SECONDS_TO_CONNECT,
                 # We leave no session state behind, so a connection needs no cleaning, which would cost a round trip.
                 reset=_nothing,
-                server_settings={"application_name": "ratchet", "jit": "off"},
+                server_settings={
+                    "application_name": "ratchet",
+                    "jit": "off",
+                    "idle_in_transaction_session_timeout": "60s",  # a frozen worker must not keep a run locked
+                },
+                command_timeout=SECONDS_A_COMMAND_MAY_TAKE,
             )
         except ValueError:  # asyncpg.ClientConfigurationError, or what int() says of a port; both may show the whole URL
             raise StoreError("DATABASE_URL is not usable; write postgresql://user:password@host:port/database") from None

@@ -153,9 +153,13 @@ class StoreReader:
         answers = """
             FROM suites suite
             JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
-            JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = suite.evaluator AND o.run_id = $1
-                           AND o.item_hash = drawn.item_hash AND o.replicate >= $4 AND o.replicate < $5
             JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+            CROSS JOIN LATERAL (
+                SELECT * FROM outcomes
+                WHERE config_hash = $3 AND evaluator = suite.evaluator AND run_id = $1 AND item_hash = drawn.item_hash
+                  AND replicate >= $4 AND replicate < $5
+                OFFSET 0
+            ) o
             WHERE suite.run_id = $1 AND suite.split = $2 AND (NOT $6 OR NOT o.passed)
         """
         async with self._database.snapshot() as connection:

@@ -1,4 +1,8 @@
-"""What a shard reads and writes: the pairs without an answer, and the answers as they come."""
+"""What a shard reads and writes: the pairs without an answer, and the answers as they come.
+
+Statements that join samples with outcomes look each sample's outcomes up by their key (LATERAL … OFFSET 0). Left to choose,
+PostgreSQL joins tables that it has no statistics of yet, those of a young run, by comparing everything with everything.
+"""
 
 from __future__ import annotations
 
@@ -200,8 +204,13 @@ async def measured(
         FROM suites suite
         JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-        JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = $4 AND o.run_id = $1 AND o.item_hash = drawn.item_hash
-        WHERE suite.run_id = $1 AND suite.split = $2 AND o.replicate >= $5 AND o.replicate < $5 + $6
+        CROSS JOIN LATERAL (
+            SELECT * FROM outcomes
+            WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
+              AND replicate >= $5 AND replicate < $5 + $6
+            OFFSET 0
+        ) o
+        WHERE suite.run_id = $1 AND suite.split = $2
         ORDER BY drawn.position, o.replicate
         """,
         run_id,
@@ -257,7 +266,11 @@ async def records(
                CASE WHEN o.status = 'failed' THEN $7 ELSE coalesce((o.scores ->> $5)::float8, $7) END AS score
         FROM suite_samples drawn
         JOIN samples s ON s.dataset_id = $8 AND s.item_hash = drawn.item_hash
-        JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = $4 AND o.run_id = $1 AND o.item_hash = drawn.item_hash
+        CROSS JOIN LATERAL (
+            SELECT * FROM outcomes
+            WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
+            OFFSET 0
+        ) o
         WHERE drawn.run_id = $1 AND drawn.split = $2
         ORDER BY CASE WHEN $9 THEN (o.status = 'failed' OR NOT o.passed)::int END DESC,
                  CASE WHEN $9 THEN (o.scores ->> $5)::float8 * $6 END ASC NULLS FIRST, drawn.position, o.replicate

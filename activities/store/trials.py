@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
@@ -192,22 +193,22 @@ async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, 
         page.after,
         page.limit,
     )
-    return tuple(
-        TrialRow(
-            facts=TrialFacts(
-                candidate_id=row["candidate_id"],
-                config_hash=row["config_hash"],
-                parent_candidate_ids=tuple(row["parent_candidate_ids"]),
-                round=row["round"],
-                score=row["score"],
-                status=row["status"],
-                success_rate=row["pass_rate"],
-                tokens=row["total_tokens"] or 0,
-                cost=row["total_cost"] or 0.0,
-            ),
-            first_replicate=row["first_replicate"],
-        )
-        for row in rows
+    return tuple(TrialRow(facts=_facts(row), first_replicate=row["first_replicate"]) for row in rows)
+
+
+def _facts(row: Any) -> TrialFacts:
+    """Exactly what the workflow knew of the trial when it ended: a run that goes on from here decides the same."""
+    completed = row["status"] == "completed"
+    return TrialFacts(
+        candidate_id=row["candidate_id"],
+        config_hash=row["config_hash"],
+        parent_candidate_ids=tuple(row["parent_candidate_ids"]),
+        round=row["round"],
+        score=row["score"] if completed else None,
+        status=row["status"],
+        success_rate=row["pass_rate"] if completed else None,
+        tokens=row["total_tokens"] or 0,
+        cost=row["total_cost"] or 0.0,
     )
 
 
@@ -245,22 +246,31 @@ class PairedMeans:
 
 async def paired_means(connection: Connection, run_id: str, one: str, other: str) -> list[PairedMeans]:
     """For each sample that both trials have an answer to: its weight, and what it was worth in each."""
-    rows = await connection.fetch(
+    trials = {
+        row["trial_id"]: row
+        for row in await connection.fetch(
+            "SELECT trial_id, split, sample_means FROM trials WHERE run_id = $1 AND trial_id = ANY($2)", run_id, [one, other]
+        )
+    }
+    missing = [trial_id for trial_id in (one, other) if trial_id not in trials or trials[trial_id]["sample_means"] is None]
+    if missing:
+        raise StoreError(f"trial {missing[0]!r} of run {run_id!r} has no sample means in the store")
+    if trials[one]["split"] != trials[other]["split"]:
+        raise StoreError(f"trials {one!r} and {other!r} were measured on different splits; they cannot be paired")
+    weights = await connection.fetch(
         """
-        SELECT s.weight, one.mean AS one, other.mean AS other
-        FROM (SELECT t.run_id, t.split, mean, place FROM trials t, unnest(t.sample_means) WITH ORDINALITY AS u (mean, place)
-              WHERE t.run_id = $1 AND t.trial_id = $2) one
-        JOIN (SELECT t.split, mean, place FROM trials t, unnest(t.sample_means) WITH ORDINALITY AS u (mean, place)
-              WHERE t.run_id = $1 AND t.trial_id = $3) other ON other.place = one.place AND other.split = one.split
-        JOIN suites suite ON suite.run_id = one.run_id AND suite.split = one.split
-        JOIN suite_samples drawn
-          ON drawn.run_id = one.run_id AND drawn.split = one.split AND drawn.position = one.place - 1
+        SELECT s.weight
+        FROM suites suite
+        JOIN suite_samples drawn USING (run_id, split)
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-        WHERE one.mean IS NOT NULL AND other.mean IS NOT NULL
-        ORDER BY one.place
+        WHERE suite.run_id = $1 AND suite.split = $2
+        ORDER BY drawn.position
         """,
         run_id,
-        one,
-        other,
+        trials[one]["split"],
     )
-    return [PairedMeans(*row) for row in rows]
+    columns = (weights, trials[one]["sample_means"], trials[other]["sample_means"])
+    if len({len(column) for column in columns}) > 1:
+        raise StoreError(f"trials {one!r} and {other!r} do not have one mean for every sample of their split")
+    means = zip(*columns, strict=True)
+    return [PairedMeans(row["weight"], a, b) for row, a, b in means if a is not None and b is not None]

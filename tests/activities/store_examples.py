@@ -61,7 +61,7 @@ class PostgresServer:
         options = [f"--{name}={value}" for name, value in settings.items()]
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [postgres_binaries() / "postgres", "-D", "data", "-p", str(self.port), *options],
+                [str(postgres_binaries() / "postgres"), "-D", "data", "-p", str(self.port), *options],
                 **self._as_user(),
                 cwd=self.folder,
                 stdout=log,
@@ -104,15 +104,19 @@ class PostgresServer:
 
     async def new_database(self, template: str = TEMPLATE) -> str:
         name = f"test{next(_numbers)}"
-        await self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        await self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         return name
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [postgres_binaries() / program, *arguments], **self._as_user(), cwd=self.folder, check=True, capture_output=True
+            [str(postgres_binaries() / program), *arguments],
+            **self._as_user(),
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
         )
 
-    def _as_user(self) -> dict[str, object]:
+    def _as_user(self) -> dict[str, Any]:
         """PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return {"stdin": subprocess.DEVNULL}

@@ -72,7 +72,7 @@ async def test_a_run_can_be_followed_with_psql(example: ExampleRun) -> None:
         overview = await connection.fetchrow("SELECT status, baseline_score, completed, running FROM run_overview")
         trials = await connection.fetch("SELECT candidate_id, purpose, gain, parents, rationale FROM trial_overview")
         changes = await connection.fetch("SELECT candidate_id, factor, before::text, after::text FROM factor_changes")
-    assert tuple(overview) == ("running", 0.5, 2, 0)
+    assert overview is not None and tuple(overview) == ("running", 0.5, 2, 0)
     assert [tuple(row) for row in trials] == [
         ("baseline", "baseline", 0.0, [], None),
         ("better", "candidate", 0.25, ["baseline"], "be polite"),

@@ -7,7 +7,7 @@ CREATE TABLE overlays (
 );
 COMMENT ON TABLE overlays IS 'Configurations, immutable, addressed by their hash. What a trial runs against.';
 COMMENT ON COLUMN overlays.config_hash IS 'sha256 of the canonical JSON; also called mask_id.';
-COMMENT ON COLUMN overlays.configuration IS 'Every factor with its value, as canonical text: json, because jsonb would rewrite numbers and break the hash.';
+COMMENT ON COLUMN overlays.configuration IS 'Every factor with its value: the very text that was hashed, which jsonb would rewrite.';
 
 CREATE TABLE datasets (
     dataset_id text PRIMARY KEY,

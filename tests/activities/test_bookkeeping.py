@@ -1,0 +1,314 @@
+"""Bookkeeping: what a run's workflow asks of the store, retried at will, refused clearly."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint, paired_interval, store_errors, t_quantile
+from activities.datasets import ingest
+from activities.store.connection import Database
+from activities.store.reading import StoreReader
+from activities.store.trials import PairedMeans
+from tests.activities.store_examples import ExampleRun
+from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import CandidateKey, ConfirmInput, HistoryPage, LedgerInput, Prepared, PrepareInput
+from workflows.model.trial import Conclusion, Split
+
+Run = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+def bookkeeping(database: Database, tmp_path: Path) -> StoreBookkeeping:
+    return StoreBookkeeping(database, search_attributes=True, versions={"ratchet": "0.1.0"}, data_directory=tmp_path)
+
+
+@pytest.fixture
+def environment() -> ActivityEnvironment:
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(
+        environment.info, workflow_run_id="execution-1", task_queue="optimization", heartbeat_timeout=timedelta(seconds=0.03)
+    )
+    return environment
+
+
+@pytest.fixture
+def prepare(
+    bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
+) -> Callable[..., Awaitable[Prepared]]:
+    async def prepare(run_id: str = "triage-1", **changes: Any) -> Prepared:
+        request = PrepareInput(run_id=run_id, request=example.spec(**changes), evaluators={"my_pkg.eval:target": "source-1"})
+        return await environment.run(bookkeeping.prepare, request)
+
+    return prepare
+
+
+class TestPrepare:
+    """Everything is checked before anything is stored, and stored once."""
+
+    async def test_it_answers_what_the_workflow_needs_to_know(self, prepare: Run, reader: StoreReader) -> None:
+        prepared = await prepare(dataset=[{"input": 1}, {"input": 2}, {"input": 1}])
+        run = await reader.run("triage-1")
+        assert run is not None
+        assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (Split.ALL, 2, 0)
+        assert (prepared.duplicates_dropped, prepared.search_attributes, prepared.versions) == (1, True, {"ratchet": "0.1.0"})
+        assert (run.dataset_id, run.evaluation_suite_id) == (prepared.dataset_id, prepared.evaluation_suite_id)
+        assert (run.status, run.task_queue) == ("initialized", "optimization")
+        assert [event.type for event in await reader.events("triage-1")] == ["run_status_changed"]
+
+    async def test_preparing_again_changes_nothing(self, prepare: Run, reader: StoreReader) -> None:
+        first = await prepare()
+        before = await reader.report("triage-1")
+        assert await prepare() == first
+        assert await reader.report("triage-1") == before
+
+    async def test_it_heartbeats_while_it_works(self, prepare: Run, environment: ActivityEnvironment) -> None:
+        beats: list[Any] = []
+        environment.on_heartbeat = lambda *details: beats.append(details)
+        await prepare()
+        assert beats and set(beats) == {()}
+
+    @pytest.mark.parametrize(
+        ("shares", "split", "search", "test"),
+        [
+            ({"train": 0.4, "validation": 0.4, "test": 0.2}, Split.VALIDATION, 4, 2),
+            ({"train": 0.5, "test": 0.5}, Split.TRAIN, 5, 5),
+            ({"validation": 1.0}, Split.VALIDATION, 10, 0),
+        ],
+    )
+    async def test_candidates_are_searched_on_validation_else_on_train(
+        self, prepare: Run, example: ExampleRun, shares: dict[str, float], split: Split, search: int, test: int
+    ) -> None:
+        items = [{"input": n} for n in range(10)]
+        prepared = await prepare(dataset={"items": items, "splits": shares})
+        assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (split, search, test)
+        searched = await example.store.suite("triage-1", split)
+        assert (searched.samples, searched.split, searched.metric) == (search, split, "exact")
+        if test:
+            held_back = await example.store.suite("triage-1", Split.TEST)
+            assert (held_back.samples, held_back.evaluator) == (test, searched.evaluator)
+            assert held_back.suite_id != searched.suite_id == prepared.evaluation_suite_id
+
+    async def test_a_trial_uses_the_first_samples_of_the_split_when_told_how_many(
+        self, prepare: Run, example: ExampleRun
+    ) -> None:
+        items = [{"input": n} for n in range(10)]
+        whole = await prepare("whole", dataset=items)
+        some = await prepare("some", dataset=items, samples_per_trial=3)
+        assert (whole.search_samples, some.search_samples) == (10, 3)
+        async with example.database.connection() as connection:
+            drawn = {
+                run_id: [
+                    row["item_hash"]
+                    for row in await connection.fetch(
+                        "SELECT item_hash FROM suite_samples WHERE run_id = $1 ORDER BY position", run_id
+                    )
+                ]
+                for run_id in ("whole", "some")
+            }
+        assert drawn["some"] == drawn["whole"][:3]
+
+    async def test_a_file_is_read_inside_the_data_directory(self, prepare: Run, tmp_path: Path) -> None:
+        (tmp_path / "tickets.jsonl").write_text('{"input": 1}\n{"input": 2}\n')
+        assert (await prepare(dataset={"path": "tickets.jsonl"})).search_samples == 2
+
+    async def test_a_dataset_ingested_before_is_found_by_its_id(self, prepare: Run, database: Database, tmp_path: Path) -> None:
+        (tmp_path / "tickets.jsonl").write_text('{"input": 1}\n{"input": 2}\n')
+        stored = await ingest(database, tmp_path / "tickets.jsonl")
+        assert (await prepare(dataset={"id": stored.dataset_id})).dataset_id == stored.dataset_id
+
+    @pytest.mark.parametrize(
+        ("dataset", "message"),
+        [
+            ({"path": "../etc/passwd"}, "leads outside RATCHET_DATA_DIR"),
+            ({"path": "missing.jsonl"}, "there is no file 'missing.jsonl'"),
+            ({"path": "broken.jsonl"}, "broken.jsonl line 2: input: is missing; add it"),
+            ({"id": "0" * 64}, "is not in the store; ingest it first"),
+            ([{"id": "a", "input": 1}, {"id": "a", "input": 2}], "id 'a' was used before"),
+        ],
+    )
+    async def test_a_bad_dataset_is_the_requests_fault(
+        self, prepare: Run, reader: StoreReader, tmp_path: Path, dataset: Any, message: str
+    ) -> None:
+        (tmp_path / "broken.jsonl").write_text('{"input": 1}\n{"expected": 2}\n')
+        with pytest.raises(ApplicationError) as caught:
+            await prepare(dataset=dataset)
+        assert (caught.value.type, caught.value.non_retryable) == (INVALID_REQUEST, True)
+        assert message in caught.value.message
+        assert await reader.runs() == []
+
+    async def test_all_that_is_wrong_with_a_spec_comes_in_one_message(self, prepare: Run, reader: StoreReader) -> None:
+        with pytest.raises(ApplicationError) as caught:
+            await prepare(
+                target={"kind": "chat", "messages": [{"role": "user", "content": "{{factors.missing}} {{outside}}"}]},
+                objective={"metric": "unknown"},
+            )
+        assert (caught.value.type, caught.value.non_retryable) == (INVALID_REQUEST, True)
+        assert len(caught.value.message.splitlines()) >= 3
+        assert await reader.datasets() == []
+
+
+class TestEvaluator:
+    """Answers are the same as long as all that they depend on is the same."""
+
+    def fingerprint(self, example: ExampleRun, plugins: dict[str, str] | None = None, **changes: Any) -> str:
+        return evaluator_fingerprint(example.spec(**changes), plugins or {"my_pkg.eval:target": "1"})
+
+    def test_prices_objective_and_budget_do_not_matter(self, example: ExampleRun) -> None:
+        prices = {"m": {"input": 1, "output": 2}}
+        assert self.fingerprint(example) == self.fingerprint(
+            example, prices=prices, objective={"kind": "success_rate"}, budget={"tokens": 5}, name="other"
+        )
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"plugins": {"my_pkg.eval:target": "2"}},
+            {"scorers": [{"kind": "exact", "ignore_case": True}]},
+            {"scorers": [{"kind": "exact", "threshold": 0.9}]},
+            {"target": {"kind": "python", "ref": "my_pkg.eval:other"}},
+            {"target": {"kind": "chat", "messages": [{"role": "user", "content": "Hi"}]}},
+        ],
+    )
+    def test_target_scorers_and_sources_do(self, example: ExampleRun, change: dict[str, Any]) -> None:
+        assert self.fingerprint(example) != self.fingerprint(example, **change)
+
+    def test_a_plugin_that_neither_answers_nor_scores_does_not(self, example: ExampleRun) -> None:
+        plugins = {"my_pkg.eval:target": "1", "my_pkg.propose:proposer": "changed"}
+        assert self.fingerprint(example) == self.fingerprint(example, plugins)
+
+
+async def test_a_run_is_booked_from_its_first_trial_to_its_end(
+    bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun, reader: StoreReader
+) -> None:
+    run = await example.open()
+    better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",)), ledger=(run.round(0),))
+    for trial, score in ((run.trial(), 0.5), (better, 0.75)):
+        await environment.run(bookkeeping.begin_trial, trial)
+        await run.record(trial, score)
+    await environment.run(bookkeeping.commit_ledger, LedgerInput(run_id=run.run_id, records=(run.round(1),)))
+
+    history = await environment.run(bookkeeping.load_history, HistoryPage(run_id=run.run_id))
+    candidate = await environment.run(bookkeeping.load_candidate, CandidateKey(run_id=run.run_id, candidate_id="better"))
+    await environment.run(bookkeeping.finish_run, run.finish())
+
+    assert [(row.facts.candidate_id, row.facts.score) for row in history.rows] == [("baseline", 0.5), ("better", 0.75)]
+    assert candidate == better.candidate
+    report = await reader.report(run.run_id)
+    assert report is not None and (report.run.status, len(report.rounds)) == ("completed", 2)
+
+
+class TestErrors:
+    """What passes by itself is retried; what does not, never."""
+
+    @pytest.mark.parametrize(
+        "error", [asyncpg.CheckViolationError("no"), asyncpg.DataError("bad argument"), asyncpg.UndefinedColumnError("no such")]
+    )
+    def test_what_the_store_refuses_for_good_is_not_retried(self, error: Exception) -> None:
+        with pytest.raises(ApplicationError, match="the store refuses this for good") as caught, store_errors():
+            raise error
+        assert caught.value.non_retryable
+
+    @pytest.mark.parametrize(
+        "error", [ConnectionRefusedError(), asyncpg.AdminShutdownError("going"), asyncpg.InterfaceError("connection is closed")]
+    )
+    def test_a_store_that_is_away_is_asked_again(self, error: Exception) -> None:
+        with pytest.raises(type(error)), store_errors():
+            raise error
+
+    async def test_a_run_that_was_deleted_ends_its_workflow(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun, reader: StoreReader
+    ) -> None:
+        run = await example.open()
+        await reader.delete_run(run.run_id)
+        with pytest.raises(ApplicationError, match="is not in the store") as caught:
+            await environment.run(bookkeeping.begin_trial, run.trial())
+        assert caught.value.non_retryable
+
+    async def test_an_unknown_candidate_is_named(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
+    ) -> None:
+        await example.open()
+        with pytest.raises(ApplicationError, match="has no candidate 'nobody'"):
+            await environment.run(bookkeeping.load_candidate, CandidateKey(run_id="triage-1", candidate_id="nobody"))
+
+
+class TestConfirm:
+    """The paired difference, with an interval that is honest about what it knows."""
+
+    async def confirm(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, run: ExampleRun, one: list[Any], other: list[Any]
+    ) -> Any:
+        better = run.trial(run.candidate("better"))
+        for trial, means in ((run.trial(), one), (better, other)):
+            await run.store.begin_trial(trial)
+            await run.store.record_trial(run.result(trial), Conclusion(trial=trial), means)
+        request = ConfirmInput(run_id=run.run_id, baseline=run.trial().trial_id, winner=better.trial_id)
+        return await environment.run(bookkeeping.confirm, request)
+
+    async def test_it_compares_sample_by_sample(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
+    ) -> None:
+        run = await example.open()
+        interval = await self.confirm(bookkeeping, environment, run, [0, 0, 1, 1, None], [1, 0.5, 1, 1, 0])
+        assert (interval.n, interval.confidence, interval.estimate) == (4, 0.95, 0.375)
+        reach = 3.182 * math.sqrt(sum((d - 0.375) ** 2 for d in (1, 0.5, 0, 0)) / 3) / 2
+        assert interval.low == pytest.approx(0.375 - reach, abs=0.003)
+        assert interval.high == pytest.approx(0.375 + reach, abs=0.003)
+
+    async def test_without_a_common_sample_there_is_nothing_to_compare(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
+    ) -> None:
+        run = await example.open()
+        with pytest.raises(ApplicationError, match="no sample in common") as caught:
+            await self.confirm(bookkeeping, environment, run, [1, None, None, None, None], [None, 1, 1, 1, 1])
+        assert caught.value.type == AGGREGATION_FAILED
+
+    async def test_a_trial_that_was_never_recorded_is_named(
+        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
+    ) -> None:
+        run = await example.open()
+        await run.store.begin_trial(run.trial())
+        request = ConfirmInput(run_id=run.run_id, baseline=run.trial().trial_id, winner="nobody")
+        with pytest.raises(ApplicationError, match="has no sample means in the store") as caught:
+            await environment.run(bookkeeping.confirm, request)
+        assert caught.value.non_retryable
+
+    def test_one_pair_claims_no_confidence(self) -> None:
+        interval = paired_interval([PairedMeans(1.0, 0.0, 1.0)])
+        assert (interval.estimate, interval.confidence, interval.n) == (1.0, 0.0, 1)
+
+    def test_heavy_samples_count_more(self) -> None:
+        assert paired_interval([PairedMeans(3.0, 0.0, 1.0), PairedMeans(1.0, 0.0, 0.0)]).estimate == 0.75
+
+    def test_the_interval_covers_the_truth_as_often_as_it_says(self) -> None:
+        source = random.Random(7)
+        covered = 0
+        for _ in range(1500):
+            pairs = [PairedMeans(1.0, 0.0, source.gauss(0.1, 0.3)) for _ in range(12)]
+            interval = paired_interval(pairs)
+            covered += interval.low <= 0.1 <= interval.high
+        assert 0.935 <= covered / 1500 <= 0.965
+
+    @pytest.mark.parametrize(
+        ("freedom", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (10, 2.2281), (100, 1.9840)]
+    )
+    def test_quantiles_of_students_t_are_those_of_the_tables(self, freedom: int, expected: float) -> None:
+        assert t_quantile(0.975, freedom) == pytest.approx(expected, rel=0.005)
+
+
+def test_a_spec_survives_the_store_unchanged(example: ExampleRun) -> None:
+    spec = example.spec(objective={"metric": "exact", "direction": "minimize"}, stop={"score": 0.1})
+    assert OptimizationRequest.model_validate(json.loads(spec.model_dump_json(by_alias=True))) == spec
