@@ -101,8 +101,8 @@ TRIAL_CANCELLATION: Final = ChildWorkflowCancellationType.WAIT_CANCELLATION_COMP
 TRIAL_PARENT_CLOSE: Final = ParentClosePolicy.REQUEST_CANCEL
 """Trials are told when their run goes away, so that they can hand back what they have."""
 
-PENDING_SHARDS: Final = 100
-"""Activities a run keeps pending at once; more would make the server buffer events."""
+SHARDS_AT_ONCE: Final = 25
+"""Shards a trial keeps pending; with four trials side by side that is 100 activities, as many as a run should have."""
 
 SHARDS_PER_TRIAL: Final = 400
 """Larger trials get larger shards instead of a longer history."""
