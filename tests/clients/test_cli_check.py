@@ -1,0 +1,221 @@
+"""`ratchet check` finds what is wrong before money is spent, and says where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clients.commands.estimating import estimate
+from clients.commands.findings import Checked, check_spec
+from clients.commands.starting import write_templates
+from clients.simulated.server import simulated_model
+
+SPEC = """name: t
+configuration:
+  prompt: {value: "Answer yes", change: text, max_length: 100}
+target: {kind: python, ref: "mine:target"}
+dataset: {items: [{input: {q: 1}, expected: 1}]}
+objective: exact
+optimizer: {proposer: {kind: noop}}
+"""
+MINE = """
+print("plug-ins may print")
+NUMBER = 3
+def target(configuration, sample, context): return 1
+def two(a): return 1
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "crashing.py").write_text("import os\nprint('about to go', flush=True)\nos._exit(7)\n")
+    (tmp_path / "raising.py").write_text("raise ValueError('no luck')\n")
+    (tmp_path / "json.py").write_text("def target(configuration, sample, context): return 1\n")
+    (tmp_path / "broken.jsonl").write_text('{"input": {"q": 1}}\n{"input": \n')
+    (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}}\n{"input": {"question": 2}}\n')
+    (tmp_path / "empty.jsonl").write_text("\n")
+    return tmp_path
+
+
+async def checked(directory: Path, text: str, *, endpoints: bool = False) -> Checked:
+    path = directory / "spec.yaml"
+    path.write_text(text)
+    return await check_spec(path, endpoints=endpoints)
+
+
+def changed(before: str, after: str) -> str:
+    assert before in SPEC
+    return SPEC.replace(before, after)
+
+
+CHAT = changed('{kind: python, ref: "mine:target"}', '{kind: chat, model: m, messages: [{role: user, content: "{{input.q}}"}]}')
+ITEMS = "{items: [{input: {q: 1}, expected: 1}]}"
+
+MALFORMED = {
+    "syntax": ("name: a: b\n", 1, "is not valid YAML (column 8)"),
+    "tab": ("name: t\n\tx: 1\n", 2, "indent with spaces"),
+    "list": ("- 1\n", 1, "is a list, not a mapping"),
+    "empty": ("", None, "is empty; `ratchet init`"),
+    "twice": (SPEC + "name: again\n", 8, "key 'name' is there twice"),
+    "circle": ("a: &a [*a]\n", 1, "break the circle"),
+    "unknown field": (SPEC + "colour: red\n", 8, "colour: is not a known field"),
+    "missing field": (changed("objective: exact\n", ""), None, "objective: is missing; add it"),
+    "bad name": (changed("name: t", "name: t t"), 1, "name: is no name"),
+    "empty factor": (changed("Answer yes", ""), 3, "configuration.prompt: Factor value cannot be empty"),
+    "long factor": (changed("Answer yes", "x" * 101), 3, "configuration.prompt: Factor value exceeds max length 100 (was 101)"),
+    "3 MB factor": (changed("Answer yes", "x" * 3_000_000), 3, "exceeds max length 100 (was 3000000)"),
+    "huge constant": (
+        changed("configuration:", f"configuration:\n  c: {'x' * 300_000}"),
+        2,
+        "keep larger values behind a reference",
+    ),
+    "out of range": (
+        changed(
+            '{value: "Answer yes", change: text, max_length: 100}',
+            "{value: 5, change: structured, type: number, min: 6, max: 7}",
+        ),
+        3,
+        "configuration.prompt: value 5.0 is outside min 6.0 … max 7.0",
+    ),
+    "NaN": (changed("expected: 1", "expected: .nan"), 5, "dataset.items[0].expected: nan is not a finite number"),
+    "wrong type": (SPEC + "replicates: many\n", 8, "replicates:"),
+    "negative": (SPEC + "stop: {max_rounds: -1}\n", 8, "stop.max_rounds: must be at least 0 (is -1)"),
+    "duration": (SPEC + "budget: {wall_time: soon}\n", 8, "budget.wall_time: is not a duration"),
+    "unknown kind": (changed("kind: noop", "kind: magic"), 7, "optimizer.proposer: has kind 'magic'; use one of"),
+    "unknown metric": (changed("objective: exact", "objective: nope"), 6, "objective.metric: no scorer is named 'nope'"),
+    "unknown factor": (changed("Answer yes", "{{factors.nix}}"), 3, "placeholder {{factors.nix}} names no factor"),
+    "frozen": (changed("kind: noop", "kind: model, model: m") + "reuse: maybe\n", 8, "reuse:"),
+    "unpriced": (CHAT + "budget: {cost: 1}\n", None, "prices: 'm' (target.model) has no price, and budget.cost is 1"),
+    "bad price": (CHAT + "prices: {m: {input: -1, output: 1}}\n", 8, "prices.m.input: must be at least 0"),
+    "bad regex": (SPEC + "scorers: [{kind: regex, pattern: '('}]\n", 8, "scorers[0].pattern: is not a regular expression"),
+    "shares": (
+        changed(ITEMS, "{path: other.jsonl, splits: {validation: 0.9, test: 0.2}}"),
+        5,
+        "dataset.splits: shares add up to 1.1",
+    ),
+    "no samples": (changed(ITEMS, "[]"), 5, "dataset: items is empty; give at least one sample"),
+    "same id": (changed(ITEMS, "[{id: a, input: 1}, {id: a, input: 2}]"), 5, "dataset.items[1]: id 'a' was used before"),
+    "no file": (changed(ITEMS, "{path: nix.jsonl}"), 5, "dataset.path: there is no file"),
+    "broken file": (changed(ITEMS, "{path: broken.jsonl}"), 5, "dataset.path: broken.jsonl line 2: is not JSON"),
+    "empty file": (changed(ITEMS, "{path: empty.jsonl}"), 5, "dataset.path: empty.jsonl is empty"),
+    "sample without what is asked": (
+        CHAT.replace(ITEMS, "{path: other.jsonl}"),
+        5,
+        "dataset.path: other.jsonl line 2: input has no 'q', which a message of the target needs",
+    ),
+    "reference": (changed("mine:target", "mine"), 4, "target.ref: is not a plug-in reference"),
+    "no module": (changed("mine:target", "nix:target"), 4, "target.ref: plug-in nix:target: there is no module 'nix'"),
+    "no attribute": (changed("mine:target", "mine:nix"), 4, "target.ref: plug-in mine:nix: module mine has no 'nix'"),
+    "no callable": (changed("mine:target", "mine:NUMBER"), 4, "target.ref: plug-in mine:NUMBER: is a int, not callable"),
+    "signature": (changed("mine:target", "mine:two"), 4, "target.ref: plug-in mine:two: is called with 3 positional arguments"),
+    "crash": (changed("mine:target", "crashing:target"), 4, "importing it ends the process (exit code 7): about to go"),
+    "raises": (changed("mine:target", "raising:target"), 4, "importing it failed: ValueError: no luck"),
+    "our own room": (changed("mine:target", "workflows.model:x"), 4, "'workflows' is a module of Ratchet itself"),
+    "standard library": (changed("mine:target", "json:target"), 4, "target.ref: plug-in json:target:"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_a_malformed_spec_gets_one_message_with_its_field_and_line(directory: Path, name: str) -> None:
+    text, line, told = MALFORMED[name]
+    [found] = (await checked(directory, text)).findings
+    assert told in found.message
+    assert found.line == line
+    assert "Traceback" not in found.message
+
+
+async def test_several_mistakes_are_told_at_once(directory: Path) -> None:
+    found = await checked(directory, changed("mine:target", "mine") + "colour: red\nreplicates: 0\n")
+    assert sorted((finding.line, finding.message.partition(":")[0]) for finding in found.errors if finding.line) == [
+        (4, "target.ref"),
+        (8, "colour"),
+        (9, "replicates"),
+    ]
+
+
+async def test_a_good_spec_has_no_findings_and_knows_its_data(directory: Path) -> None:
+    (directory / "data.jsonl").write_text("".join(f'{{"input": {{"q": {number % 20}}}}}\n' for number in range(25)))
+    text = changed(ITEMS, "{path: data.jsonl, splits: {train: 0.2, validation: 0.5, test: 0.3}}")
+    found = await checked(directory, text + "replicates: 3\nstop: {max_rounds: 4}\n")
+    assert found.findings == []
+    assert found.dataset is not None
+    assert (found.dataset.count, found.dataset.duplicates_dropped) == (20, 5)
+    assert found.splits == {"validation": 10, "test": 6, "train": 4}
+    costs = estimate(found)
+    assert (costs.calls_per_trial, costs.trials, costs.calls, costs.cost) == (30, 5, 5 * 30 + 2 * 6 * 3, None)
+
+
+async def test_the_code_beside_a_spec_is_part_of_what_its_plugins_are(directory: Path) -> None:
+    (directory / "helping.py").write_text("X = 1\n")
+    (directory / "mine.py").write_text(f"from helping import X\n{MINE}")
+    before = (await checked(directory, SPEC)).plugins
+    (directory / "helping.py").write_text("X = 2\n")
+    after = (await checked(directory, SPEC)).plugins
+    assert before.fingerprints == after.fingerprints
+    assert set(before.sources) == {"mine", "helping"}
+    assert before.code_hash != after.code_hash
+
+
+async def test_the_template_passes_where_its_models_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_templates(tmp_path)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(spec.read_text().replace("gpt-5-mini", "simulated-triage-small").replace("gpt-5", "simulated-reflector"))
+    async with simulated_model() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        found = await check_spec(spec)
+    assert found.findings == []
+    assert found.splits == {"validation": 10, "test": 4, "train": 6}
+    assert 0 < (estimate(found).cost or 0) <= 2.0
+
+
+class TestEndpoints:
+    """What a model endpoint says before it is paid."""
+
+    async def test_an_unknown_model_is_told_with_those_there_are(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with simulated_model() as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+            [found] = (await checked(directory, CHAT, endpoints=True)).errors
+        assert found.message.startswith("target.model: ")
+        assert "does not list a model 'm'; it has " in found.message
+        assert found.line == 4
+
+    async def test_a_refused_key_is_told_without_the_key(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with simulated_model(required_key="right") as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+            [found] = (await checked(directory, CHAT, endpoints=True)).errors
+        assert "refuses the key (HTTP 401); check OPENAI_API_KEY" in found.message
+        assert "sk-very-secret" not in json.dumps(found.as_json())
+
+    async def test_an_endpoint_that_does_not_answer_is_told(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        [found] = (await checked(directory, CHAT, endpoints=True)).errors
+        assert "http://127.0.0.1:9/v1 cannot be reached" in found.message
+
+    async def test_a_missing_key_is_told(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+        [found] = (await checked(directory, CHAT, endpoints=True)).errors
+        assert found.message == "target.model: https://api.openai.com/v1 needs a key, and OPENAI_API_KEY is not set; set it"
+
+    async def test_a_spec_cannot_send_the_key_anywhere(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+        text = CHAT.replace("kind: chat, model: m", "kind: chat, model: m, base_url: https://elsewhere.example/v1")
+        [found] = (await checked(directory, text, endpoints=True)).errors
+        assert "https://elsewhere.example/v1 is none of them" in found.message
+
+    async def test_for_workers_elsewhere_a_missing_key_is_a_warning(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+        path = directory / "spec.yaml"
+        path.write_text(CHAT)
+        found = await check_spec(path, own_worker=False)
+        assert not found.errors
+        assert len(found.warnings) == 1
