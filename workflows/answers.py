@@ -102,4 +102,9 @@ def details(book: RunBook, now: datetime) -> str:
         ("Spend", f"{book.spend.cost:.4f}, {book.spend.tokens:,} tokens, {book.spend.samples:,} samples"),
         ("Stop rules", stop),
     ]
-    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {value} |" for name, value in rows)
+    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows)
+
+
+def _cell(text: str) -> str:
+    """Text that cannot break out of its cell: phases repeat what plug-ins and people said."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
-from workflows.model.candidates import Candidate, ReasonCode, Rejection
+from workflows.admission import Admission
+from workflows.model.candidates import Candidate, Rejection
+from workflows.model.factors import Configuration
+from workflows.model.frozen import Payload
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import Pending, Prepared, Proposed, RunState, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import TrialResult
 from workflows.rules.budget import affordable_trials
-from workflows.rules.scoring import gain, is_better
+from workflows.rules.canonical import normalize
+from workflows.rules.standing import first_standing, standing_after
 from workflows.rules.stopping import Facts, Limits
-from workflows.rules.validation import Admitted, Known, candidate_name, examine
+from workflows.rules.validation import Known, candidate_name
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
+
+Part = TypeVar("Part", bound=Payload)
+
+CARRIED_BYTES = 56 * 1024
+"""Of trials, rounds and rejections each, so much JSON is carried into the next execution, the newest first."""
 
 
 class RunBook:
@@ -55,8 +65,7 @@ class RunBook:
         self.recent_trials: list[TrialResult] = []
         self.recent_rejections: list[Rejection] = []
         self.recent_rounds: list[RoundRecord] = []
-        self._times_tried: dict[str, int] = {}
-        self._candidate_hashes: dict[str, str] = {}
+        self._admission = Admission(request.configuration, request.replicates)
 
     # -- carried from one execution to the next ---------------------------------------------------------------------------
 
@@ -70,15 +79,15 @@ class RunBook:
             round=self.round,
             baseline=self.baseline,
             best=self.best,
-            last=self.last,
+            last=None if self.last and self.last.candidate_id == self.best.candidate_id else self.last,
             optimizer=self.optimizer_state,
             counts=self.counts,
             spend=self.spend,
             consecutive_failures=self.consecutive_failures,
             barren_rounds=self.barren_rounds,
-            recent_trials=tuple(self.recent_trials),
-            recent_rejections=tuple(self.recent_rejections),
-            recent_rounds=tuple(self.recent_rounds),
+            recent_trials=_newest_within(CARRIED_BYTES, self.recent_trials),
+            recent_rejections=_newest_within(CARRIED_BYTES, self.recent_rejections),
+            recent_rounds=_newest_within(CARRIED_BYTES, self.recent_rounds),
             waiting=tuple(self.waiting),
             paused=self.paused,
             stop_requested=self.stop_requested,
@@ -108,24 +117,21 @@ class RunBook:
 
     def remember(self, rows: Sequence[TrialRow]) -> None:
         """Trials of earlier executions, read back from the store."""
-        for row in rows:
-            self.history.append(row.facts)
-            self._note_tried(row.facts.candidate_id, row.facts.config_hash)
-
-    def _note_tried(self, candidate_id: str, config_hash: str) -> None:
-        self._candidate_hashes[candidate_id] = config_hash
-        self._times_tried[config_hash] = self._times_tried.get(config_hash, 0) + 1
+        facts = [row.facts for row in rows]
+        self.history += facts
+        self._admission.remember(facts)
 
     # -- rounds -----------------------------------------------------------------------------------------------------------
 
     def baseline_candidate(self, config_hash: str) -> Candidate:
         """Round 0: the configuration as given."""
         name = candidate_name(0, config_hash, ())
-        self._note_tried(name, config_hash)
+        self._admission.note(name, config_hash)
+        self.counts = self.counts.model_copy(update={"running": 1})
         return Candidate(
             candidate_id=name,
             config_hash=config_hash,
-            configuration=self.request.baseline,
+            configuration=self._baseline_configuration(),
             round=0,
             index=0,
             extra={"origin": "baseline"},
@@ -133,31 +139,14 @@ class RunBook:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a round's proposals, in their order, against everything tried before and against each other."""
-        candidates: list[Candidate] = []
-        rejections: list[Rejection] = []
         affordable = affordable_trials(self.limits.budget, self.spend, self.calls_per_trial, len(proposals))
-        for index, proposal in enumerate(proposals):
-            parents = tuple(proposal.parent_candidate_ids)
-            known = Known(self._times_tried, self._candidate_hashes)
-            parent_hashes = [self._candidate_hashes[parent] for parent in parents if parent in self._candidate_hashes]
-            judged = examine(proposal, self.request.configuration, known, parent_hashes)
-            if isinstance(judged, Admitted) and len(candidates) < affordable:
-                candidates.append(self._candidate(judged, proposal, index))
-                continue
-            code = ReasonCode.BUDGET if isinstance(judged, Admitted) else judged.reason_code
-            message = "no budget is left for this trial" if isinstance(judged, Admitted) else judged.message
-            rejections.append(
-                Rejection(
-                    round=self.round + 1,
-                    proposed_index=index,
-                    reason_code=code,
-                    message=message,
-                    config_hash=judged.config_hash if isinstance(judged, Admitted) else None,
-                    parent_candidate_ids=parents,
-                )
-            )
+        candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable)
         self._count_proposals(len(proposals), rejections, len(candidates))
         return candidates, rejections
+
+    def _baseline_configuration(self) -> Configuration:
+        """In canonical form, like every other candidate's: `1.0` in the spec is tried and shipped as `1`."""
+        return {name: normalize(value) for name, value in self.request.baseline.items()}
 
     def baseline_candidate_again(self) -> Candidate:
         """Round 0 once more, for the confirmation."""
@@ -165,7 +154,7 @@ class RunBook:
         return Candidate(
             candidate_id=self.baseline.candidate_id,
             config_hash=self.baseline.config_hash,
-            configuration=self.request.baseline,
+            configuration=self._baseline_configuration(),
             round=0,
             index=0,
         )
@@ -179,22 +168,6 @@ class RunBook:
             configuration=self.best.configuration,
             round=self.best.round,
             index=0,
-        )
-
-    def _candidate(self, admitted: Admitted, proposal: CandidateProposal, index: int) -> Candidate:
-        name = candidate_name(self.round + 1, admitted.config_hash, self._candidate_hashes)
-        tried = self._times_tried.get(admitted.config_hash, 0)
-        self._note_tried(name, admitted.config_hash)
-        return Candidate(
-            candidate_id=name,
-            config_hash=admitted.config_hash,
-            configuration=admitted.configuration,
-            round=self.round + 1,
-            index=index,
-            parent_candidate_ids=tuple(proposal.parent_candidate_ids),
-            rationale=proposal.rationale,
-            first_replicate=tried * self.request.replicates,
-            extra=proposal.extra,
         )
 
     def _count_proposals(self, proposed: int, rejections: Sequence[Rejection], running: int) -> None:
@@ -212,15 +185,7 @@ class RunBook:
         facts = self._book(candidate, result)
         self.baseline = facts
         if result.status == "completed" and facts.score is not None:
-            self.best = Standing(
-                candidate_id=candidate.candidate_id,
-                config_hash=candidate.config_hash,
-                configuration=candidate.configuration,
-                score=facts.score,
-                round=0,
-                since_round=0,
-                reference_score=facts.score,
-            )
+            self.best = first_standing(candidate, facts.score)
         return facts
 
     def record_round(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
@@ -273,19 +238,8 @@ class RunBook:
 
     def _compare_with_best(self, candidate: Candidate, trial: TrialFacts) -> None:
         assert self.best is not None
-        direction = self.request.objective.direction
-        if trial.score is None or not is_better(trial.score, self.best.score, direction):
-            return
-        counts = gain(trial.score, self.best.reference_score, direction) >= self.limits.stop.min_delta
-        self.best = Standing(
-            candidate_id=candidate.candidate_id,
-            config_hash=candidate.config_hash,
-            configuration=candidate.configuration,
-            score=trial.score,
-            round=candidate.round,
-            since_round=candidate.round if counts else self.best.since_round,
-            reference_score=trial.score if counts else self.best.reference_score,
-        )
+        stop, direction = self.limits.stop, self.request.objective.direction
+        self.best = standing_after(self.best, candidate, trial.score, direction, stop.min_delta)
 
     def round_record(
         self,
@@ -313,7 +267,7 @@ class RunBook:
             spend=self.spend,
             decided_at=decided_at,
         )
-        self.recent_rounds = [*self.recent_rounds, record][-NEWEST:]
+        self.recent_rounds = [*self.recent_rounds, record.model_copy(update={"rejections": ()})][-NEWEST:]
         return record
 
     def last_round(self, reason: StopReason, status: RunStatus) -> RoundRecord | None:
@@ -376,11 +330,11 @@ class RunBook:
 
     def hash_of(self, candidate_id: str) -> str:
         """The configuration of a candidate, by its hash."""
-        return self._candidate_hashes[candidate_id]
+        return self._admission.hash_of(candidate_id)
 
     def known(self) -> Known:
         """What a person's own proposal is checked against before it is queued."""
-        return Known(self._times_tried, self._candidate_hashes)
+        return self._admission.known()
 
     # -- told by people ---------------------------------------------------------------------------------------------------
 
@@ -396,3 +350,15 @@ class RunBook:
             self.limits.budget.model_copy(update=budget),
             self.limits.max_consecutive_failed_trials,
         )
+
+
+def _newest_within(limit: int, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The newest parts whose JSON fits; the very newest always."""
+    kept: list[Part] = []
+    size = 0
+    for part in reversed(parts):
+        size += len(part.model_dump_json())
+        if kept and size > limit:
+            break
+        kept.append(part)
+    return tuple(reversed(kept))

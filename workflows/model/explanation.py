@@ -3,12 +3,64 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 
+from workflows.model.failures import shorten
+
 _UNIONS = {"factors", "frozen", "structured", "text", "number", "integer", "choice", "order", "flag", "json"}
 _MOST = 20
+_LONGEST_VALUE = 80
+
+PATTERNS = {
+    r"^[A-Za-z_][\w./:-]{0,127}$": "is no name for a factor; start with a letter or _, "
+    "go on with letters, digits and _ . / : -, at most 128 characters",
+    r"^[A-Za-z0-9][\w.-]{0,99}$": "is no name; start with a letter or digit, go on with letters, digits and _ . -, "
+    "at most 100 characters",
+    r"^[A-Za-z_][\w.-]{0,63}$": "is no name for a score; start with a letter or _, go on with letters, digits and _ . -, "
+    "at most 64 characters",
+    r"^[0-9a-f]{64}$": "is no content hash; give the 64 hexadecimal digits that ingesting the dataset printed",
+}
+"""What a pattern of the spec asks for, in words."""
+
+_WORDS = {
+    "missing": "is missing; add it",
+    "extra_forbidden": "is not a known field; remove it or check its spelling",
+    "union_tag_invalid": "has {discriminator} {tag!r}; use one of {expected_tags}",
+    "union_tag_not_found": "needs {discriminator}, which says what it is; add it",
+    "literal_error": "use one of {expected}",
+    "enum": "use one of {expected}",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing_size": "must be a smaller number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping of names to values",
+    "model_type": "must be a mapping of names to values",
+    "model_attributes_type": "must be a mapping of names to values",
+}
+"""What is wrong and what to do, by pydantic's type of error."""
+
+_VALUE_SAYS_NOTHING = {
+    "missing",
+    "extra_forbidden",
+    "union_tag_invalid",
+    "union_tag_not_found",
+    "too_short",
+    "string_too_short",
+}
 
 
 def explain(error: pydantic.ValidationError) -> list[str]:
@@ -19,21 +71,37 @@ def explain(error: pydantic.ValidationError) -> list[str]:
 
 
 def _line(problem: Any) -> str:
-    where = _path(problem["loc"])
+    where, message = _path(problem["loc"]), _message(problem)
+    said_by_a_whole_part = problem["type"] == "value_error" and isinstance(
+        problem["input"], Mapping | list | pydantic.BaseModel
+    )
+    silent = said_by_a_whole_part or problem["type"] in _VALUE_SAYS_NOTHING or message.startswith("Factor value")
+    given = "" if silent else f" (is {_shown(problem['input'])})"
+    line = f"{where}: {message}{given}" if where else f"{message}{given}"
+    return line.encode("utf-8", "backslashreplace").decode()
+
+
+def _message(problem: Any) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
-    message = {
-        "extra_forbidden": "is not a known field; remove it or check its spelling",
-        "missing": "is missing; add it",
-        "union_tag_invalid": f"has {context.get('discriminator')} {context.get('tag')!r}; "
-        f"use one of {context.get('expected_tags')}",
-        "union_tag_not_found": f"needs {context.get('discriminator')}, which says what kind it is",
-        "finite_number": "must be a finite number",
-    }.get(kind)
-    if message is None:
-        message = str(problem["msg"]).removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:] if message.startswith("Input ") else message
-    given = "" if kind in {"missing", "extra_forbidden"} or message.startswith("Factor value") else _given(problem["input"])
-    return f"{where}: {message}{given}" if where else f"{message}{given}"
+    if kind in _WORDS:
+        return _WORDS[kind].format_map({name: _readable(value) for name, value in context.items()})
+    if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:
+        return PATTERNS[context["pattern"]]
+    if kind in {"too_short", "string_too_short"}:
+        return "is empty; write something" if isinstance(problem["input"], str) else "is empty; add at least one entry"
+    if kind in {"too_long", "string_too_long"}:
+        return (
+            f"is too long; at most {context['max_length']:,} {'characters' if isinstance(problem['input'], str) else 'entries'}"
+        )
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:] if message.startswith(("Input ", "String ", "List ", "Dictionary ")) else message
+
+
+def _readable(value: Any) -> Any:
+    """`1,000` for 1000.0, and names without the quotes that pydantic puts around some."""
+    if isinstance(value, int | float) and float(value).is_integer():
+        return f"{int(value):,}"
+    return value.strip("'") if isinstance(value, str) and value.count("'") == 2 else value
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -42,8 +110,9 @@ def _path(location: tuple[int | str, ...]) -> str:
     for index, step in enumerate(location):
         if isinstance(step, int):
             path += f"[{step}]"
-        elif not (index > 0 and _is_tag(location, index)):
-            path += f".{step}" if path else step
+        elif step != "[key]" and not (index > 0 and _is_tag(location, index)):
+            name = shorten(step, _LONGEST_VALUE)
+            path += f".{name}" if path else name
     return path
 
 
@@ -59,9 +128,14 @@ def _names_a_field(location: tuple[int | str, ...], index: int) -> bool:
     return index > 3
 
 
-def _given(value: Any) -> str:
+def _shown(value: Any) -> str:
+    """Short values as they are; of a whole list or mapping only what it is."""
+    if isinstance(value, Mapping | pydantic.BaseModel):
+        return "a mapping"
+    if isinstance(value, list | tuple | set):
+        return "a list"
     try:
         shown = json.dumps(value, ensure_ascii=False, default=repr)
     except (TypeError, ValueError):
-        shown = repr(value)
-    return f" (is {shown if len(shown) <= 80 else shown[:79] + '…'})"
+        shown = f"of type {type(value).__name__}"
+    return shown if len(shown) <= _LONGEST_VALUE else shown[: _LONGEST_VALUE - 1] + "…"

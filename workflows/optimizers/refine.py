@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from random import Random
+
+from pydantic import JsonValue
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
@@ -46,7 +48,7 @@ class Refine:
                 return self._steps(state, configuration, parent, history, wanted)
             case ModelProposer() | PythonProposer() as proposer:
                 asked = [self._rewritten(proposer, configuration, parent, history, index) for index in range(wanted)]
-                return await asyncio.gather(*asked)
+                return await _all_of(asked)
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         best_id, best_score = state.best_candidate_id, state.best_score
@@ -92,14 +94,21 @@ class Refine:
         history: TrialHistory,
         index: int,
     ) -> CandidateProposal:
+        treatment = self._treatment()
         answer = await self._frame.new_values(
-            proposer, parent=parent, factors=self._treatment(), index=index, feedback=recent_iterations(history)
+            proposer, parent=parent, factors=treatment, index=index, feedback=recent_iterations(history)
         )
+        # Names that are no factor stay in, so that validation refuses them; all but the treatment stays as it is.
+        untreated = sorted(name for name in answer.values if name in configuration and name not in treatment)
+        changes = {name: value for name, value in answer.values.items() if name not in untreated}
+        extra: dict[str, JsonValue] = {"origin": "mutation", "operators": [proposer.kind], "components": [*sorted(changes)]}
+        if untreated:
+            extra["ignored"] = [*untreated]
         return CandidateProposal(
-            configuration={**configuration, **answer.values},
+            configuration={**configuration, **changes},
             parent_candidate_ids=(parent,),
             rationale=answer.rationale,
-            extra={"origin": "mutation", "operators": [proposer.kind], "components": sorted(answer.values)},
+            extra=extra,
         )
 
     def _steps(
@@ -122,6 +131,15 @@ class Refine:
     def _one_step(self, configuration: Configuration, random: Random) -> tuple[Configuration, str]:
         name = random.choice(self._treatment())
         return {**configuration, name: step(configuration[name], self._frame.factors[name], random)}, name
+
+
+async def _all_of(asked: Sequence[Awaitable[CandidateProposal]]) -> list[CandidateProposal]:
+    """Every answer. A failure waits for the others, which are being paid for, so that their cost is booked."""
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
 def _unchanged(configuration: Configuration, parent: str) -> CandidateProposal:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ratchet.optimizer import StopDecision, StopReason
 from workflows.model.ledger import Spend
 from workflows.model.search import Budget
+
+UNCOUNTED = 1e9
+"""More trials than any run has; beyond it there is nothing to count."""
 
 
 def affordable_trials(budget: Budget, spend: Spend, samples_each: int, wanted: int) -> int:
@@ -27,11 +31,17 @@ def _room(budget: Budget, spend: Spend, samples_each: int) -> Iterator[tuple[int
         left = (budget.samples - spend.samples) // samples_each
         yield left, _over(StopReason.SAMPLE_BUDGET, f"Sample budget exhausted: {budget.samples} samples")
     if budget.tokens and spend.tokens and spend.trials:
-        left = int((budget.tokens - spend.tokens) // (spend.tokens / spend.trials))
+        left = _times(budget.tokens - spend.tokens, spend.tokens / spend.trials)
         yield left, _over(StopReason.TOKEN_BUDGET, f"Token budget exhausted: {budget.tokens} tokens")
     if budget.cost and spend.cost and spend.trials:
-        left = int((budget.cost - spend.cost) // (spend.cost / spend.trials))
+        left = _times(budget.cost - spend.cost, spend.cost / spend.trials)
         yield left, _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}")
+
+
+def _times(left: float, each: float) -> int:
+    """How often `each` fits; what floats lose in the last digits takes no trial away."""
+    fits = min(left / each, UNCOUNTED) if each else UNCOUNTED
+    return round(fits) if math.isclose(fits, round(fits), rel_tol=1e-9) else math.floor(fits)
 
 
 def _over(reason: StopReason, message: str) -> StopDecision:

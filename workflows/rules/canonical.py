@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import JsonValue
 
-LARGEST_EXACT_FLOAT = 2.0**53
-"""Above it a float no longer names one integer, so it keeps its own notation."""
+DEEPEST = 100
+"""So many levels of lists and mappings may nest. Payloads wrap values in a few more, and their readers stop at 200."""
+
+LARGEST_NUMBER = int(sys.float_info.max)
+"""A larger whole number is no float; readers of JSON lose it, and arithmetic with floats fails on it."""
 
 
 class NotCanonical(ValueError):
-    """A value that has no canonical form: NaN, infinity, NUL, a lone surrogate, or something JSON does not know."""
+    """A value that has no canonical form: NaN, infinity, NUL, a lone surrogate, too large, too deep, or no JSON."""
 
 
 def normalize_text(text: str) -> str:
@@ -36,31 +40,42 @@ def normalize_text(text: str) -> str:
 
 def normalize(value: Any) -> JsonValue:
     """The value in the one form that is stored, hashed, tried and shipped."""
+    return _normalize(value, DEEPEST)
+
+
+def _normalize(value: Any, levels_left: int) -> JsonValue:
     match value:
         case None | bool():
             return value
         case str():
             return normalize_text(value)
         case int():
-            return value
+            return _normalize_integer(value)
         case float():
             return _normalize_float(value)
+    if levels_left == 0:
+        raise NotCanonical(f"is nested more than {DEEPEST} levels deep; flatten it")
+    match value:
         case Mapping():
-            return _normalize_mapping(value)
+            return _normalize_mapping(value, levels_left - 1)
         case list() | tuple():
-            return [normalize(item) for item in value]
+            return [_normalize(item, levels_left - 1) for item in value]
     raise NotCanonical(f"{type(value).__name__} is not a JSON value; use text, numbers, booleans, lists or mappings")
+
+
+def _normalize_integer(value: int) -> int:
+    if abs(value) > LARGEST_NUMBER:
+        raise NotCanonical("a whole number of more than 308 digits is too large; write it as text")
+    return int(value)
 
 
 def _normalize_float(value: float) -> JsonValue:
     if not math.isfinite(value):
         raise NotCanonical(f"{value} is not a finite number")
-    if value.is_integer() and abs(value) < LARGEST_EXACT_FLOAT:
-        return int(value)
-    return value
+    return int(value) if value.is_integer() else float(value)
 
 
-def _normalize_mapping(value: Mapping[Any, Any]) -> JsonValue:
+def _normalize_mapping(value: Mapping[Any, Any], levels_left: int) -> JsonValue:
     normalized: dict[str, JsonValue] = {}
     for key, item in value.items():
         if not isinstance(key, str):
@@ -68,7 +83,7 @@ def _normalize_mapping(value: Mapping[Any, Any]) -> JsonValue:
         name = normalize_text(key)
         if name in normalized:
             raise NotCanonical(f"two keys are both {name!r} once their text is normalized")
-        normalized[name] = normalize(item)
+        normalized[name] = _normalize(item, levels_left)
     return dict(sorted(normalized.items()))
 
 

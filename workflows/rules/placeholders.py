@@ -12,7 +12,9 @@ from typing import Any
 
 from workflows.rules.canonical import canonical_json
 
-_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
+"""White space around a name is cut off afterwards: a pattern that also matched it takes cubic time on hostile text."""
+
 _NAME = re.compile(r"(input|factors)(?:\.([\w./:-]+))?")
 
 
@@ -26,7 +28,7 @@ class UnknownPlaceholder(ValueError):
 
 def placeholders(text: str) -> tuple[str, ...]:
     """The names a text refers to, each once, in the order they appear."""
-    return tuple(dict.fromkeys(match.group(1) for match in _PLACEHOLDER.finditer(text)))
+    return tuple(dict.fromkeys(match.group(1).strip() for match in _PLACEHOLDER.finditer(text)))
 
 
 def is_placeholder_name(name: str) -> bool:
@@ -70,7 +72,7 @@ def as_text(value: Any) -> str:
 
 
 def _substitute(text: str, value_of: Callable[[str], str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: value_of(match.group(1)), text)
+    return _PLACEHOLDER.sub(lambda match: value_of(match.group(1).strip()), text)
 
 
 def _input_value(name: str, sample_input: Any) -> Any:

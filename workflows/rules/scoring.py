@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
 from pydantic import Field
 
@@ -58,10 +59,8 @@ class TrialStatistics(Payload):
 
 def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expected_pairs: int) -> TrialStatistics:
     """The statistics of a trial's outcomes; samples weigh as the dataset says, replicates of a sample alike."""
-    names = [scorer.score_name for scorer in suite.scorers]
-    named_elsewhere = {name for outcome in measured for name in outcome.scores}
-    metrics = {name: _metric(name, measured, suite) for name in dict.fromkeys([*names, *sorted(named_elsewhere), suite.metric])}
-    passed = metrics[suite.metric].successes
+    metrics = {name: _metric(name, measured, suite) for name in _given_scores(measured, suite)}
+    passed = sum(1 for outcome in measured if _passed(suite.metric, outcome, suite.metric))
     return TrialStatistics(
         samples=len({outcome.position for outcome in measured}),
         outcomes=len(measured),
@@ -76,30 +75,48 @@ def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expec
     )
 
 
+def _given_scores(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> list[str]:
+    """The scores that some answer has. A score that none has is no 0 but a mistake; only failed answers say nothing."""
+    expected = dict.fromkeys([*(scorer.score_name for scorer in suite.scorers), suite.metric])
+    given = {name for outcome in measured for name in outcome.scores}
+    answered = any(outcome.status == "answered" for outcome in measured)
+    return [*(name for name in expected if name in given or not answered), *sorted(given.difference(expected))]
+
+
 def _metric(name: str, measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> MetricStatistics:
     worst = suite.objective.worst_score
-    means = _weighted_means(name, measured, worst)
-    total_weight = math.fsum(weight for weight, _, _ in means)
-    successes = sum(1 for outcome in measured if _passed(name, outcome, suite.metric))
+    samples = _by_sample(measured)
+    if not samples:
+        return MetricStatistics(mean=worst, success_rate=0.0, successes=0)
     return MetricStatistics(
-        mean=math.fsum(weight * mean for weight, mean, _ in means) / total_weight if total_weight else worst,
-        success_rate=math.fsum(weight * _success_share(name, group, suite.metric) for weight, _, group in means) / total_weight
-        if total_weight
-        else 0.0,
-        successes=successes,
+        mean=weighted_mean([(group[0].weight, _plain_mean([_score(name, o, worst) for o in group])) for group in samples]),
+        success_rate=weighted_mean([(group[0].weight, _success_share(name, group, suite.metric)) for group in samples]),
+        successes=sum(1 for outcome in measured if _passed(name, outcome, suite.metric)),
     )
 
 
-def _weighted_means(
-    name: str, measured: Sequence[MeasuredSample], worst: float
-) -> list[tuple[float, float, list[MeasuredSample]]]:
+def _by_sample(measured: Sequence[MeasuredSample]) -> list[list[MeasuredSample]]:
     groups: dict[int, list[MeasuredSample]] = {}
     for outcome in measured:
         groups.setdefault(outcome.position, []).append(outcome)
-    return [
-        (group[0].weight, math.fsum(_score(name, outcome, worst) for outcome in group) / len(group), group)
-        for _, group in sorted(groups.items())
-    ]
+    return [group for _, group in sorted(groups.items())]
+
+
+def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float:
+    """Σ weight · value ÷ Σ weight, exactly rounded unless the sums overflow, and finite even then."""
+    try:
+        mean = math.fsum(weight * value for weight, value in weighted) / math.fsum(weight for weight, _ in weighted)
+        if math.isfinite(mean):
+            return mean
+    except (OverflowError, ValueError):
+        pass
+    heaviest = max(weight for weight, _ in weighted)
+    total = math.fsum(weight / heaviest for weight, _ in weighted)
+    return math.fsum(weight / heaviest / total * value for weight, value in weighted)
+
+
+def _plain_mean(values: Sequence[float]) -> float:
+    return weighted_mean([(1.0, value) for value in values])
 
 
 def _score(name: str, outcome: MeasuredSample, worst: float) -> float:
@@ -127,7 +144,7 @@ def sample_means(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> 
     for outcome in measured:
         groups.setdefault(outcome.position, []).append(_score(suite.metric, outcome, suite.objective.worst_score))
     for position, scores in groups.items():
-        means[position] = math.fsum(scores) / len(scores)
+        means[position] = _plain_mean(scores)
     return means
 
 
@@ -136,9 +153,8 @@ def objective_score(objective: Objective, metric: str, trial: TrialStatistics) -
     if trial.outcomes == 0:
         raise ScoringFailed("no sample has an answer")
     if objective.kind == "weighted":
-        total = math.fsum(component.weight for component in objective.components)
-        parts = [part.weight * _component_score(part, metric, trial) for part in objective.components]
-        return finite(math.fsum(parts) / total)
+        parts = [(part.weight, _component_score(part, metric, trial)) for part in objective.components]
+        return finite(weighted_mean(parts))
     return finite(_kind_score(objective.kind, metric, trial))
 
 
@@ -148,7 +164,7 @@ def _component_score(component: Component, metric: str, trial: TrialStatistics) 
 
 def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
     if metric not in trial.metrics:
-        raise ScoringFailed(f"no scorer gave the score {metric!r}; scores are {', '.join(trial.metrics)}")
+        raise ScoringFailed(f"no scorer gave the score {metric!r}; scores are {', '.join(trial.metrics) or 'none'}")
     statistics_of_metric = trial.metrics[metric]
     match kind:
         case "mean":
@@ -164,9 +180,12 @@ def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
 
 def finite(score: object) -> float:
     """The score as a float; NaN, infinity and what is no number are refused."""
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-        raise ScoringFailed(f"score is {score!r}, which is not a finite number")
-    return float(score)
+    try:
+        if isinstance(score, Real) and not isinstance(score, bool) and math.isfinite(score):
+            return float(score)
+    except OverflowError:
+        raise ScoringFailed("score is a whole number too large to compute with") from None
+    raise ScoringFailed(f"score is {score!r}, which is not a finite number")
 
 
 def is_better(score: float, than: float, direction: Direction) -> bool:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Mapping
 
 import jsonschema
 
-from workflows.model.factors import FrozenFactor, JsonFactor, TextFactor
+from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import JsonScorer
 from workflows.model.search import ModelProposer, StepProposer
 from workflows.model.target import ChatTarget
-from workflows.rules.placeholders import is_placeholder_name, placeholders
+from workflows.rules.placeholders import UnknownPlaceholder, as_text, is_placeholder_name, placeholders, render, substitute
+from workflows.rules.stepping import can_step
 from workflows.rules.validation import refuse_value
 
 
 def check_request(request: OptimizationRequest) -> list[str]:
     """Everything that is wrong, in the order of the spec; empty when nothing is."""
+    placement = [*_configuration(request), *_target(request)]
     return [
-        *_configuration(request),
-        *_target(request),
-        *_dataset(request),
+        *placement,
+        *([] if placement else _dataset(request)),
         *_scoring(request),
         *_optimizer(request),
         *_money(request),
@@ -28,14 +30,55 @@ def check_request(request: OptimizationRequest) -> list[str]:
 
 
 def _configuration(request: OptimizationRequest) -> Iterator[str]:
+    rendered = _rendered_factors(request)
     for name, factor in request.configuration.items():
+        if unicodedata.normalize("NFC", name) != name:
+            yield f"configuration: factor {name!r} is not written in Unicode form NFC; type its name anew"
+        if isinstance(factor, FrozenFactor) and _forgot_change(factor.value):
+            yield (
+                f"configuration.{name}: looks like a factor that may change, but does not say how; "
+                "add change: text or change: structured"
+            )
         if isinstance(factor, JsonFactor):
             yield from _bad_schema(f"configuration.{name}.schema", factor.json_schema)
             refusal = None if _schema_error(factor.json_schema) else refuse_value(name, factor.value, factor)
             if refusal is not None:
-                yield f"configuration.{name}.value: {refusal.message}"
-        if isinstance(factor, TextFactor):
-            yield from _placeholders_of(request, f"configuration.{name}.value", factor.value, within=name)
+                yield f"configuration.{name}.value: {refusal.message.removeprefix(f'factor {name!r}: ')}"
+        if isinstance(factor, TextFactor) or name in rendered:
+            for where, text in _texts_of(factor):
+                yield from _placeholders_of(request, f"configuration.{name}.{where}", text, within=name)
+
+
+def _forgot_change(value: object) -> bool:
+    """A frozen mapping that reads like a definition: with `value`, and with nothing but what definitions have."""
+    return isinstance(value, Mapping) and "value" in value and len(value) > 1 and set(value) <= DEFINITION_FIELDS
+
+
+DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema"})
+
+
+def _texts_of(factor: Factor) -> list[tuple[str, str]]:
+    """Every text a factor starts from or can be set to as the spec says it, with its field."""
+    texts = [("value", factor.value)]
+    if isinstance(factor, ChoiceFactor):
+        texts = [(f"choices[{index}]", choice) for index, choice in enumerate(factor.choices)]
+    return [(where, text) for where, text in texts if isinstance(text, str)]
+
+
+def _rendered_factors(request: OptimizationRequest) -> set[str]:
+    """The factors whose text the target substitutes, directly or by way of other factors."""
+    return _reached_from(request, [text for _, text in _target_texts(request)])
+
+
+def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(texts)
+    while waiting:
+        named = {name.removeprefix("factors.") for name in placeholders(waiting.pop()) if name.startswith("factors.")}
+        for name in named & set(request.configuration) - reached:
+            reached.add(name)
+            waiting += [text for _, text in _texts_of(request.configuration[name])]
+    return reached
 
 
 def _placeholders_of(request: OptimizationRequest, where: str, text: str, within: str | None = None) -> Iterator[str]:
@@ -45,49 +88,46 @@ def _placeholders_of(request: OptimizationRequest, where: str, text: str, within
         elif placeholder.startswith("factors.") and placeholder[8:] not in request.configuration:
             known = ", ".join(request.configuration)
             yield f"{where}: placeholder {{{{{placeholder}}}}} names no factor; known are {known}"
-        elif within is not None and _leads_back(request, placeholder, within):
+        elif within is not None and within in _reached_from(request, [f"{{{{{placeholder}}}}}"]):
             yield f"{where}: placeholder {{{{{placeholder}}}}} leads back to factor {within!r}; break the circle"
 
 
-def _leads_back(request: OptimizationRequest, placeholder: str, origin: str) -> bool:
-    seen: list[str] = []
-    waiting = [placeholder]
-    while waiting:
-        name = waiting.pop().removeprefix("factors.")
-        if name == origin:
-            return True
-        factor = request.configuration.get(name)
-        if name not in seen and factor is not None and isinstance(factor.value, str):
-            seen.append(name)
-            waiting += [found for found in placeholders(factor.value) if found.startswith("factors.")]
-    return False
-
-
-def _target(request: OptimizationRequest) -> Iterator[str]:
+def _target_texts(request: OptimizationRequest) -> Iterator[tuple[str, str]]:
+    """Every text of the target in which placeholders are substituted, with its field."""
     target = request.target
     if not isinstance(target, ChatTarget):
         return
-    texts = [(f"target.messages[{index}].content", message.content) for index, message in enumerate(target.messages)]
-    texts.append(("target.model", target.model))
-    texts += [(f"target.parameters.{key}", value) for key, value in target.parameters.items() if isinstance(value, str)]
-    for where, text in texts:
+    for index, message in enumerate(target.messages):
+        yield f"target.messages[{index}].content", message.content
+    yield "target.model", target.model
+    for key, value in target.parameters.items():
+        yield from _texts_within(f"target.parameters.{key}", value)
+
+
+def _texts_within(where: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _texts_within(f"{where}.{key}", part)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _texts_within(f"{where}[{index}]", part)
+
+
+def _target(request: OptimizationRequest) -> Iterator[str]:
+    for where, text in _target_texts(request):
         yield from _placeholders_of(request, where, text)
 
 
 def _dataset(request: OptimizationRequest) -> Iterator[str]:
-    items = request.dataset.items or []
-    if not isinstance(request.target, ChatTarget):
-        return
-    wanted = {
-        placeholder
-        for message in request.target.messages
-        for placeholder in placeholders(message.content)
-        if placeholder.startswith("input.")
-    }
-    for index, item in enumerate(items):
-        for placeholder in sorted(wanted):
-            if not isinstance(item.input, dict) or placeholder[6:].split(".")[0] not in item.input:
-                yield f"dataset.items[{index}].input: has no {placeholder[6:]!r}, which a message of the target needs"
+    """The first sample that the target's texts cannot be filled from, found by filling them."""
+    for index, item in enumerate(request.dataset.items or []):
+        for where, text in _target_texts(request):
+            try:
+                render(text, request.baseline, item.input)
+            except UnknownPlaceholder as error:
+                yield f"dataset.items[{index}].input: has no {error.name.removeprefix('input.')!r}, which {where} needs"
                 return
 
 
@@ -118,8 +158,11 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
     if isinstance(proposer, ModelProposer) and treated and not any(isinstance(f, TextFactor) for f in treated):
         yield "optimizer.proposer: kind model rewrites text, but no treated factor is text; use kind step or python"
-    if isinstance(proposer, StepProposer) and treated and all(isinstance(f, TextFactor | JsonFactor) for f in treated):
-        yield "optimizer.proposer: kind step moves structured factors, but no treated factor is one; use kind model"
+    if isinstance(proposer, StepProposer) and treated and not any(can_step(factor) for factor in treated):
+        yield (
+            "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
+            "more than one value; widen one, or use kind model or python"
+        )
     if isinstance(proposer, ModelProposer) and proposer.template is not None:
         for placeholder in placeholders(proposer.template):
             if placeholder not in PROPOSAL_PLACEHOLDERS:
@@ -127,7 +170,7 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
                 yield f"optimizer.proposer.template: placeholder {{{{{placeholder}}}}} is unknown; known are {known}"
 
 
-PROPOSAL_PLACEHOLDERS = ("factor.name", "factor.value", "feedback", "limits", "examples")
+PROPOSAL_PLACEHOLDERS = ("factor.name", "factor.value", "feedback", "limits")
 
 
 def _money(request: OptimizationRequest) -> Iterator[str]:
@@ -145,16 +188,21 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     """Every model the run may call, with the field that names it."""
     used: list[tuple[str, str]] = []
     if isinstance(request.target, ChatTarget):
-        name = request.target.model
-        factor = request.configuration.get("model") if name == "{{factors.model}}" else None
-        if factor is None:
-            used.append(("target.model", name))
-        else:
-            choices = getattr(factor, "choices", None) or [factor.value]
-            used += [("configuration.model", str(choice)) for choice in choices]
+        used += _models_of(request, request.target.model)
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))
+
+
+def _models_of(request: OptimizationRequest, text: str) -> list[tuple[str, str]]:
+    """What `target.model` can name: itself, or every value of the factor it stands for."""
+    names = placeholders(text)
+    named = names[0].removeprefix("factors.") if len(names) == 1 else ""
+    factor = request.configuration.get(named)
+    if factor is None:
+        return [("target.model", text)]
+    values = factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]
+    return [(f"configuration.{named}", substitute(text, {names[0]: as_text(value)})) for value in values]
 
 
 def _schema_error(schema: object) -> str | None:

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from workflows.model.factors import ChoiceFactor, Factor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
+from workflows.rules.canonical import canonical_json
 
 FURTHEST = 3
 """A number moves by one to so many steps."""
@@ -29,7 +30,7 @@ def step(value: Any, factor: Factor, random: Random) -> Any:
         case FlagFactor():
             return not value
         case ChoiceFactor():
-            return random.choice([choice for choice in factor.choices if choice != value])
+            return random.choice([choice for choice in factor.choices if canonical_json(choice) != canonical_json(value)])
         case OrderFactor():
             return _swapped(value, random)
         case NumberFactor():
@@ -51,6 +52,7 @@ def _moved(value: float, low: float, high: float, size: float, random: Random) -
     distance = size * random.randint(1, FURTHEST)
     up = random.random() < 0.5
     for candidate in (value + distance, value - distance) if up else (value - distance, value + distance):
-        if low <= candidate <= high:
-            return round(candidate, 12)
+        for shown in (round(candidate, 12), candidate):
+            if low <= shown <= high and shown != value:
+                return shown
     return high if high - value >= value - low else low

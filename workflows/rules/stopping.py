@@ -91,9 +91,11 @@ def _score_rule(threshold: float, facts: Facts) -> Rule:
         nearness = 0.0
     elif best >= threshold if facts.direction is Direction.MAXIMIZE else best <= threshold:
         nearness = 1.0
+    elif best * threshold <= 0:
+        nearness = 0.0
     else:
         low, high = sorted((abs(best), abs(threshold)))
-        nearness = min(low / high, 0.999) if high else 0.0
+        nearness = min(low / high, 0.999)
     return Rule(
         "score",
         StopReason.TARGET_REACHED,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import jsonschema
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
 
 from ratchet.optimizer import CandidateProposal
 from workflows.model.candidates import ReasonCode
@@ -26,8 +28,12 @@ from workflows.model.factors import (
     TextFactor,
     is_one_of,
 )
+from workflows.model.failures import shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, content_hash, normalize
 from workflows.rules.placeholders import placeholders
+
+LONGEST_QUOTE = 300
+"""Characters of a foreign message or name that a refusal repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def examine(
     try:
         configuration = normalize(proposal.configuration)
     except NotCanonical as error:
-        return Refusal(ReasonCode.INVALID_SHAPE, f"configuration: {error}")
+        return Refusal(ReasonCode.INVALID_SHAPE, f"configuration: {shorten(str(error), LONGEST_QUOTE)}")
     if not isinstance(configuration, dict):
         return Refusal(ReasonCode.INVALID_SHAPE, "configuration is not a mapping of factor names to values")
     shape = _shape(configuration, factors)
@@ -80,7 +86,8 @@ def _shape(configuration: Configuration, factors: Mapping[str, Factor]) -> Refus
         return Refusal(ReasonCode.MISSING_FACTOR, f"factor {missing[0]!r} is missing; a proposal names every factor")
     unknown = [name for name in configuration if name not in factors]
     if unknown:
-        return Refusal(ReasonCode.UNKNOWN_FACTOR, f"factor {unknown[0]!r} is unknown; known are {', '.join(factors)}")
+        known = shorten(", ".join(factors), LONGEST_QUOTE)
+        return Refusal(ReasonCode.UNKNOWN_FACTOR, f"factor {_quoted(unknown[0])} is unknown; known are {known}")
     size = len(canonical_json(configuration).encode())
     if size > LARGEST_CONFIGURATION:
         return Refusal(ReasonCode.TOO_LONG, f"configuration is {size:,} bytes; at most {LARGEST_CONFIGURATION:,} are allowed")
@@ -92,7 +99,7 @@ def _lineage_and_novelty(
 ) -> Admitted | Refusal:
     strangers = [parent for parent in proposal.parent_candidate_ids if parent not in known.candidate_ids]
     if strangers:
-        return Refusal(ReasonCode.UNKNOWN_PARENT, f"parent {strangers[0]!r} is no candidate of this run")
+        return Refusal(ReasonCode.UNKNOWN_PARENT, f"parent {_quoted(strangers[0])} is no candidate of this run")
     config_hash = content_hash(configuration)
     if not proposal.resample and config_hash in known.config_hashes:
         if config_hash in parent_hashes:
@@ -120,9 +127,7 @@ def refuse_value(name: str, value: Any, factor: Factor) -> Refusal | None:
             if not isinstance(value, bool):
                 return _invalid(name, f"{_shown(value)} is neither true nor false")
         case JsonFactor():
-            error = next(iter(jsonschema.Draft202012Validator(factor.json_schema).iter_errors(value)), None)
-            if error is not None:
-                return _out_of_range(name, f"does not satisfy its schema: {error.message[:300]}")
+            return _refuse_json(name, value, factor)
     return None
 
 
@@ -145,7 +150,8 @@ def _refuse_text(name: str, value: Any, factor: TextFactor) -> Refusal | None:
         return Refusal(ReasonCode.PLACEHOLDER_LOST, f"{name}: placeholder {{{{{lost[0]}}}}} was lost; keep it")
     added = [placeholder for placeholder in kept if placeholder not in placeholders(factor.value)]
     if added:
-        return _invalid(name, f"placeholder {{{{{added[0]}}}}} is not in the baseline; nothing would fill it")
+        stranger = shorten(added[0], LONGEST_QUOTE)
+        return _invalid(name, f"placeholder {{{{{stranger}}}}} is not in the baseline; nothing would fill it")
     return None
 
 
@@ -159,12 +165,31 @@ def _refuse_number(name: str, value: Any, factor: NumberFactor | IntegerFactor) 
     return None
 
 
+def _refuse_json(name: str, value: Any, factor: JsonFactor) -> Refusal | None:
+    try:
+        error = next(iter(schema_validator(factor.json_schema).iter_errors(value)), None)
+    except (Unresolvable, RecursionError) as broken:
+        return _invalid(name, f"its schema cannot be applied: {shorten(str(broken), LONGEST_QUOTE)}")
+    if error is None:
+        return None
+    return _out_of_range(name, f"does not satisfy its schema: {shorten(error.message, LONGEST_QUOTE)}")
+
+
+def schema_validator(schema: Any) -> jsonschema.Draft202012Validator:
+    """A validator that never fetches anything: a `$ref` stays inside the schema."""
+    return jsonschema.Draft202012Validator(schema, registry=EMPTY_REGISTRY)
+
+
 def _out_of_range(name: str, problem: str) -> Refusal:
     return Refusal(ReasonCode.OUT_OF_RANGE, f"factor {name!r}: {problem}")
 
 
 def _invalid(name: str, problem: str) -> Refusal:
     return Refusal(ReasonCode.INVALID_SHAPE, f"factor {name!r}: {problem}")
+
+
+def _quoted(name: str) -> str:
+    return repr(shorten(name, LONGEST_QUOTE))
 
 
 def _shown(value: Any) -> str:

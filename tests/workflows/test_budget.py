@@ -1,0 +1,83 @@
+"""Budgets are counted before anything is dispatched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.optimizer import StopReason
+from workflows.model.ledger import Spend
+from workflows.model.search import Budget
+from workflows.rules.budget import affordable_trials, exhausted
+
+amounts = st.integers(0, 10_000)
+spends = st.builds(Spend, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=st.floats(0, 100))
+budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=st.floats(0, 100))
+
+
+@given(budgets, spends, st.integers(0, 500), st.integers(0, 100))
+def test_no_more_trials_are_admitted_than_can_be_paid_for(budget: Budget, spend: Spend, each: int, wanted: int) -> None:
+    count = affordable_trials(budget, spend, each, wanted)
+    assert 0 <= count <= wanted
+    if count and budget.trials:
+        assert spend.trials + count <= budget.trials
+    if count and budget.samples:
+        assert spend.samples + count * each <= budget.samples
+    if count and budget.tokens and spend.trials:
+        assert spend.tokens + count * spend.tokens / spend.trials <= budget.tokens * (1 + 1e-6)
+    if count and budget.cost and spend.trials:
+        assert spend.cost + count * spend.cost / spend.trials <= budget.cost * (1 + 1e-6)
+
+
+@given(budgets, spends, st.integers(0, 500))
+def test_a_run_is_exhausted_exactly_when_not_one_trial_fits(budget: Budget, spend: Spend, each: int) -> None:
+    decision = exhausted(budget, spend, each)
+    assert (decision is not None) == (affordable_trials(budget, spend, each, 1) == 0)
+    assert decision is None or (decision.should_stop and decision.reason and decision.message)
+
+
+@given(spends, st.integers(0, 500), st.integers(0, 100))
+def test_without_budgets_everything_is_affordable(spend: Spend, each: int, wanted: int) -> None:
+    assert affordable_trials(Budget(), spend, each, wanted) == wanted
+    assert exhausted(Budget(), spend, each) is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "spend", "fits"),
+    [
+        (Budget(trials=5), Spend(trials=3), 2),
+        (Budget(samples=100), Spend(samples=75), 2),
+        (Budget(samples=100), Spend(samples=91), 0),
+        (Budget(samples=100), Spend(samples=100), 0),
+        (Budget(tokens=1000), Spend(tokens=400, trials=2), 3),
+        (Budget(tokens=1000), Spend(tokens=999, trials=2), 0),
+        (Budget(cost=1.0), Spend(cost=0.25, trials=1), 3),
+        (Budget(cost=1.0), Spend(cost=1.5, trials=1), 0),
+        (Budget(cost=1.0), Spend(cost=0.0, trials=1), 9),
+        (Budget(tokens=1000), Spend(), 9),
+        (Budget(cost=5.0), Spend(cost=1e-320, trials=1), 9),
+    ],
+)
+def test_what_is_left_divided_by_what_a_trial_takes(budget: Budget, spend: Spend, fits: int) -> None:
+    assert affordable_trials(budget, spend, 10, 9) == fits
+
+
+@pytest.mark.parametrize(("budget", "cost", "fits"), [(0.3, 0.1, 2), (0.7, 0.1, 6), (1.1, 0.1, 10), (0.29, 0.1, 1)])
+def test_what_floats_lose_in_the_last_digit_takes_no_trial_away(budget: float, cost: float, fits: int) -> None:
+    assert affordable_trials(Budget(cost=budget), Spend(cost=cost, trials=1), 10, 99) == fits
+
+
+@pytest.mark.parametrize(
+    ("budget", "spend", "reason", "message"),
+    [
+        (Budget(trials=2), Spend(trials=2), StopReason.SAMPLE_BUDGET, "Trial budget exhausted: 2 trials"),
+        (Budget(samples=15), Spend(samples=10), StopReason.SAMPLE_BUDGET, "Sample budget exhausted: 15 samples"),
+        (Budget(tokens=10), Spend(tokens=9, trials=1), StopReason.TOKEN_BUDGET, "Token budget exhausted: 10 tokens"),
+        (Budget(cost=1.5), Spend(cost=1, trials=1), StopReason.COST_BUDGET, "Cost budget exhausted: 1.5"),
+    ],
+)
+def test_the_budget_that_is_over_is_named(budget: Budget, spend: Spend, reason: StopReason, message: str) -> None:
+    decision = exhausted(budget, spend, 10)
+    assert decision is not None
+    assert (decision.reason, decision.message) == (reason, message)

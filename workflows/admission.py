@@ -1,0 +1,81 @@
+"""Admission: every configuration a run has tried, and which proposals may join them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ratchet.optimizer import CandidateProposal, TrialFacts
+from workflows.model.candidates import Candidate, ReasonCode, Rejection
+from workflows.model.factors import Factor
+from workflows.rules.validation import Admitted, Known, Refusal, candidate_name, examine
+
+NO_BUDGET = "no budget is left for this trial"
+
+
+class Admission:
+    """Judges proposals against everything tried before and against each other."""
+
+    def __init__(self, factors: Mapping[str, Factor], replicates: int) -> None:
+        self._factors = factors
+        self._replicates = replicates
+        self._times_tried: dict[str, int] = {}
+        self._hashes: dict[str, str] = {}
+
+    def known(self) -> Known:
+        """What proposals are checked against."""
+        return Known(self._times_tried, self._hashes)
+
+    def hash_of(self, candidate_id: str) -> str:
+        """The configuration of a candidate, by its hash."""
+        return self._hashes[candidate_id]
+
+    def remember(self, trials: Iterable[TrialFacts]) -> None:
+        """Candidates of earlier executions."""
+        for trial in trials:
+            self.note(trial.candidate_id, trial.config_hash)
+
+    def note(self, candidate_id: str, config_hash: str) -> None:
+        """A candidate that is tried from now on."""
+        self._hashes[candidate_id] = config_hash
+        self._times_tried[config_hash] = self._times_tried.get(config_hash, 0) + 1
+
+    def admit(
+        self, proposals: Sequence[CandidateProposal], round_index: int, affordable: int
+    ) -> tuple[list[Candidate], list[Rejection]]:
+        """A round's proposals, judged in their order: the candidates, and the rejections with their reasons."""
+        candidates: list[Candidate] = []
+        rejections: list[Rejection] = []
+        for index, proposal in enumerate(proposals):
+            parents = tuple(parent for parent in proposal.parent_candidate_ids if parent in self._hashes)
+            judged = examine(proposal, self._factors, self.known(), [self._hashes[parent] for parent in parents])
+            if isinstance(judged, Admitted) and len(candidates) < affordable:
+                candidates.append(self._candidate(judged, proposal, round_index, index))
+                continue
+            refusal = judged if isinstance(judged, Refusal) else Refusal(ReasonCode.BUDGET, NO_BUDGET)
+            rejections.append(
+                Rejection(
+                    round=round_index,
+                    proposed_index=index,
+                    reason_code=refusal.reason_code,
+                    message=refusal.message,
+                    config_hash=judged.config_hash if isinstance(judged, Admitted) else None,
+                    parent_candidate_ids=parents,
+                )
+            )
+        return candidates, rejections
+
+    def _candidate(self, admitted: Admitted, proposal: CandidateProposal, round_index: int, index: int) -> Candidate:
+        name = candidate_name(round_index, admitted.config_hash, self._hashes)
+        tried = self._times_tried.get(admitted.config_hash, 0)
+        self.note(name, admitted.config_hash)
+        return Candidate(
+            candidate_id=name,
+            config_hash=admitted.config_hash,
+            configuration=admitted.configuration,
+            round=round_index,
+            index=index,
+            parent_candidate_ids=tuple(proposal.parent_candidate_ids),
+            rationale=proposal.rationale,
+            first_replicate=tried * self._replicates,
+            extra=proposal.extra,
+        )

@@ -1,0 +1,39 @@
+"""Which candidate stands as the best, and since when: strictly better wins, equal scores keep the earlier."""
+
+from __future__ import annotations
+
+import math
+
+from ratchet.optimizer import Direction
+from workflows.model.candidates import Candidate
+from workflows.model.run import Standing
+from workflows.rules.scoring import gain, is_better
+
+
+def first_standing(candidate: Candidate, score: float) -> Standing:
+    """The baseline stands as the best until something beats it."""
+    return _standing(candidate, score, candidate.round, score)
+
+
+def standing_after(
+    best: Standing, candidate: Candidate, score: float | None, direction: Direction, min_delta: float
+) -> Standing:
+    """The best once this candidate's score is known. Gains count for `no_improvement` once they add up to `min_delta`."""
+    if score is None or not is_better(score, best.score, direction):
+        return best
+    gained = gain(score, best.reference_score, direction)
+    if gained >= min_delta or math.isclose(gained, min_delta, rel_tol=1e-9):
+        return _standing(candidate, score, candidate.round, score)
+    return _standing(candidate, score, best.since_round, best.reference_score)
+
+
+def _standing(candidate: Candidate, score: float, since_round: int, reference_score: float) -> Standing:
+    return Standing(
+        candidate_id=candidate.candidate_id,
+        config_hash=candidate.config_hash,
+        configuration=candidate.configuration,
+        score=score,
+        round=candidate.round,
+        since_round=since_round,
+        reference_score=reference_score,
+    )
