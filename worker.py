@@ -23,6 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+import asyncpg
 import structlog
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
@@ -217,9 +218,9 @@ async def set_up(settings: Settings) -> None:
 
 
 async def check_health(settings: Settings) -> None:
-    """Fail unless both servers answer; for probes."""
-    database = await Database.open(settings.database_url, most_connections=1)
-    await database.close()
+    """Fail unless both servers answer; for probes, which must not migrate anything."""
+    connection = await asyncpg.connect(settings.database_url, timeout=5)
+    await connection.close()
     client = await connect()
     if not await client.service_client.check_health():
         raise ConnectionError("Temporal does not answer")
@@ -252,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work = serve(settings, exit_with_parent=options.exit_with_parent)
     try:
         _run(work)
-    except (StoreError, StoreAway, ConnectionError, RuntimeError, RPCError) as error:
+    except (StoreError, StoreAway, OSError, RuntimeError, RPCError, asyncpg.PostgresError) as error:
         log.error("worker cannot serve", error=f"{type(error).__name__}: {error}")
         sys.stderr.write(f"{error}\n")
         return 5
