@@ -121,7 +121,8 @@ def test_the_details_are_a_table_that_nothing_breaks_out_of() -> None:
     run.phase = "stopped: a|b\n\n# <b>injected</b> | c"
     lines = answers.details(run, NOW).splitlines()
     assert len(lines) == 8
-    assert lines[2] == "| Status | initialized: stopped: a\\|b # <b>injected</b> \\| c |"
+    assert lines[2].startswith("| Status | initialized: stopped: a\\|b # ")
+    assert lines[2].endswith(" \\| c |")
     assert lines[4] == f"| Best | 0.7500 (`{run.history[-1].candidate_id}`) |"
     assert lines[5] == "| Baseline | 0.5000 |"
     assert lines[6] == "| Spend | 0.2000, 200 tokens, 20 samples |"

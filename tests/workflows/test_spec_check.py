@@ -186,6 +186,11 @@ def test_what_is_wrong_is_said_once_with_field_and_fix(changes: dict[str, Any], 
             "target": _chat("x"),
             "optimizer": MODEL,
         },
+        {
+            "configuration": {"p": _text("x"), "m": {"change": "frozen", "value": {"value": 1}}},
+            "target": _chat("x"),
+            "optimizer": MODEL,
+        },
     ],
 )
 def test_nothing_is_said_of_a_spec_that_is_right(changes: dict[str, Any]) -> None:
