@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
-import asyncpg
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, Ingested, draw_splits, ingest, worker_file
 from activities.heartbeat import heartbeating
 from activities.store import samples
-from activities.store.connection import Database, is_away
+from activities.store.connection import Database
 from activities.store.ledger import DrawnSuite, NewRun
 from activities.store.migrating import StoreError
+from activities.store.refusals import store_errors
 from activities.store.trials import PairedMeans
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
@@ -44,27 +43,7 @@ from workflows.model.trial import Split, TrialInput
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.spec_check import check_request
 
-STORE_REFUSED = "StoreRefused"
-"""The store will refuse the same call again: bad data, a broken constraint, a run that was deleted."""
-
 CONFIDENCE = 0.95
-
-
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Errors of the store as Temporal shall see them: what passes by itself is retried, the rest never."""
-    try:
-        yield
-    except StoreError as error:
-        raise ApplicationError(str(error), type=STORE_REFUSED, non_retryable=True) from error
-    except asyncpg.ForeignKeyViolationError as error:
-        # Somebody deleted what we refer to in the same moment; written again, it is there.
-        raise ApplicationError(f"the store changed under this write: {error}", type="StoreChanged") from error
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        if is_away(error):
-            raise
-        message = shorten(f"the store refuses this for good: {type(error).__name__}: {error}")
-        raise ApplicationError(message, type=STORE_REFUSED, non_retryable=True) from error
 
 
 def invalid_request(problems: Sequence[str]) -> ApplicationError:

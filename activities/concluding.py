@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 from collections.abc import Sequence
@@ -9,11 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from activities.plugins import Plugins
-from activities.targets.faults import described
 from activities.targets.threads import PluginThreads
 from ratchet import Record
 from ratchet.optimizer import TrialStatus
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Conclusion, Purpose, Split, TrialResult
 from workflows.rules.scoring import (
@@ -25,6 +25,9 @@ from workflows.rules.scoring import (
     statistics,
     statistics_for_plugins,
 )
+
+LONGEST_OBJECTIVE = 60.0
+"""Seconds for a user's own objective, which computes one number from a few others."""
 
 MOSTLY_FAILED = 0.5
 """A baseline of which more than this share of answers failed measures nothing but a mistake in the set-up."""
@@ -130,18 +133,23 @@ class Concluding:
         plugin = self._plugins.resolve(objective.ref, 1)
         given = statistics_for_plugins(facts)
         try:
-            if plugin.is_async:
-                returned = await plugin.call(given)
-            else:
-                returned = await self._threads.run(lambda: plugin.call(given))
-                if inspect.isawaitable(returned):
-                    returned = await returned
+            async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
+                if plugin.is_async:
+                    returned = await plugin.call(given)
+                else:
+                    returned = await self._threads.run(lambda: plugin.call(given))
+                    if inspect.isawaitable(returned):
+                        returned = await returned
         except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if limit.expired():
+                raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None
             raise ScoringFailed(f"objective {objective.ref} raised {described(error)}") from error
         try:
             return finite(returned)
         except ScoringFailed as error:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
+        except Exception as error:  # what it returned raises when it is read or shown
+            raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
 
 
 def _milliseconds_since(moment: datetime | None) -> int:

@@ -17,11 +17,12 @@ from activities.concluding import Concluding, ConclusionStore
 from activities.gate import ClosedForLong, RunLimits
 from activities.heartbeat import heartbeating
 from activities.models import ChatModels
-from activities.plugins import VERSION, Plugins
+from activities.plugins import VERSION, Plugins, invalid
 from activities.proposing import ProposalStore, Proposing
 from activities.scorers import ScorerTools
 from activities.scorers.bounded import BoundedMatching
 from activities.shard import PairToAnswer, ShardAtWork
+from activities.store.refusals import store_errors
 from activities.targets import TargetTools, target_for
 from activities.targets.faults import Refused
 from activities.targets.isolation import Isolation
@@ -39,6 +40,9 @@ SUSPICIOUS_ATTEMPT = 3
 
 PATIENCE_AFTER_THE_END = 10.0
 """Seconds to commit what is there when the worker stops, or when Temporal no longer waits for this attempt."""
+
+LONGEST_IMPORT = 60.0
+"""Seconds for all plug-ins of a run."""
 
 RATE_LIMITED = "RateLimited"
 OTHER_CODE = "PluginMismatch"
@@ -111,12 +115,21 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
         # Importing runs other people's code, which may take its time.
-        fingerprints = await self._threads.run(lambda: self._plugins.fingerprints(request.references.items()))
-        return Inspected(evaluators=fingerprints)
+        try:
+            async with asyncio.timeout(LONGEST_IMPORT):
+                found = await self._threads.run(lambda: self._plugins.fingerprints(request.references, request.arguments))
+        except TimeoutError:
+            names = ", ".join(request.references)
+            raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
+        return Inspected(evaluators=found)
 
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
         async with heartbeating():
+            return await self._evaluate(shard)
+
+    async def _evaluate(self, shard: ShardInput) -> ShardResult:
+        with store_errors():
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
             if not work.pairs:
                 return ShardResult(found=work.found)
@@ -141,12 +154,14 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         async with heartbeating():
-            return await self._concluding.conclude(conclusion)
+            with store_errors():
+                return await self._concluding.conclude(conclusion)
 
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:
         async with heartbeating():
-            return await self._proposing.propose(request)
+            with store_errors():
+                return await self._proposing.propose(request)
 
     async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""

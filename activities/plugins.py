@@ -6,14 +6,13 @@ import hashlib
 import importlib
 import inspect
 import sys
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflows.model.failures import INVALID_REQUEST, shorten
+from workflows.model.failures import INVALID_REQUEST, described, shorten
 
 if TYPE_CHECKING:
     from temporalio.exceptions import ApplicationError
@@ -54,7 +53,6 @@ class Plugins:
         self.allowed = tuple(prefix for prefix in (part.strip().strip(".") for part in allowed) if prefix)
         self.search_path = search_path.resolve() if search_path is not None else None
         self._resolved: dict[tuple[str, int], Plugin] = {}
-        self._lock = threading.Lock()
         if self.search_path is not None and str(self.search_path) not in sys.path:
             sys.path.append(str(self.search_path))
 
@@ -65,19 +63,24 @@ class Plugins:
 
     def resolve(self, reference: str, arguments: int) -> Plugin:
         """The plug-in behind a reference, which must accept so many positional arguments."""
+        # No lock: the import system has one per module, and one of ours would let a module that hangs stop all others.
         key = (reference, arguments)
-        with self._lock:
-            if key not in self._resolved:
-                self._resolved[key] = self._load(reference, arguments)
-            return self._resolved[key]
+        known = self._resolved.get(key)
+        return known if known is not None else self._resolved.setdefault(key, self._load(reference, arguments))
 
     def fingerprint(self, reference: str, version: str | None) -> str:
         """What the plug-in is: the version the spec states, or a hash of the source of its module."""
         plugin = self.resolve(reference, 0)
         return f"{VERSION}{version}" if version is not None else plugin.source_hash
 
-    def fingerprints(self, references: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-        return {reference: self.fingerprint(reference, version) for reference, version in references}
+    def fingerprints(
+        self, references: Mapping[str, str | None], arguments: Mapping[str, Sequence[int]] | None = None
+    ) -> dict[str, str]:
+        """What every plug-in is, once it is certain that it can be called with so many positional arguments."""
+        for reference, counts in (arguments or {}).items():
+            for count in counts:
+                self.resolve(reference, count)
+        return {reference: self.fingerprint(reference, version) for reference, version in references.items()}
 
     def _load(self, reference: str, arguments: int) -> Plugin:
         module_name, _, path = reference.partition(":")
@@ -137,7 +140,7 @@ class Plugins:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise invalid(
-                f"plug-in {reference}: importing it failed: {type(error).__name__}: {error}; make the module importable"
+                f"plug-in {reference}: importing it failed: {described(error)}; make the module importable"
             ) from error
 
 

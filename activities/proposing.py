@@ -14,16 +14,16 @@ from activities.committing import until_back
 from activities.gate import ClosedForLong
 from activities.models import ChatAnswer, ChatModels
 from activities.plugins import Plugins, invalid
-from activities.targets.faults import CandidateFault, Refused, Unreachable, described
+from activities.targets.faults import CandidateFault, Refused, Unreachable
 from activities.targets.threads import PluginThreads
 from ratchet import Record
-from workflows.model.factors import Configuration
-from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, shorten
+from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
+from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, described, shorten
 from workflows.model.run import ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
 from workflows.model.target import Price
 from workflows.model.trial import Split
-from workflows.rules.canonical import NotCanonical, normalize
+from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 from workflows.rules.placeholders import UnknownPlaceholder, as_text, placeholders, substitute
 
 LONGEST_CALL = 240.0
@@ -166,9 +166,16 @@ class Proposing:
 
 def _canonical(value: Any, who: str) -> Any:
     try:
-        return normalize(value)
-    except (NotCanonical, RecursionError) as error:
-        raise ApplicationError(shorten(f"{who}: {error}"), type=PROPOSER_FAILED) from error
+        normalized = normalize(value)
+        size = len(canonical_json(normalized).encode())
+    except Exception as error:  # mappings of its own may raise whatever they like when they are read
+        why = error if isinstance(error, NotCanonical) else described(error)
+        raise ApplicationError(shorten(f"{who}: {why}"), type=PROPOSER_FAILED) from error
+    if size > LARGEST_CONFIGURATION:
+        raise ApplicationError(
+            f"{who}: the new values are {size:,} bytes; at most {LARGEST_CONFIGURATION:,} fit", type=PROPOSER_FAILED
+        )
+    return normalized
 
 
 def request_text(request: ProposalInput, proposer: ModelProposer, name: str, current: str, records: Sequence[Record]) -> str:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import pydantic
-import temporalio.api.common.v1
 from temporalio.client import Client
-from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
-from temporalio.exceptions import ApplicationError
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from workflows.model.explanation import explain
-from workflows.model.failures import INVALID_REQUEST
+from clients.payloads import DATA_CONVERTER
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TASK_QUEUE = "optimization"
@@ -41,25 +35,6 @@ PASSED_THROUGH = (
     "attrs",
     "attr",
 )
-
-
-class StrictPayloadConverter(PydanticPayloadConverter):
-    """Pydantic's converter, with messages a person can act on.
-
-    A payload that does not fit its type is an invalid request: it fails the workflow at once with the field and the fix,
-    instead of a workflow task that is retried for ever.
-    """
-
-    def from_payloads(
-        self, payloads: Sequence[temporalio.api.common.v1.Payload], type_hints: list[type] | None = None
-    ) -> list[Any]:
-        try:
-            return super().from_payloads(payloads, type_hints)
-        except pydantic.ValidationError as error:
-            raise ApplicationError("; ".join(explain(error)), type=INVALID_REQUEST, non_retryable=True) from None
-
-
-DATA_CONVERTER = DataConverter(payload_converter_class=StrictPayloadConverter)
 
 
 def _sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from html import escape
 
 from workflows.model.run import Graph, Newest, Progress, StopRule
 from workflows.rules.stopping import rules
@@ -107,4 +108,5 @@ def details(book: RunBook, now: datetime) -> str:
 
 def _cell(text: str) -> str:
     """Text that cannot break out of its cell: phases repeat what plug-ins and people said."""
-    return " ".join(text.split()).replace("|", "\\|")
+    plain = escape(" ".join(text.split()), quote=False)
+    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from temporalio import workflow
@@ -14,10 +15,14 @@ from workflows.model.failures import shorten
 from workflows.model.run import CandidateKey, ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers.protocol import ProposalFailed
-from workflows.policies import PROPOSE, STORE
+from workflows.policies import PROPOSE, STORE, fitting_one_message
+from workflows.reasons import reason_of
 from workflows.rules.canonical import derive_seed
 from workflows.rules.scoring import describe_objective
 from workflows.runbook import RunBook
+
+LONGEST_SUMMARY = 100
+"""Characters. Temporal takes 400 bytes; factors may have many and long names."""
 
 
 class WorkflowFrame:
@@ -27,6 +32,8 @@ class WorkflowFrame:
         self._book = book
         self._evaluation_task_queue = evaluation_task_queue
         self._flush = flush
+        size = len(book.request.model_dump_json(include={"optimizer", "prices"}))
+        self._room = asyncio.Semaphore(fitting_one_message(size))
 
     @property
     def context(self) -> RunContext:
@@ -70,16 +77,17 @@ class WorkflowFrame:
             prices={name: price.model_dump() for name, price in book.request.prices.items()},
         )
         try:
-            proposed = await workflow.execute_activity_method(
-                Evaluating.propose_values,
-                request,
-                task_queue=self._evaluation_task_queue,
-                summary=f"round {request.round}: new values for {', '.join(factors)}",
-                **PROPOSE,
-            )
+            async with self._room:
+                proposed = await workflow.execute_activity_method(
+                    Evaluating.propose_values,
+                    request,
+                    task_queue=self._evaluation_task_queue,
+                    summary=shorten(f"round {request.round}: new values for {', '.join(factors)}", LONGEST_SUMMARY),
+                    **PROPOSE,
+                )
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            raise ProposalFailed(shorten(str(error.cause or error))) from error
+            raise ProposalFailed(reason_of(error)) from error
         book.spend_proposal(proposed)
         return proposed

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Self
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
     from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
     from workflows import answers
     from workflows.contracts import Bookkeeping, Evaluating
     from workflows.frame import WorkflowFrame
+    from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.ledger import Ledger
     from workflows.model.candidates import Candidate, Rejection
     from workflows.model.dataset import Dataset
@@ -41,9 +44,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.optimizers import build_optimizer
     from workflows.optimizers.protocol import ProposalFailed
     from workflows.policies import INSPECT, PREPARE, STORE
+    from workflows.reasons import reason_of
     from workflows.result import RunEnded, result_of
     from workflows.rules.budget import affordable_trials, exhausted
-    from workflows.rules.canonical import content_hash
+    from workflows.rules.canonical import NotCanonical, canonical_json, content_hash
     from workflows.rules.stopping import decide
     from workflows.rules.validation import Refusal, examine
     from workflows.runbook import RunBook
@@ -51,6 +55,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.trial_runs import TrialRuns, trial_id
 
 EAGER_ROUNDS = 20
+MOST_WAITING, LARGEST_WAITING = 100, 256 * 1024
+"""Proposals of people that wait for the next round, and their bytes in all."""
+
 ROUNDS_BETWEEN_ATTRIBUTES = 10
 """Each change of the search attributes is an event. They follow every new best in the first rounds, later every tenth round."""
 
@@ -59,9 +66,15 @@ ROUNDS_BETWEEN_ATTRIBUTES = 10
 class OptimizationWorkflow:
     """One run. Its Workflow Id is the run's id, across every continue-as-new."""
 
+    def __new__(cls, *inputs: object) -> Self:
+        refuse_other_than_one(inputs, "OptimizationRequest")
+        return super().__new__(cls)
+
     @workflow.init
     def __init__(self, request: RunInput) -> None:
         info = workflow.info()
+        refuse_unusable_id(info.workflow_id)
+        refuse_foreign_state(request.carried, continued=info.continued_run_id is not None)
         self.request = request
         self.evaluation_task_queue = request.execution.evaluation_task_queue or f"{info.task_queue}-evaluation"
         self.book = RunBook(info.workflow_id, request, workflow.now())
@@ -89,9 +102,11 @@ class OptimizationWorkflow:
                 self._observe(candidates, rejections, results)
         except RunEnded as end:
             return await self._close(end)
-        except (asyncio.CancelledError, FailureError) as error:
+        except (asyncio.CancelledError, FailureError, ValidationError, ExceptionGroup) as error:
             if is_cancelled_exception(error):
                 await self._close(RunEnded(StopReason.CANCELLED, "Cancelled", "cancelled"))
+            elif self.book.prepared is not None:
+                await self._close(RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed"))
             raise
 
     # -- opening ----------------------------------------------------------------------------------------------------------
@@ -105,7 +120,7 @@ class OptimizationWorkflow:
             if references:
                 inspected = await workflow.execute_activity_method(
                     Evaluating.inspect_plugins,
-                    InspectInput(references=references),
+                    InspectInput(references=references, arguments=self.request.plugin_arguments),
                     task_queue=self.evaluation_task_queue,
                     summary="import plug-ins",
                     **INSPECT,
@@ -320,7 +335,9 @@ class OptimizationWorkflow:
     # -- what people ask --------------------------------------------------------------------------------------------------
 
     @workflow.signal(description="Finish what is in flight, keep the best, confirm, report; takes an optional reason")
-    def stop_early(self, reason: str | None = None) -> None:
+    def stop_early(self, *given: Any) -> None:
+        """Takes anything: a stop that is wrongly worded is still meant, and a refused call would be retried for ever."""
+        reason = next((part.strip() for part in given if isinstance(part, str)), "")
         self.book.stop_requested = f"Stopped early: {shorten(reason, 200)}" if reason else "Stopped early"
 
     @workflow.update(description="Rest before the next round")
@@ -361,6 +378,7 @@ class OptimizationWorkflow:
     @propose.validator
     def _may_propose(self, proposal: Pending) -> None:
         self._refuse_when_closing()
+        _refuse_too_many([*self.book.waiting, proposal])
         judged = examine(_own_proposal(self.book, proposal), self.request.configuration, self.book.known(), ())
         if isinstance(judged, Refusal):
             raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)
@@ -388,6 +406,17 @@ class OptimizerGuard:
 def _own_proposal(book: RunBook, pending: Pending) -> CandidateProposal:
     configuration = {**book.request.baseline, **pending.configuration}
     return CandidateProposal(configuration=configuration, rationale=pending.rationale, extra={"origin": "person"})
+
+
+def _refuse_too_many(waiting: Sequence[Pending]) -> None:
+    """What waits is carried into the next execution, so it must stay small."""
+    try:
+        size = sum(len(canonical_json(pending.configuration).encode()) for pending in waiting)
+    except NotCanonical:
+        return  # refused for that, by name
+    if len(waiting) > MOST_WAITING or size > LARGEST_WAITING:
+        message = f"{len(waiting) - 1} proposals are waiting already; send this one again when a round has taken them up"
+        raise ApplicationError(message, type=INVALID_REQUEST)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:

@@ -88,10 +88,10 @@ PROPOSE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=10),
     heartbeat_timeout=timedelta(seconds=8),
     retry_policy=RetryPolicy(
-        initial_interval=timedelta(seconds=1),
+        initial_interval=timedelta(milliseconds=500),
         backoff_coefficient=2.0,
         maximum_interval=timedelta(seconds=30),
-        maximum_attempts=6,
+        maximum_attempts=4,
         non_retryable_error_types=NOT_RETRYABLE,
     ),
 )
@@ -108,3 +108,11 @@ SHARDS_PER_TRIAL: Final = 400
 """Larger trials get larger shards instead of a longer history."""
 
 CALLS_PER_SHARD: Final = 75
+
+LARGEST_MESSAGE: Final = 2 * 1024 * 1024
+"""Bytes of inputs that one workflow task may send; Temporal terminates a run whose task has more than 4 MB."""
+
+
+def fitting_one_message(size: int) -> int:
+    """How many inputs of such a size may be started side by side."""
+    return max(1, LARGEST_MESSAGE // max(1, size))

@@ -11,10 +11,10 @@ from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
 from workflows.contracts import Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
-from workflows.model.failures import shorten
 from workflows.model.ledger import RoundRecord
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
-from workflows.policies import CALLS_PER_SHARD, CONCLUDE, TRIAL_CANCELLATION, TRIAL_PARENT_CLOSE
+from workflows.policies import CALLS_PER_SHARD, CONCLUDE, TRIAL_CANCELLATION, TRIAL_PARENT_CLOSE, fitting_one_message
+from workflows.reasons import reason_of
 from workflows.runbook import RunBook
 from workflows.trial import TrialWorkflow
 
@@ -29,7 +29,8 @@ class TrialRuns:
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """So many side by side as the limit allows; which one finishes first decides nothing."""
-        room = asyncio.Semaphore(self._book.concurrent_trials)
+        largest = max((len(candidate.model_dump_json()) for candidate in candidates), default=0)
+        room = asyncio.Semaphore(min(self._book.concurrent_trials, fitting_one_message(largest)))
         waiting = self._ledger.waiting
 
         async def bounded(candidate: Candidate) -> TrialResult:
@@ -52,7 +53,7 @@ class TrialRuns:
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
                 raise
-            return await self._conclude_for(trial, shorten(str(error.cause or error)))
+            return await self._conclude_for(trial, reason_of(error))
         self._ledger.settle(records)
         return result
 

@@ -16,11 +16,10 @@ from typing import Any
 from activities.plugins import Plugins
 from activities.scorers.bounded import BoundedMatching
 from activities.scorers.comparing import contains, exact, expected_of, hit_or_miss, numeric, shown
-from activities.targets.faults import described
 from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Output, Sample, Score
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.model.scorers import JsonScorer, PythonScorer, RegexScorer, Scorer
 from workflows.rules.placeholders import as_text
 from workflows.rules.scoring import ScoringFailed
@@ -61,7 +60,9 @@ def _decided(given: Score, scorer: Scorer) -> Score:
     try:
         value = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ScoringFailed(f"scorer {scorer.score_name!r} gave {value!r}, which is not a number") from None
+        raise ScoringFailed(f"scorer {scorer.score_name!r} gave {_repr(value)}, which is not a number") from None
+    except Exception as error:  # a number of its own may raise whatever it likes
+        raise ScoringFailed(f"scorer {scorer.score_name!r} gave what cannot be read: {described(error)}") from None
     if not math.isfinite(value):
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave {value}, which is not a finite number")
     if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
@@ -69,6 +70,13 @@ def _decided(given: Score, scorer: Scorer) -> Score:
     passed = value >= scorer.threshold if given.passed is None else bool(given.passed)
     reason = None if given.reason is None else shorten(_clean(str(given.reason)), LONGEST_REASON)
     return Score(given.name, value, passed, reason)
+
+
+def _repr(value: Any) -> str:
+    try:
+        return shorten(repr(value), 200)
+    except Exception:
+        return f"a {type(value).__name__}"
 
 
 def _clean(text: str) -> str:

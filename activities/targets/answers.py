@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 
 LARGEST_OUTPUT = 1024 * 1024
@@ -22,6 +22,15 @@ MOST_TOKENS = 2**53
 
 def output_from(returned: Any) -> Output:
     """What was returned as an `Output` in canonical form; anything unusable is the candidate's fault."""
+    try:
+        return _read(returned)
+    except CandidateFault:
+        raise
+    except Exception as error:  # mappings, numbers and texts of its own may raise whatever they like when they are read
+        raise CandidateFault(f"output is unusable: reading it raised {described(error)}") from None
+
+
+def _read(returned: Any) -> Output:
     if isinstance(returned, Output):
         output = returned
     elif isinstance(returned, str | Mapping):

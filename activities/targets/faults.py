@@ -27,9 +27,3 @@ class Throttled(Unreachable):
 
 class Refused(Exception):
     """The endpoint refuses for good: wrong key, unknown model, nothing there. Trying again cannot help."""
-
-
-def described(error: BaseException) -> str:
-    """An exception in one line, as it is shown beside a sample."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple, TextIO
 
 from activities.plugins import Plugins
 from activities.targets.answers import output_from
-from activities.targets.faults import CandidateFault, described
+from activities.targets.faults import CandidateFault
 from ratchet import ExperimentContext, Output, Sample, Score
+from workflows.model.failures import described
 
 READY = "ready"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import time
 from collections.abc import Awaitable, Mapping
@@ -11,11 +12,11 @@ from typing import Any
 
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
-from activities.targets.faults import CandidateFault, described
+from activities.targets.faults import CandidateFault
 from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
 
 GRACE = 0.1
@@ -52,8 +53,10 @@ class PythonAnswers:
         if self._plugin is None or (not self._plugin.is_async and self._threads.hanging >= MOST_HANGING_THREADS):
             output = await self._isolated(configuration, sample, context)
         else:
-            # A target gets a configuration of its own, so that one that changes it changes no other sample's.
-            returned = await self._call(self._plugin, dict(configuration), sample, context)
+            # A target gets values of its own, so that one that changes them changes no other sample's.
+            mine = {name: _copied(value) for name, value in configuration.items()}
+            its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
+            returned = await self._call(self._plugin, mine, its_sample, context)
             output = output_from(returned)
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
@@ -92,6 +95,10 @@ class PythonAnswers:
         if error is None and inspect.isawaitable(returned):
             return await _settled(returned)
         return error, returned
+
+
+def _copied(value: Any) -> Any:
+    return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
 async def _settled(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:

@@ -16,10 +16,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint, paired_interval, store_errors, t_quantile
+from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint, paired_interval, t_quantile
 from activities.datasets import ingest
 from activities.store.connection import Database
 from activities.store.reading import StoreReader
+from activities.store.refusals import store_errors
 from activities.store.trials import PairedMeans
 from tests.activities.store_examples import ExampleRun
 from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from workflows.model.factors import CanonicalValue
 from workflows.model.frozen import SpecPart
+from workflows.model.values import CanonicalValue, ShortText
 
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""
@@ -16,7 +16,7 @@ LARGEST_INLINE_DATASET = 512 * 1024
 class Item(SpecPart):
     """One sample as written in a dataset."""
 
-    id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    id: Annotated[ShortText, Field(min_length=1, max_length=200)] | None = None
     """A stable name. Default: a hash of the content."""
     input: CanonicalValue
     """What the target gets; a mapping when placeholders name its keys."""
@@ -24,7 +24,7 @@ class Item(SpecPart):
     """What a good answer is."""
     weight: Annotated[float, Field(gt=0)] = 1.0
     """How much this sample counts in a mean."""
-    tags: list[str] = Field(default_factory=list)
+    tags: list[ShortText] = Field(default_factory=list)
     """Labels to slice by."""
 
 

@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from workflows.model.frozen import SpecPart
-from workflows.rules.canonical import NotCanonical, canonical_json, normalize, normalize_text
+from workflows.model.values import LONGEST_TEXT, CanonicalInteger, CanonicalMapping, CanonicalValue, canonical_text
+from workflows.rules.canonical import canonical_json
 
-LONGEST_TEXT = 200_000
 LARGEST_CONFIGURATION = 256 * 1024
 """Bytes of canonical JSON. Larger values belong behind a reference: a path or a key the target resolves."""
 
 Configuration = dict[str, JsonValue]
 """Every factor's name with its value, in canonical form."""
-
-
-def _canonical(value: Any) -> Any:
-    try:
-        return normalize(value)
-    except NotCanonical as error:
-        raise ValueError(str(error)) from None
-
-
-CanonicalValue = Annotated[JsonValue, BeforeValidator(_canonical)]
 
 
 class FrozenFactor(SpecPart):
@@ -40,18 +30,10 @@ class TextFactor(SpecPart):
     """A factor of free text that an optimizer may rewrite."""
 
     change: Literal["text"]
-    value: str
+    value: Annotated[str, AfterValidator(canonical_text)]
     """The initial text. Placeholders such as `{{input.name}}` survive every rewrite, or the rewrite is rejected."""
     max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT)] = 20_000
     """The longest text a candidate may have, in characters."""
-
-    @field_validator("value")
-    @classmethod
-    def _normalized(cls, value: str) -> str:
-        try:
-            return normalize_text(value)
-        except NotCanonical as error:
-            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _initial_value_is_allowed(self) -> TextFactor:
@@ -88,13 +70,13 @@ class IntegerFactor(SpecPart):
 
     change: Literal["structured"]
     type: Literal["integer"]
-    value: int
+    value: CanonicalInteger
     """The initial number."""
-    min: int
+    min: CanonicalInteger
     """The smallest number allowed."""
-    max: int
+    max: CanonicalInteger
     """The largest number allowed."""
-    step: Annotated[int, Field(gt=0)] | None = None
+    step: Annotated[CanonicalInteger, Field(gt=0)] | None = None
     """How far one mutation moves it. Default: a tenth of the range, at least 1."""
 
     @model_validator(mode="after")
@@ -154,7 +136,7 @@ class JsonFactor(SpecPart):
     type: Literal["json"]
     value: CanonicalValue
     """The initial value."""
-    json_schema: Annotated[dict[str, JsonValue], Field(alias="schema")]
+    json_schema: Annotated[CanonicalMapping, Field(alias="schema")]
     """The JSON Schema every candidate value must satisfy."""
 
     model_config = SpecPart.model_config | {"populate_by_name": True, "serialize_by_alias": True}

@@ -29,5 +29,18 @@ LONGEST_MESSAGE: Final = 2_000
 
 
 def shorten(text: str, limit: int = LONGEST_MESSAGE) -> str:
-    """The text, cut with a mark when it is longer than the limit."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """The text, cut with a mark when it is longer than the limit, and without what no wire and no store carries.
+
+    Errors repeat what plug-ins, models and files said; a lone surrogate in one must not make it untellable.
+    """
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut if cut.isascii() and "\x00" not in cut else cut.replace("\x00", "␀").encode("utf-8", "replace").decode("utf-8")
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line, whatever its text is or does."""
+    try:
+        text = str(error).strip()
+    except Exception:
+        text = "(its text cannot be shown)"
+    return shorten(f"{type(error).__name__}: {text}" if text else type(error).__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
@@ -15,8 +15,18 @@ from workflows.model.search import Budget, Execution, OptimizerSpec, PythonPropo
 from workflows.model.target import Price, PythonTarget, Target
 from workflows.rules.canonical import canonical_json
 
+LARGEST_REST = 256 * 1024
+"""Bytes of everything but configuration and dataset. A spec is part of several payloads, and Temporal takes 2 MB of each."""
+
 FactorName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w./:-]{0,127}$")]
 RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")]
+
+
+class _Named(NamedTuple):
+    """A plug-in as a spec names it."""
+
+    ref: str
+    version: str | None
 
 
 class OptimizationRequest(SpecPart):
@@ -88,6 +98,17 @@ class OptimizationRequest(SpecPart):
         return value
 
     @model_validator(mode="after")
+    def _the_rest_fits(self) -> OptimizationRequest:
+        rest = set(OptimizationRequest.model_fields) - {"configuration", "dataset"}
+        size = len(self.model_dump_json(include=rest, exclude_defaults=True, by_alias=True).encode())
+        if size > LARGEST_REST:
+            raise ValueError(
+                f"the spec without configuration and dataset is {size:,} bytes; at most {LARGEST_REST:,} fit, "
+                "make target, scorers or optimizer smaller"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _scores_are_named_once(self) -> OptimizationRequest:
         names = [scorer.score_name for scorer in self.scorers]
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -108,17 +129,26 @@ class OptimizationRequest(SpecPart):
     @property
     def plugin_references(self) -> dict[str, str | None]:
         """Every plug-in that evaluation or proposing needs, with the version the spec states for it."""
-        references: dict[str, str | None] = {}
+        return {part.ref: part.version for part, _ in self._plugins()}
+
+    @property
+    def plugin_arguments(self) -> dict[str, tuple[int, ...]]:
+        """With how many positional arguments each plug-in is called."""
+        arguments: dict[str, tuple[int, ...]] = {}
+        for part, count in self._plugins():
+            arguments[part.ref] = (*arguments.get(part.ref, ()), count)
+        return arguments
+
+    def _plugins(self) -> Iterator[tuple[_Named, int]]:
         if isinstance(self.target, PythonTarget):
-            references[self.target.ref] = self.target.version
+            yield _Named(self.target.ref, self.target.version), 3
         for scorer in self.scorers:
             if isinstance(scorer, PythonScorer):
-                references[scorer.ref] = scorer.version
+                yield _Named(scorer.ref, scorer.version), 2
         if self.objective.ref is not None:
-            references[self.objective.ref] = self.objective.version
+            yield _Named(self.objective.ref, self.objective.version), 1
         if isinstance(self.optimizer.proposer, PythonProposer):
-            references[self.optimizer.proposer.ref] = self.optimizer.proposer.version
-        return references
+            yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
 
     @property
     def changeable(self) -> tuple[str, ...]:

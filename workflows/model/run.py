@@ -10,11 +10,12 @@ from pydantic import Field, JsonValue
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
 from workflows.model.candidates import Candidate, Rejection
 from workflows.model.factors import Configuration
-from workflows.model.frozen import Payload
+from workflows.model.frozen import Payload, SpecPart
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Adjustment, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
+from workflows.model.values import ShortText
 
 
 class Standing(Payload):
@@ -45,11 +46,13 @@ class Prepared(Payload):
     versions: dict[str, str] = Field(default_factory=dict)
 
 
-class Pending(Payload):
+class Pending(SpecPart):
     """A person's own candidate, waiting for the next round."""
 
     configuration: dict[str, Any]
-    rationale: str | None = None
+    """Values by factor; factors left out keep the baseline's."""
+    rationale: ShortText | None = None
+    """Why it may be better."""
 
 
 class RunState(Payload):
@@ -96,6 +99,8 @@ class InspectInput(Payload):
     """Which plug-ins the evaluation worker must be able to import."""
 
     references: dict[str, str | None]
+    arguments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """With how many positional arguments each will be called."""
 
 
 class Inspected(Payload):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ratchet.optimizer import Direction
 from workflows.model.frozen import SpecPart
 from workflows.model.target import PluginReference
+from workflows.model.values import CanonicalMapping, ShortText, Text
 
 ScoreName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]{0,63}$")]
 
@@ -39,7 +40,7 @@ class ContainsScorer(_Scorer):
     """1 when the output contains the text (or every text) that is expected, else 0."""
 
     kind: Literal["contains"]
-    values: list[str] | None = None
+    values: list[Text] | None = None
     """What must be contained. Default: the sample's `expected`, a text or a list of texts."""
     mode: Literal["all", "any"] = "all"
     """Whether all of several texts must be there, or any."""
@@ -51,7 +52,7 @@ class RegexScorer(_Scorer):
     """1 when the pattern is found in the output, else 0."""
 
     kind: Literal["regex"]
-    pattern: str | None = None
+    pattern: Text | None = None
     """The regular expression. Default: the sample's `expected`."""
     full_match: bool = False
     """Demand that the whole output matches."""
@@ -83,7 +84,7 @@ class JsonScorer(_Scorer):
     """1 when the output is valid JSON and satisfies the schema, if one is given, else 0."""
 
     kind: Literal["json"]
-    json_schema: Annotated[dict[str, JsonValue] | None, Field(alias="schema")] = None
+    json_schema: Annotated[CanonicalMapping | None, Field(alias="schema")] = None
     """The JSON Schema that the output must satisfy."""
 
     model_config = SpecPart.model_config | {"populate_by_name": True, "serialize_by_alias": True}
@@ -95,7 +96,7 @@ class PythonScorer(_Scorer):
     kind: Literal["python"]
     ref: PluginReference
     """`package.module:attribute`."""
-    version: str | None = None
+    version: ShortText | None = None
     """Names the code's version. Default: a hash of the source of the module that defines it."""
 
 
@@ -131,7 +132,7 @@ class Objective(SpecPart):
     """The parts of a weighted objective."""
     ref: PluginReference | None = None
     """For `python`: a callable that takes the trial's statistics as a mapping and returns a number."""
-    version: str | None = None
+    version: ShortText | None = None
     """For `python`: names the code's version."""
     worst: float | None = None
     """What a sample scores that the candidate failed. Default: 0 when maximizing, 1 when minimizing."""

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from workflows.model.durations import Duration
 from workflows.model.frozen import SpecPart
 from workflows.model.target import PluginReference
+from workflows.model.values import CanonicalMapping, ShortText, Text
+
+_TASK_QUEUE = re.compile(r"[A-Za-z0-9][\w./:-]{0,199}")
+
+
+def _is_task_queue(value: str) -> str:
+    if not _TASK_QUEUE.fullmatch(value):
+        raise ValueError(
+            "is no task queue; start with a letter or digit, go on with letters, digits and _ . / : -, at most 200 characters"
+        )
+    return value
+
+
+TaskQueue = Annotated[str, AfterValidator(_is_task_queue)]
+"""What Temporal does not take as a task queue would be tried for ever."""
 
 
 class ModelProposer(SpecPart):
     """Asks a chat model for better texts, showing it recent scores and failed samples."""
 
     kind: Literal["model"]
-    model: Annotated[str, Field(min_length=1)]
+    model: Annotated[ShortText, Field(min_length=1)]
     """The model that writes proposals; any name the endpoint knows."""
-    base_url: str | None = None
+    base_url: ShortText | None = None
     """Where it answers. Default: OPENAI_BASE_URL of the worker."""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: CanonicalMapping = Field(default_factory=dict)
     """Request parameters, such as temperature."""
-    template: str | None = None
+    template: Text | None = None
     """Replaces the built-in request. Placeholders: `{{factor.name}}`, `{{factor.value}}`, `{{feedback}}`, `{{limits}}`."""
     examples: Annotated[int, Field(ge=0, le=20)] = 5
     """How many failed samples it is shown."""
@@ -34,7 +50,7 @@ class PythonProposer(SpecPart):
     kind: Literal["python"]
     ref: PluginReference
     """`package.module:attribute`."""
-    version: str | None = None
+    version: ShortText | None = None
     """Names the code's version. Default: a hash of the source of the module that defines it."""
     examples: Annotated[int, Field(ge=0, le=200)] = 20
     """How many evaluated samples it is shown, failed ones first."""
@@ -116,7 +132,7 @@ class Execution(SpecPart):
     """So many failed trials in a row end the run."""
     samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Target calls per activity. Default: about 75."""
-    evaluation_task_queue: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    evaluation_task_queue: TaskQueue | None = None
     """Where shards run. Default: the workflow's task queue with `-evaluation` added."""
     max_rounds_per_execution: Annotated[int, Field(ge=1)] | None = None
     """Continue as new after so many rounds. Default: when Temporal suggests it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field
 
 from workflows.model.frozen import SpecPart
+from workflows.model.values import CanonicalMapping, ShortText, Text
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -27,7 +28,7 @@ class Message(SpecPart):
 
     role: Literal["system", "user", "assistant", "developer", "tool"]
     """Who speaks."""
-    content: str
+    content: Text
     """Text with placeholders: `{{input.name}}` from the sample, `{{factors.name}}` from the configuration."""
 
 
@@ -40,13 +41,13 @@ class ChatTarget(SpecPart):
     kind: Literal["chat"]
     messages: Annotated[list[Message], Field(min_length=1)]
     """What is sent, in order."""
-    model: str = "{{factors.model}}"
+    model: ShortText = "{{factors.model}}"
     """The model's name. Default: the factor `model`."""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: CanonicalMapping = Field(default_factory=dict)
     """Further request parameters, passed through; they win over factors of the same name."""
     stream: bool = False
     """Stream the answer, which measures the time to the first token."""
-    base_url: str | None = None
+    base_url: ShortText | None = None
     """Where the model answers. Default: OPENAI_BASE_URL of the worker. The key always comes from the worker's environment."""
 
 
@@ -56,7 +57,7 @@ class PythonTarget(SpecPart):
     kind: Literal["python"]
     ref: PluginReference
     """`package.module:attribute`."""
-    version: str | None = None
+    version: ShortText | None = None
     """Names the code's version. Default: a hash of the source of the module that defines it."""
 
 
