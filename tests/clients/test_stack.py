@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 from temporalio.api.common.v1 import TimeSkippingConfig, WorkflowType
 from temporalio.api.taskqueue.v1 import TaskQueue

@@ -12,11 +12,13 @@ from workflows.model.search import Budget
 from workflows.rules.budget import affordable_trials, exhausted
 
 amounts = st.integers(0, 10_000)
-spends = st.builds(Spend, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=st.floats(0, 100))
-budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=st.floats(0, 100))
+prices = amounts.map(lambda cents: cents / 100)
+calls = st.integers(1, 500)
+spends = st.builds(Spend, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=prices)
+budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=prices)
 
 
-@given(budgets, spends, st.integers(0, 500), st.integers(0, 100))
+@given(budgets, spends, calls, st.integers(0, 100))
 def test_no_more_trials_are_admitted_than_can_be_paid_for(budget: Budget, spend: Spend, each: int, wanted: int) -> None:
     count = affordable_trials(budget, spend, each, wanted)
     assert 0 <= count <= wanted
@@ -30,14 +32,14 @@ def test_no_more_trials_are_admitted_than_can_be_paid_for(budget: Budget, spend:
         assert spend.cost + count * spend.cost / spend.trials <= budget.cost * (1 + 1e-6)
 
 
-@given(budgets, spends, st.integers(0, 500))
+@given(budgets, spends, calls)
 def test_a_run_is_exhausted_exactly_when_not_one_trial_fits(budget: Budget, spend: Spend, each: int) -> None:
     decision = exhausted(budget, spend, each)
     assert (decision is not None) == (affordable_trials(budget, spend, each, 1) == 0)
     assert decision is None or (decision.should_stop and decision.reason and decision.message)
 
 
-@given(spends, st.integers(0, 500), st.integers(0, 100))
+@given(spends, calls, st.integers(0, 100))
 def test_without_budgets_everything_is_affordable(spend: Spend, each: int, wanted: int) -> None:
     assert affordable_trials(Budget(), spend, each, wanted) == wanted
     assert exhausted(Budget(), spend, each) is None
@@ -57,6 +59,7 @@ def test_without_budgets_everything_is_affordable(spend: Spend, each: int, wante
         (Budget(cost=1.0), Spend(cost=0.0, trials=1), 9),
         (Budget(tokens=1000), Spend(), 9),
         (Budget(cost=5.0), Spend(cost=1e-320, trials=1), 9),
+        (Budget(cost=5.0), Spend(cost=5e-324, trials=2), 9),
     ],
 )
 def test_what_is_left_divided_by_what_a_trial_takes(budget: Budget, spend: Spend, fits: int) -> None:
