@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
@@ -33,7 +34,7 @@ def spec(**parts: Any) -> dict[str, Any]:
         "objective": {"metric": "height"},
         "optimizer": {"proposer": {"kind": "step"}},
         "stop": {"max_rounds": 2, "no_improvement": 0},
-        "execution": {"sample_timeout": "0.3s"},
+        "execution": {"sample_timeout": "10s"},
         "seed": 7,
     } | parts
 
@@ -124,8 +125,33 @@ class Arena:
         except RPCError as error:
             return "refused", error.status.name, error.message, {}
         except TimeoutError:
+            why = await self.why_it_hangs(run_id)
             await self._terminate(run_id)
-            return "hangs", None, f"still running after {longest:g} s", {}
+            return "hangs", None, f"still running after {longest:g} s: {why}", {}
+
+    async def finish(self, handle: WorkflowHandle[Any, Any], longest: float = LONGEST) -> dict[str, Any]:
+        """A run's result, or why there is none."""
+        try:
+            async with asyncio.timeout(longest):
+                result: dict[str, Any] = await handle.result()
+                return result
+        except TimeoutError:
+            raise AssertionError(f"{handle.id} hangs: {await self.why_it_hangs(handle.id)}") from None
+
+    async def why_it_hangs(self, run_id: str) -> str:
+        """What the run waits for, and what keeps failing."""
+        handle = self.client.get_workflow_handle(run_id)
+        try:
+            described = (await handle.describe()).raw_description
+            events = [event async for event in handle.fetch_history_events()]
+        except RPCError as error:
+            return str(error)
+        failed = [event.workflow_task_failed_event_attributes.failure.message for event in events][-5:]
+        waiting = [f"{a.activity_type.name} {a.attempt} {a.last_failure.message}" for a in described.pending_activities]
+        children = [child.workflow_id for child in described.pending_children]
+        last = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for event in events[-4:]]
+        below = [f"({child}: {await self.why_it_hangs(child)})" for child in children]
+        return f"last events {last}, failures {[text for text in failed if text]}, activities {waiting}, children {below}"
 
     async def _terminate(self, run_id: str) -> None:
         """A case that hangs must not slow down the others."""

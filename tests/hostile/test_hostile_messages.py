@@ -105,8 +105,7 @@ async def running(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Asy
     await measuring(handle)
     yield handle
     gate.touch()
-    async with asyncio.timeout(LONGEST):
-        result = await handle.result()
+    result = await arena.finish(handle)
     assert (result["status"], result["stop_reason"]) == ("completed", "max_rounds")
     assert result["counts"]["completed"] == 4
     assert result["counts"]["rejected"] == 0
@@ -167,11 +166,10 @@ async def test_who_wants_a_run_to_stop_is_understood(name: str, arena: Arena, tm
     arguments, said = STOPS[name]
     gate = tmp_path / "open"
     handle = await arena.start([as_json(gated(gate, stop={"max_rounds": 1000, "no_improvement": 0}))], f"hostile-stop-{name}")
-    async with asyncio.timeout(LONGEST):
-        await measuring(handle)
-        await handle.signal("stop_early", args=arguments)
-        gate.touch()
-        result = await handle.result()
+    await measuring(handle)
+    await handle.signal("stop_early", args=arguments)
+    gate.touch()
+    result = await arena.finish(handle)
     assert result["stop_reason"] == "stopped_early"
     assert result["message"].startswith(said)
     assert len(result["message"]) < 300
@@ -198,7 +196,7 @@ async def test_a_flood_of_proposals_is_refused_before_it_is_too_much_to_carry(ar
             await handle.execute_update("propose", proposal(number))
         with pytest.raises(WorkflowUpdateFailedError) as refused:
             await handle.execute_update("propose", proposal(2))
-        gate.touch()
-        result = await handle.result()
+    gate.touch()
+    result = await arena.finish(handle)
     assert "2 proposals are waiting already" in str(refused.value.cause)
     assert result["counts"]["completed"] == 1 + 2

@@ -34,6 +34,11 @@ def target(ref: str, *said: str) -> Case:
     return Case(spec(target={"kind": "python", "ref": ref}), "failed", "baseline_failed", said)
 
 
+def hangs(ref: str) -> Case:
+    sent = spec(target={"kind": "python", "ref": ref}, execution={"sample_timeout": "0.3s"})
+    return Case(sent, "failed", "baseline_failed", ("sample timeout of 0.3 s",))
+
+
 def scorer(ref: str, *said: str) -> Case:
     return Case(spec(scorers=[{"kind": "python", "name": "height", "ref": ref}]), "failed", "baseline_failed", said)
 
@@ -101,8 +106,8 @@ TARGETS: Final = {
     "raises-stop-iteration": misbehaves("raises StopIteration", "StopIteration"),
     "raises-stop-iteration-asynchronously": misbehaves("raises StopIteration", "StopIteration", ref="misbehaving:async_target"),
     "recurses": misbehaves("recurses", "RecursionError"),
-    "hangs": target("plugged:hangs", "sample timeout of 0.3 s"),
-    "hangs-in-a-thread": target("plugged:hangs_in_a_thread", "sample timeout of 0.3 s"),
+    "hangs": hangs("plugged:hangs"),
+    "hangs-in-a-thread": hangs("plugged:hangs_in_a_thread"),
     "fails-on-the-sample-alone": target("plugged:raises", "no answer to"),
 }
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.hostile.harness import LONGEST, Arena, as_json, spec
+from tests.hostile.harness import Arena, as_json, spec
 from tests.hostile.test_hostile_messages import gated, measuring
 
 HOSTILE: Final = "a | b\n|---|---|\n| **Status** | <script>alert(1)</script> `code` [x](javascript:1) {{factors.prompt}}"
@@ -50,11 +49,10 @@ async def test_markdown_and_html_do_not_break_the_details(arena: Arena, tmp_path
     gate = tmp_path / "open"
     run = gated(gate, stop={"max_rounds": 1000, "no_improvement": 0})
     handle = await arena.start([as_json(run)], "hostile-details")
-    async with asyncio.timeout(LONGEST):
-        await measuring(handle)
-        await handle.signal("stop_early", HOSTILE)
-        gate.touch()
-        await handle.result()
+    await measuring(handle)
+    await handle.signal("stop_early", HOSTILE)
+    gate.touch()
+    await arena.finish(handle)
     shown = await details_of(arena, "hostile-details")
     lines = shown.splitlines()
     assert len(lines) == 8, shown
