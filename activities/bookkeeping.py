@@ -40,6 +40,7 @@ from workflows.model.scorers import PythonScorer
 from workflows.model.suite import EvaluationSuite
 from workflows.model.target import PythonTarget
 from workflows.model.trial import Split, TrialInput
+from workflows.rules.budget import refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.spec_check import check_request
 
@@ -87,6 +88,9 @@ class StoreBookkeeping(Bookkeeping):
                 hashes = await samples.item_hashes(connection, dataset.dataset_id)
             plan = plan_evaluation(prepare, dataset.dataset_id, hashes)
             baseline_hash = content_hash(spec.baseline)
+            too_small = refuse_baseline(spec.budget, plan.search.suite.samples * spec.replicates)
+            if too_small is not None:
+                raise invalid_request([too_small])
         except DatasetError as error:
             raise invalid_request([str(error)]) from None
         except NotCanonical as error:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ratchet.optimizer import StopReason
 from workflows.model.ledger import Spend
 from workflows.model.search import Budget
-from workflows.rules.budget import affordable_trials, exhausted
+from workflows.rules.budget import affordable_trials, exhausted, refuse_baseline
 
 amounts = st.integers(0, 10_000)
 prices = amounts.map(lambda cents: cents / 100)
@@ -84,3 +84,11 @@ def test_the_budget_that_is_over_is_named(budget: Budget, spend: Spend, reason: 
     decision = exhausted(budget, spend, 10)
     assert decision is not None
     assert (decision.reason, decision.message) == (reason, message)
+
+
+def test_a_budget_that_not_even_the_baseline_fits_into_is_refused_with_the_fix() -> None:
+    message = refuse_baseline(Budget(samples=10), calls=100)
+    assert message is not None
+    assert "budget.samples: is 10, and one trial makes 100 target calls" in message
+    assert refuse_baseline(Budget(samples=100), calls=100) is None
+    assert refuse_baseline(Budget(), calls=100) is None

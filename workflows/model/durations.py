@@ -19,12 +19,11 @@ def parse_duration(value: Any) -> timedelta:
         parsed = value
     elif isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("is not a duration; write seconds or text such as 90s, 15m, 2h")
-    elif isinstance(value, str):
-        parsed = timedelta(seconds=_seconds(value.strip()))
-    elif not abs(value) <= LONGEST.total_seconds():
-        raise ValueError("is not a duration of at most 365 days")
     else:
-        parsed = timedelta(seconds=value)
+        seconds = _seconds(value.strip()) if isinstance(value, str) else value
+        if not 0 <= seconds <= LONGEST.total_seconds():
+            raise ValueError("is not a duration between 0 and 365 days")
+        parsed = timedelta(seconds=seconds)
     if not timedelta(0) <= parsed <= LONGEST:
         raise ValueError("is not a duration between 0 and 365 days")
     return parsed

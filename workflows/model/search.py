@@ -90,7 +90,7 @@ OptimizerSpec = RefineOptimizer
 
 
 class Stop(SpecPart):
-    """When to stop. The first rule to trigger ends the run; 0 or null switches a rule off."""
+    """When to stop. The first rule to trigger ends the run. A `score` that is left out, and a 0 elsewhere, is no rule."""
 
     max_rounds: Annotated[int, Field(ge=0, le=100_000)] = 20
     """Rounds after the baseline."""
@@ -166,7 +166,8 @@ class Adjustment(SpecPart):
 
     @model_validator(mode="after")
     def _changes_something(self) -> Adjustment:
-        if not self.model_fields_set or all(getattr(self, name) is None for name in self.model_fields_set):
+        budget_changes = self.budget is not None and bool(only_given(self.budget))
+        if not budget_changes and not set(only_given(self)) - {"budget"}:
             raise ValueError("changes nothing; give budget, concurrent_trials, concurrent_samples or a stop rule")
         return self
 

@@ -46,3 +46,10 @@ def _times(left: float, each: float) -> int:
 
 def _over(reason: StopReason, message: str) -> StopDecision:
     return StopDecision(should_stop=True, reason=reason, message=message)
+
+
+def refuse_baseline(budget: Budget, calls: int) -> str | None:
+    """Why not even the baseline fits into the budget, if it does not."""
+    if budget.samples and budget.samples < calls:
+        return f"budget.samples: is {budget.samples}, and one trial makes {calls} target calls; allow more, or lower samples_per_trial"
+    return None
