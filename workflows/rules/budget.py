@@ -51,5 +51,8 @@ def _over(reason: StopReason, message: str) -> StopDecision:
 def refuse_baseline(budget: Budget, calls: int) -> str | None:
     """Why not even the baseline fits into the budget, if it does not."""
     if budget.samples and budget.samples < calls:
-        return f"budget.samples: is {budget.samples}, and one trial makes {calls} target calls; allow more, or lower samples_per_trial"
+        return (
+            f"budget.samples: is {budget.samples}, and one trial makes {calls} target calls; "
+            "allow more, or lower samples_per_trial"
+        )
     return None
