@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.interrupting import Interruption
 from clients.commands.launching import plugins_of
 from clients.commands.lookup import open_runs
 from clients.commands.servers import Servers, named_by_environment, reach_servers
+from clients.commands.simulating import NO_KEY, simulated_model
 from clients.commands.workers import PluginCode, workers_for
 from clients.embedded.home import Home
 
@@ -24,12 +26,15 @@ async def develop(context: Context, interruption: Interruption) -> int:
     stop = asyncio.Event()
     async with reach_servers(context.home) as servers, contextlib.AsyncExitStack() as exits:
         with interruption.instead_set(stop):
+            simulated = await exits.enter_async_context(simulated_model(context)) if _no_model_is_named() else None
+            if simulated is not None:
+                os.environ |= {"OPENAI_BASE_URL": simulated, "OPENAI_API_KEY": NO_KEY}
             sleeping = await open_runs(servers)
             codes = {code.task_queue: code for run in sleeping if (code := await plugins_of(context, run)) is not None}
             main = await exits.enter_async_context(workers_for(servers, context.home))
             for code in codes.values():
                 await exits.enter_async_context(_plugin_worker(context, servers, code))
-            _announce(context, servers, [run.run_id for run in sleeping])
+            _announce(context, servers, [run.run_id for run in sleeping], simulated)
             hopeless = asyncio.create_task(main.until_hopeless())
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -47,15 +52,21 @@ async def _plugin_worker(context: Context, servers: Servers, code: PluginCode): 
         yield workers
 
 
-def _announce(context: Context, servers: Servers, sleeping: list[str]) -> None:
+def _no_model_is_named() -> bool:
+    return not os.environ.get("OPENAI_BASE_URL") and not os.environ.get("OPENAI_API_KEY")
+
+
+def _announce(context: Context, servers: Servers, sleeping: list[str], simulated: str | None) -> None:
     password = Home.at(context.home).postgres_password
     secret = servers.database_url.partition("://")[2].partition("@")[0].partition(":")[2]
     database = servers.database_url.replace(f":{secret}@", f":$(cat '{password}')@")
+    model = os.environ.get("OPENAI_BASE_URL") or "api.openai.com"
     lines = [
         "The embedded stack is up, with a worker.",
         f"  Temporal UI  {servers.ui_url or '(not served)'}",
         f"  Temporal     {servers.temporal_address}",
         f"  Data, logs   {context.home.resolve()}",
+        f"  Model        {f'SIMULATED, at {simulated}: no OPENAI_BASE_URL is set' if simulated else model}",
         "",
         "For Temporal's own tools and psql, in another shell:",
         f"  export TEMPORAL_ADDRESS={servers.temporal_address}",
@@ -71,6 +82,7 @@ def _announce(context: Context, servers: Servers, sleeping: list[str]) -> None:
         "database_url": servers.database_url.replace(f":{secret}@", "@"),
         "password_file": str(password),
         "home": str(context.home.resolve()),
+        "simulated_model": simulated,
         "runs": sleeping,
     }
     context.facts(facts, "\n".join(lines))
