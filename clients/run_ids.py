@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
 from workflows.rules.canonical import content_hash
 
@@ -22,13 +21,14 @@ def run_id_of(
 ) -> str:
     """The id of the first run of this spec.
 
+    `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
     `fingerprints` are those of its plug-ins, `sources` the hashes of the files they load from beside the spec. Where the spec
     states every plug-in's version, the versions speak for the code.
     """
     content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
     content.get("execution", {}).pop("evaluation_task_queue", None)  # follows from the code
     splits = request.dataset.splits
-    content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json") if splits else None}
+    content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json", exclude_none=True) if splits else None}
     versioned = all(version is not None for version in request.plugin_references.values())
     code = {"plugins": dict(fingerprints), "sources": {} if versioned else dict(sources)}
     return f"{request.name}-{content_hash({'spec': content, 'code': code})[:LENGTH_OF_HASH]}"
@@ -55,4 +55,4 @@ def plugin_task_queue(task_queue: str, code_hash: str) -> str:
 
 def by_dataset_id(request: OptimizationRequest, dataset_id: str) -> OptimizationRequest:
     """The request with its dataset named by content, as workers far away need it."""
-    return request.model_copy(update={"dataset": Dataset(id=dataset_id, splits=request.dataset.splits)})
+    return request.model_copy(update={"dataset": request.dataset.stored_as(dataset_id)})

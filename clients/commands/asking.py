@@ -7,10 +7,9 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from temporalio.client import RPCTimeoutOrCancelledError, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,7 +22,7 @@ from workflows.model.run import UpdateAnswer
 
 SOMEBODY_ANSWERS_WITHIN = 2.0
 """Seconds. Where the stack was running before us, somebody else's worker usually answers at once."""
-ANSWERED_WITHIN = timedelta(seconds=60)
+ANSWERED_WITHIN = 30.0
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,14 @@ async def update_run(context: Context, run_id: str, name: str, argument: dict[st
     """Execute an update. Only a worker can answer it; on embedded servers one is brought along unless somebody answers."""
     async with _open_run(context, run_id) as run:
         arguments = [] if argument is None else [argument]
-        call = run.handle.execute_update(
-            name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer, rpc_timeout=ANSWERED_WITHIN
-        )
+        call = run.handle.execute_update(name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer)
         asking = asyncio.create_task(call)
         try:
-            answer = await _answer(context, run, name, asking)
+            async with asyncio.timeout(ANSWERED_WITHIN):  # the SDK itself would ask for ever
+                answer = await _answer(context, run, name, asking)
+        except TimeoutError:
+            missing = f"no worker answered {name} within {ANSWERED_WITHIN:g} s; start one (ratchet worker) and ask again"
+            raise ServersAway(missing) from None
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -138,7 +139,3 @@ async def _answered(run_id: str, name: str, asking: asyncio.Task[UpdateAnswer]) 
     except WorkflowUpdateFailedError as error:
         told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
         raise CommandError(f"{name} was refused: {told}", facts={"run_id": run_id}) from None
-    except RPCTimeoutOrCancelledError:
-        raise ServersAway(
-            f"no worker answered {name} within {ANSWERED_WITHIN.total_seconds():g} s; start one: ratchet worker"
-        ) from None

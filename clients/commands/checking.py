@@ -73,7 +73,10 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         raise CommandError("nothing was checked")
     costs = estimate(checked)
     data = checked.dataset
-    dataset = f"{data.count} samples" if data else f"dataset {str(request.dataset.id)[:12]}… of the store"
+    given = request.dataset
+    stored = f"{given.name} of the store" if given.id is None else f"dataset {given.id[:12]}… of the store"
+    unknown = f"what {given.ref} gives when the run begins" if given.ref is not None else stored
+    dataset = f"{data.count} samples" if data else unknown
     if data and data.duplicates_dropped:
         dataset += f" ({data.duplicates_dropped} duplicates left out)"
     splits = ", ".join(f"{name} {size}" for name, size in checked.splits.items())

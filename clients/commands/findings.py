@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
-from activities.datasets import DatasetError, Ingested, check_items, draw_splits, read_jsonl
+from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
+from activities.datasets.stored import refuse_nothing_to_stratify_by
 from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
 from clients.spec_files import SpecFile, SpecFileError, read_spec_file
-from workflows.model.dataset import Item
+from workflows.model.dataset import Item, Splits
 from workflows.model.explanation import explain
 from workflows.model.request import OptimizationRequest
 from workflows.model.target import ChatTarget
 from workflows.model.trial import Split
 from workflows.rules.placeholders import placeholders
+from workflows.rules.slices import stratum
 from workflows.rules.spec_check import check_request
 
 
@@ -62,13 +65,21 @@ class Checked:
         return [finding for finding in self.findings if finding.severity == "warning"]
 
     @property
-    def dataset_file(self) -> Path | None:
-        """The local file that the spec names, relative to the spec."""
-        return dataset_file(self.path, self.request) if self.request is not None else None
+    def source(self) -> Source | None:
+        """What the spec's path names: a file relative to the spec, or an object in S3."""
+        if self.request is None or self.request.dataset.path is None:
+            return None
+        return source_beside(self.path, self.request)
 
 
-def dataset_file(spec: Path, request: OptimizationRequest) -> Path | None:
-    return spec.parent / request.dataset.path if request.dataset.path is not None else None
+def source_beside(spec: Path, request: OptimizationRequest) -> Source:
+    return source_of(request.dataset, lambda path: _present(spec.parent / path))
+
+
+def _present(file: Path) -> Path:
+    if not file.is_file():
+        raise DatasetError(f"there is no file {str(file)!r}; the path is relative to the spec")
+    return file
 
 
 async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True) -> Checked:
@@ -87,7 +98,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
     findings = _located(file, check_request(request))
-    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, request)
+    strata: Counter[str] = Counter()
+    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, request, strata)
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
@@ -95,55 +107,72 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         for problem in await check_endpoints(request):
             severity: Literal["error", "warning"] = "error" if own_worker or not problem.local else "warning"
             findings.append(Finding(problem.message, file.line_of(problem.message), severity))
-    return Checked(path, findings, request, dataset, _split_sizes(request, dataset), plugins)
+    return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins)
 
 
 def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:
     return [Finding(message, file.line_of(message)) for message in messages]
 
 
-def _check_dataset(spec: Path, request: OptimizationRequest) -> tuple[Ingested | None, list[str]]:
-    """The dataset's size and content hash, and what is wrong with it. A dataset given by id is in the store already."""
+def _check_dataset(spec: Path, request: OptimizationRequest, strata: Counter[str]) -> tuple[Ingested | None, list[str]]:
+    """The dataset's size and content hash, and what is wrong with it; what it is stratified by is counted.
+
+    What is in the store already needs no check, and what a plug-in gives is only known when the run begins.
+    """
     given = request.dataset
-    if given.id is not None:
+    if given.items is None and given.path is None:
         return None, []
-    file = dataset_file(spec, request)
+    lacking = _MissingInputs(request)
     try:
-        if file is None:
-            return check_items(given.items or []), []
-        if not file.is_file():
-            return None, [f"dataset.path: there is no file {str(file)!r}; the path is relative to the spec"]
-        found = check_items(file)
-        return found, _missing_inputs(request, file)
-    except DatasetError as error:
-        where = "dataset.items" if file is None else "dataset.path"
-        told = str(error).removeprefix("items") if file is None and str(error).startswith("items[") else f": {error}"
-        return None, [f"{where}{told}"]
+        found = check_items(source_beside(spec, request), lacking.look, _counting(strata, given.splits))
+        if given.splits is not None and given.splits.stratify_by is not None:
+            refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
+    except (DatasetError, SourceAway) as error:
+        return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
+    return found, lacking.findings if given.path is not None else []
 
 
-def _missing_inputs(request: OptimizationRequest, file: Path) -> list[str]:
-    """The first sample of a file that lacks what a message of the target refers to."""
-    if not isinstance(request.target, ChatTarget):
-        return []
-    texts = [message.content for message in request.target.messages]
-    texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
-    wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
-    for where, item in read_jsonl(file):
-        for name in wanted:
-            if not _has(item, name):
-                return [f"dataset.path: {where}: input has no {name!r}, which a message of the target needs"]
-    return []
+def _in_the_spec(message: str, field: str) -> str:
+    if message.startswith("dataset."):
+        return message
+    return f"{field}{message.removeprefix('items')}" if message.startswith("items[") else f"{field}: {message}"
+
+
+def _counting(strata: Counter[str], splits: Splits | None) -> Callable[[str, Item], None]:
+    by = splits.stratify_by if splits is not None else None
+
+    def count(_where: str, item: Item) -> None:
+        if by is not None:
+            strata[stratum(item, by) or ""] += 1
+
+    return count
+
+
+class _MissingInputs:
+    """Finds the first sample that lacks what a message of the target refers to."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        texts = [message.content for message in request.target.messages] if isinstance(request.target, ChatTarget) else []
+        if texts:
+            texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
+        self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
+
+    def look(self, where: str, item: Item) -> None:
+        missing = next((name for name in self._wanted if not _has(item, name)), None)
+        if missing is not None and not self.findings:
+            self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which a message of the target needs")
 
 
 def _has(item: Item, name: str) -> bool:
     return isinstance(item.input, dict) and name.split(".")[0] in item.input
 
 
-def _split_sizes(request: OptimizationRequest, dataset: Ingested | None) -> dict[str, int]:
+def _split_sizes(request: OptimizationRequest, dataset: Ingested | None, strata: Counter[str]) -> dict[str, int]:
     if dataset is None:
         return {}
-    drawn = draw_splits([str(number) for number in range(dataset.count)], request.dataset.splits, request.seed)
-    return {split.value: len(samples) for split, samples in drawn.items()}
+    sizes = split_sizes(dataset.count, request.dataset.splits, strata or None)
+    return {split.value: size for split, size in sizes.items()}
 
 
 def searched_samples(checked: Checked) -> int:

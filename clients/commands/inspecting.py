@@ -20,7 +20,7 @@ from typing import Any
 
 import clients
 from workflows.model.request import OptimizationRequest
-from workflows.model.scorers import PythonScorer
+from workflows.model.scorers import PythonScorer, placed_scorers
 from workflows.model.search import PythonProposer
 from workflows.model.target import PythonTarget
 from workflows.rules.canonical import content_hash
@@ -62,11 +62,13 @@ def plugin_uses(request: OptimizationRequest) -> list[PluginUse]:
     uses: list[PluginUse] = []
     if isinstance(request.target, PythonTarget):
         uses.append(PluginUse("target.ref", request.target.ref, 3, request.target.version))
-    for index, scorer in enumerate(request.scorers):
+    for place, scorer in placed_scorers(request.scorers):
         if isinstance(scorer, PythonScorer):
-            uses.append(PluginUse(f"scorers[{index}].ref", scorer.ref, 2, scorer.version))
+            uses.append(PluginUse(f"{place}.ref", scorer.ref, 2, scorer.version))
     if request.objective.ref is not None:
         uses.append(PluginUse("objective.ref", request.objective.ref, 1, request.objective.version))
+    if request.dataset.ref is not None:
+        uses.append(PluginUse("dataset.ref", request.dataset.ref, 0, request.dataset.version))
     proposer = request.optimizer.proposer
     if isinstance(proposer, PythonProposer):
         uses.append(PluginUse("optimizer.proposer.ref", proposer.ref, 3, proposer.version))

@@ -13,6 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
+from activities.store.samples import dataset_size, named_dataset
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.ending import Ending, show_end
 from clients.commands.estimating import estimate
@@ -24,6 +25,7 @@ from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of
 from clients.commands.servers import Servers, named_by_environment, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
 from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of
+from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
 
 
@@ -51,6 +53,8 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     """Check, then attach to the open run, show the finished one, or start one."""
     checked = await check_spec(path, own_worker=not named_by_environment())
     refuse_findings(context, checked)
+    if not named_by_environment():
+        context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
         plan = await plan_run(servers, checked)
         run = await _chosen(servers, plan.run_id, new=options.new)
@@ -85,7 +89,7 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
     dataset_id = await _ingested(servers, checked)
     plugins = checked.plugins
     run_id = run_id_of(request, dataset_id, plugins.fingerprints, plugins.sources)
-    if request.dataset.path is not None:
+    if request.dataset.items is None and request.dataset.ref is None:
         request = by_dataset_id(request, dataset_id)
     uses = plugin_uses(request)
     memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}
@@ -99,20 +103,31 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
 
 
 async def _ingested(servers: Servers, checked: Checked) -> str:
-    request, file = checked.request, checked.dataset_file
+    """The dataset's id. What a plug-in gives is only known when the run begins; until then the plug-in speaks for it."""
+    request = checked.request
     assert request is not None
-    if request.dataset.id is not None:
-        known = {dataset.dataset_id for dataset in await servers.reader.datasets()}
-        if request.dataset.id not in known:
-            raise CommandError(f"{checked.path}: dataset.id: {request.dataset.id[:12]}… is not in the store; give dataset.path")
-        return request.dataset.id
-    assert checked.dataset is not None
-    if file is None:
+    given = request.dataset
+    if given.ref is not None:
+        return given.ref
+    if given.id is not None or checked.dataset is None:
+        return await _stored(servers, checked.path, given)
+    source = checked.source
+    if source is None:
         return checked.dataset.dataset_id
     try:
-        return (await ingest(servers.database, file)).dataset_id
+        return (await ingest(servers.database, source, given.name)).dataset_id
     except DatasetError as error:
         raise CommandError(f"{checked.path}: dataset.path: {error}") from None
+
+
+async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
+    async with servers.database.connection() as connection:
+        found = given.id or await named_dataset(connection, given.name or "")
+        if found is None:
+            raise CommandError(f"{path}: dataset.name: {given.name!r} is not in the store; see `ratchet datasets list`")
+        if await dataset_size(connection, found) is None:
+            raise CommandError(f"{path}: dataset.id: {found[:12]}… is not in the store; give dataset.path")
+    return found
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
@@ -180,12 +195,16 @@ async def attend(
             if await follower.until_end(let_go, workers):
                 return await show_end(context, servers, run_id, options.ending)
             context.say("\nLetting go of the run: what is in flight is handed back …")
-        return _let_go(context, servers, run_id)
+        return _let_go(context, servers, run_id, plugins)
 
 
-def _let_go(context: Context, servers: Servers, run_id: str) -> int:
-    sleeps = "The run sleeps until the stack is up again" if servers.embedded else "The run goes on"
-    context.say(f"Detached from {run_id}. {sleeps}.\n{_ways_back(run_id)}")
+def _let_go(context: Context, servers: Servers, run_id: str, plugins: PluginCode | None) -> int:
+    meanwhile = "The run goes on"
+    if servers.embedded:
+        meanwhile = "The run sleeps until the stack is up again"
+    elif plugins is not None:
+        meanwhile = "The run waits: its plug-ins are served only while somebody watches it here"
+    context.say(f"Detached from {run_id}. {meanwhile}.\n{_ways_back(run_id)}")
     context.facts({"run_id": run_id, "status": "detached", "embedded": servers.embedded})
     return ExitCode.DETACHED
 

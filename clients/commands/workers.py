@@ -25,7 +25,7 @@ STOPPING_TAKES_AT_MOST = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LIVES_LONG = 5.0
 """Seconds. A worker that lives longer has served; one that never does cannot start."""
-HOPELESS_AFTER = 8
+HOPELESS_AFTER = 6
 CANNOT_SERVE = 5
 """The worker's own exit code for a server that is away."""
 

@@ -22,6 +22,8 @@ from clients.stack import embedded_stack
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
+MARK = "RATCHET_TEST_DIRECTORY"
+"""In the environment of every process that a test starts, and of whatever those start."""
 
 MINE = '''
 """A target that notes every call, and that waits for a gate where it is told to."""
@@ -104,7 +106,7 @@ class Bench:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        return {**kept, "PYTHONPATH": str(ROOT)}
+        return {**kept, "PYTHONPATH": str(ROOT), MARK: str(self.directory)}
 
     def open_gate(self) -> None:
         (self.directory / "gate").touch()
@@ -142,14 +144,15 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
-def processes_of(home: Path) -> list[str]:
-    """Live processes that work on a home: servers, workers, and whoever holds its logs open."""
+def processes_of(bench: Bench) -> list[str]:
+    """Live processes that work on a bench's home (servers are given no environment of ours) or were started for it."""
     found: list[str] = []
     for process in psutil.process_iter():
         try:
-            command = process.cmdline()
-            if any(str(home) in part for part in command) and "pytest" not in " ".join(command):
-                found.append(" ".join(command))
+            command = " ".join(process.cmdline())
+            ours = str(bench.home) in command or process.environ().get(MARK) == str(bench.directory)
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(command)
         except psutil.Error:
             continue
     return found
@@ -207,7 +210,7 @@ def test_a_run_is_started_shown_again_for_nothing_and_run_anew_and_leaves_no_pro
     assert len(alone.calls) == 2 * 4 * 3
     assert [run["run_id"] for run in alone.facts("list")["runs"]] == [anew["run_id"], anew["run_id"].removesuffix("-2")]
     assert alone.ratchet("run", "spec.yaml", "--json").stdout.count("\n") == 1
-    assert processes_of(alone.home) == []
+    assert processes_of(alone) == []
 
 
 def test_a_changed_spec_or_changed_code_is_another_run(bench: Bench) -> None:
@@ -232,7 +235,7 @@ def test_ctrl_c_lets_go_of_the_run_and_watch_comes_back(alone: Bench) -> None:
     assert code == 130
     assert f"Detached from {run_id}. The run sleeps until the stack is up again." in said
     assert f"ratchet watch {run_id}" in said
-    assert processes_of(alone.home) == []
+    assert processes_of(alone) == []
 
     assert alone.facts("status", run_id)["status"] == "running"
     assert "the run sleeps" in alone.ratchet("stop", run_id, "--reason", "seen enough").stdout.lower()
@@ -240,7 +243,7 @@ def test_ctrl_c_lets_go_of_the_run_and_watch_comes_back(alone: Bench) -> None:
     back = alone.ratchet("watch", run_id)
     assert back.returncode == 0, back.stderr
     assert "Stopped early: seen enough" in back.stdout
-    assert processes_of(alone.home) == []
+    assert processes_of(alone) == []
 
 
 def test_a_detached_run_is_listed_and_waits_for_a_worker(bench: Bench) -> None:
@@ -292,7 +295,7 @@ def test_an_update_of_a_sleeping_run_is_answered_by_a_worker_for_the_time_of_the
     answered = alone.facts("pause", run_id)
     assert answered["sleeps"] is True
     assert "pausing" in answered["message"]
-    assert processes_of(alone.home) == []
+    assert processes_of(alone) == []
 
 
 def test_cancel_keeps_what_is_known_and_is_exit_code_4(bench: Bench) -> None:
@@ -369,4 +372,18 @@ def test_dev_serves_until_ctrl_c_and_lets_open_runs_go_on(alone: Bench) -> None:
     alone.until(lambda: alone.facts("status", run_id)["status"] == "completed")
     dev.send_signal(signal.SIGINT)
     assert ending(dev)[0] == 0
-    assert processes_of(alone.home) == []
+    assert processes_of(alone) == []
+
+
+def test_the_demo_improves_twice_and_leaves_nothing_running(alone: Bench) -> None:
+    first = alone.ratchet("demo")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("SIMULATED: the model.")
+    assert "║  Confirmed: " in first.stdout
+    assert "run `make dev`, then open http://127.0.0.1:" in first.stdout
+    assert processes_of(alone) == []
+    second = alone.facts("demo")
+    assert second["run_id"].endswith("-2")
+    assert second["best_score"] > second["baseline_score"]
+    assert len(list((alone.directory / "optimizations" / "support-triage").iterdir())) == 2
+    assert processes_of(alone) == []
