@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.datasets import DatasetError, Ingested, draw_splits, ingest, worker_file
+from activities.datasets import DatasetError, SourceAway, draw_splits
+from activities.datasets.stored import dataset_of, strata_of
 from activities.heartbeat import heartbeating
+from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from activities.store import samples
 from activities.store.connection import Database
+from activities.store.events import RunUnknown
 from activities.store.ledger import DrawnSuite, NewRun
 from activities.store.migrating import StoreError
 from activities.store.refusals import store_errors
@@ -36,7 +41,7 @@ from workflows.model.run import (
     Prepared,
     PrepareInput,
 )
-from workflows.model.scorers import PythonScorer
+from workflows.model.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers
 from workflows.model.suite import EvaluationSuite
 from workflows.model.target import PythonTarget
 from workflows.model.trial import Split, TrialInput
@@ -45,6 +50,9 @@ from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.spec_check import check_request
 
 CONFIDENCE = 0.95
+
+ATTEMPTS_AT_A_SOURCE = 5
+"""How often a dataset is asked for where it is kept; a store that is away is worth more patience than an address that is wrong."""
 
 
 def invalid_request(problems: Sequence[str]) -> ApplicationError:
@@ -83,16 +91,21 @@ class StoreBookkeeping(Bookkeeping):
     async def _prepare(self, prepare: PrepareInput) -> Prepared:
         spec = prepare.request
         try:
-            dataset = await self._dataset(spec)
+            dataset = prepare.ingested or await dataset_of(self._database, spec, self._data_directory)
             async with self._database.connection() as connection:
                 hashes = await samples.item_hashes(connection, dataset.dataset_id)
-            plan = plan_evaluation(prepare, dataset.dataset_id, hashes)
+                strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
+            plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
             baseline_hash = content_hash(spec.baseline)
             too_small = refuse_baseline(spec.budget, plan.search.suite.samples * spec.replicates)
             if too_small is not None:
                 raise invalid_request([too_small])
         except DatasetError as error:
             raise invalid_request([str(error)]) from None
+        except SourceAway as error:
+            if activity.info().attempt >= ATTEMPTS_AT_A_SOURCE:
+                raise invalid_request([f"{error}; start the run again when it is there"]) from None
+            raise
         except NotCanonical as error:
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
@@ -119,20 +132,6 @@ class StoreBookkeeping(Bookkeeping):
             duplicates_dropped=dataset.duplicates_dropped,
             versions=self._versions,
         )
-
-    async def _dataset(self, spec: OptimizationRequest) -> Ingested:
-        given = spec.dataset
-        if given.id is not None:
-            async with self._database.connection() as connection:
-                count = await samples.dataset_size(connection, given.id)
-            if count is None:
-                raise DatasetError(
-                    f"dataset.id: {given.id} is not in the store; ingest it first with `ratchet datasets add FILE`"
-                )
-            return Ingested(given.id, count)
-        if given.path is not None:
-            return await ingest(self._database, worker_file(given.path, self._data_directory))
-        return await ingest(self._database, given.items or [], name=f"{spec.name} (inline)")
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> None:
@@ -176,8 +175,11 @@ class StoreBookkeeping(Bookkeeping):
 
     @activity.defn(name="finish_run")
     async def finish_run(self, finish: FinishInput) -> None:
-        """The run's end: result, status, last round records and events, in one transaction."""
-        with store_errors():
+        """The run's end: result, status, last round records and events, in one transaction.
+
+        A run that was cancelled before it was prepared has no row, and nothing to end.
+        """
+        with store_errors(), contextlib.suppress(RunUnknown):
             await self._store.finish_run(finish)
 
 
@@ -189,10 +191,12 @@ class EvaluationPlan:
     test: DrawnSuite | None
 
 
-def plan_evaluation(prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str]) -> EvaluationPlan:
+def plan_evaluation(
+    prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str], strata: Sequence[str] | None = None
+) -> EvaluationPlan:
     """Draw the splits and describe what each is measured with."""
     spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed)
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata)
     drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
     searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
     if not searchable:
@@ -228,22 +232,26 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
 def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
     """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources.
 
-    A model's name is in the target or in a factor. Prices change what an answer cost, not the answer; the objective is
-    computed from answers; so neither is part of it.
+    A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
+    an answer cost, not the answer: they are no part of it, unless what it cost is a score.
     """
     answering = _answering(spec)
-    return content_hash(
-        {
-            "target": spec.target.model_dump(mode="json", by_alias=True),
-            "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
-            "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
-        }
-    )
+    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
+    parts: dict[str, Any] = {
+        "target": spec.target.model_dump(mode="json", by_alias=True),
+        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
+        "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
+    }
+    if any(isinstance(scorer, RubricScorer) for scorer in scorers):
+        parts["judging"] = [INSTRUCTIONS, REPAIR]
+    if any(isinstance(scorer, CostScorer) for scorer in scorers):
+        parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
+    return content_hash(parts)
 
 
 def _answering(spec: OptimizationRequest) -> set[str]:
     """The plug-ins that answer or score."""
-    parts = [spec.target, *spec.scorers]
+    parts = [spec.target, *(scorer for _, scorer in placed_scorers(spec.scorers))]
     return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
 
 

@@ -15,12 +15,11 @@ with workflow.unsafe.imports_passed_through():
 
     from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
     from workflows import answers
-    from workflows.contracts import Bookkeeping, Evaluating
+    from workflows.contracts import Bookkeeping, Evaluating, Ingesting
     from workflows.frame import WorkflowFrame
     from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.ledger import Ledger
     from workflows.model.candidates import Candidate, Rejection
-    from workflows.model.dataset import Dataset
     from workflows.model.failures import INVALID_REQUEST, shorten
     from workflows.model.ledger import RunStatus
     from workflows.model.run import (
@@ -29,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
         FinishInput,
         Graph,
         HistoryPage,
+        IngestInput,
         InspectInput,
         Newest,
         OptimizationResult,
@@ -116,6 +116,7 @@ class OptimizationWorkflow:
         self._show("initialized", "checking the spec and the data")
         references = self.request.plugin_references
         evaluators: dict[str, str] = {}
+        ingested = None
         try:
             if references:
                 inspected = await workflow.execute_activity_method(
@@ -126,9 +127,17 @@ class OptimizationWorkflow:
                     **INSPECT,
                 )
                 evaluators = inspected.evaluators
+            if self.request.dataset.ref is not None:
+                ingested = await workflow.execute_activity_method(
+                    Ingesting.ingest_dataset,
+                    IngestInput(ref=self.request.dataset.ref, name=self.request.dataset_name),
+                    task_queue=self.evaluation_task_queue,
+                    summary="ask a plug-in for the dataset",
+                    **PREPARE,
+                )
             self.book.prepared = await workflow.execute_activity_method(
                 Bookkeeping.prepare,
-                PrepareInput(run_id=self.book.run_id, request=self.request, evaluators=evaluators),
+                PrepareInput(run_id=self.book.run_id, request=self.request, evaluators=evaluators, ingested=ingested),
                 summary="check the spec, ingest the dataset",
                 **PREPARE,
             )
@@ -204,7 +213,7 @@ class OptimizationWorkflow:
     def _next_input(self) -> RunInput:
         assert self.book.prepared
         request = self.book.request_in_force()
-        dataset = Dataset(id=self.book.prepared.dataset_id, splits=request.dataset.splits)
+        dataset = request.dataset.stored_as(self.book.prepared.dataset_id)
         given = {name: getattr(request, name) for name in type(request).model_fields}
         return RunInput.model_construct(**{**given, "dataset": dataset, "carried": self.book.carried()})
 
@@ -291,11 +300,8 @@ class OptimizationWorkflow:
         if last is not None:
             self.ledger.add(last)
         self._show(end.status, end.message)
-        if self.book.prepared is not None:
-            finish = FinishInput(run_id=self.book.run_id, result=result, records=self.ledger.waiting)
-            await workflow.execute_activity_method(
-                Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE
-            )
+        finish = FinishInput(run_id=self.book.run_id, result=result, records=self.ledger.waiting)
+        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result
 

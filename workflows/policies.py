@@ -51,8 +51,9 @@ PREPARE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=30),
     heartbeat_timeout=timedelta(seconds=10),
     retry_policy=_PATIENT,
+    cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 )
-"""Ingesting a dataset may take minutes."""
+"""Ingesting a dataset may take minutes. A run that is cancelled meanwhile knows whether its row was written."""
 
 INSPECT: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=2),
@@ -76,6 +77,32 @@ SHARD: Final = ActivityPolicy(
     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 )
 """A shard heartbeats while it lives, hands back what it has when cancelled, and outlasts any lost worker."""
+
+ONE_CALL: Final = RetryPolicy(maximum_attempts=1)
+"""For somebody else's activity: Temporal counts calls that were lost with their worker like those that failed, we do not."""
+
+LOAD_CALLS: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=5),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=_PATIENT,
+)
+"""Reading from the store what somebody else's activity shall answer."""
+
+SCORE_ANSWERS: Final = SHARD
+"""Scoring what came from elsewhere: like a shard, whose calls are made already."""
+
+TRIGGER: Final = SHARD
+"""An experiment that is being triggered is waited for when the trial is cancelled: it must be known to be cancelled, too."""
+
+ASK_RUNNER: Final = ActivityPolicy(start_to_close_timeout=timedelta(minutes=2), retry_policy=_PATIENT)
+"""Where an experiment stands. A runner that does not answer is an answer of its own; only a lost worker is tried again."""
+
+CANCEL_EXPERIMENT: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=2),
+    schedule_to_close_timeout=timedelta(minutes=10),
+    retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5, non_retryable_error_types=NOT_RETRYABLE),
+)
+"""A courtesy to the runner, which must not hold up the end of a trial for long."""
 
 CONCLUDE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=10),
@@ -108,6 +135,9 @@ SHARDS_PER_TRIAL: Final = 400
 """Larger trials get larger shards instead of a longer history."""
 
 CALLS_PER_SHARD: Final = 75
+
+PENDING_AT_ONCE: Final = 100
+"""Activities that a run should have pending; more of them make its workflow tasks fail now and then."""
 
 LARGEST_MESSAGE: Final = 2 * 1024 * 1024
 """Bytes of inputs that one workflow task may send; Temporal terminates a run whose task has more than 4 MB."""

@@ -145,6 +145,18 @@ async def test_cancel_hands_back_the_answers_of_a_trial_in_flight(engines: Engin
     assert trial is None or trial["status"] == "cancelled"
 
 
+async def test_a_run_that_is_cancelled_at_once_leaves_no_open_row(engines: Engines, spec: Spec) -> None:
+    handles = [await engines.start(spec(name="at-once")) for _ in range(8)]
+    for handle in handles:
+        await handle.cancel()
+    for handle in handles:
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+    async with engines.database.connection() as connection:
+        rows = await connection.fetch("SELECT status FROM runs WHERE run_id = ANY($1)", [handle.id for handle in handles])
+    assert {row["status"] for row in rows} <= {"cancelled"}
+
+
 async def test_pause_rests_before_the_next_round_and_resume_goes_on(engines: Engines, spec: Spec) -> None:
     handle = await engines.start(spec(stop={"max_rounds": 40, "no_improvement": 0}))
     answer = await handle.execute_update("pause")
