@@ -32,6 +32,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.bookkeeping import StoreBookkeeping
+from activities.datasets.callables import PluginDatasets
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.models import ChatModels
@@ -41,7 +42,7 @@ from activities.store.migrating import StoreError
 from activities.store.writing import Store
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
-from workflows.contracts import Bookkeeping, Evaluating
+from workflows.contracts import Bookkeeping, Evaluating, Ingesting
 from workflows.optimization import OptimizationWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
@@ -142,7 +143,7 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             evaluation = ShardEvaluation(store, ChatModels(Gates()), plugins, is_away=is_away)
             stack.push_async_callback(evaluation.close)
-            workers.append(_evaluation_worker(client, settings, evaluation))
+            workers.append(_evaluation_worker(client, settings, evaluation, PluginDatasets(database, plugins)))
         for worker in workers:
             await stack.enter_async_context(worker)
         log.info("serving", role=settings.role, task_queue=settings.task_queue, evaluation=settings.evaluation_task_queue)
@@ -164,11 +165,13 @@ def _workflow_worker(client: Client, settings: Settings, bookkeeping: StoreBookk
     )
 
 
-def _evaluation_worker(client: Client, settings: Settings, evaluation: ShardEvaluation) -> Worker:
+def _evaluation_worker(
+    client: Client, settings: Settings, evaluation: ShardEvaluation, datasets: PluginDatasets
+) -> Worker:
     return Worker(
         client,
         task_queue=settings.evaluation_task_queue,
-        activities=implementations(Evaluating, evaluation),
+        activities=[*implementations(Evaluating, evaluation), *implementations(Ingesting, datasets)],
         max_concurrent_activities=CONCURRENT_SHARDS,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
@@ -190,21 +193,20 @@ def implementations(contract: type, implementation: object) -> list[Callable[...
     return served
 
 
-async def serve(settings: Settings, *, exit_with_parent: bool = False) -> None:
+async def serve(settings: Settings, *, parent: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT, or until the parent process is gone."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watching = loop.create_task(_until_orphaned(stop)) if exit_with_parent else None
+    watching = loop.create_task(_until_orphaned(parent, stop)) if parent is not None else None
     async with serving(await connect(), settings):
         await stop.wait()
     if watching is not None:
         watching.cancel()
 
 
-async def _until_orphaned(stop: asyncio.Event) -> None:
-    parent = os.getppid()
+async def _until_orphaned(parent: int, stop: asyncio.Event) -> None:
     while os.getppid() == parent:  # noqa: ASYNC110 (nobody announces a parent's end)
         await asyncio.sleep(0.3)
     stop.set()
@@ -239,7 +241,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="what to serve (default: RATCHET_ROLE, else all)",
     )
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that work in flight gets to finish (default: 30)")
-    parser.add_argument("--exit-with-parent", action="store_true", help="stop when the process that started this one is gone")
+    parser.add_argument(
+        "--exit-with-parent", type=int, metavar="PID", default=None, help="stop when this parent process is gone"
+    )
     parser.add_argument("--log-file", type=Path, default=None, help="write logs here instead of stderr")
     options = parser.parse_args(arguments)
     form = "text" if os.environ.get("RATCHET_LOG") == "text" else "json"
@@ -250,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif options.check_health:
         work = check_health(settings)
     else:
-        work = serve(settings, exit_with_parent=options.exit_with_parent)
+        work = serve(settings, parent=options.exit_with_parent)
     try:
         _run(work)
     except (StoreError, StoreAway, OSError, RuntimeError, RPCError, asyncpg.PostgresError) as error:

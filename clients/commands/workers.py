@@ -84,7 +84,8 @@ class WorkerProcess:
 
     async def _start(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
-        command = ["-P", "-m", "worker", "--role", self.role, "--exit-with-parent", "--grace", f"{GRACE:g}"]
+        lifetime = ["--exit-with-parent", str(os.getpid()), "--grace", f"{GRACE:g}"]
+        command = ["-P", "-m", "worker", "--role", self.role, *lifetime]
         self.started = time.monotonic()
         with self.output.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
