@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import json
 import os
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -17,8 +15,11 @@ import aiohttp
 import httpx2
 import openai
 
-from activities.gate import Gate, Gates
-from activities.targets.faults import CandidateFault, Refused, Throttled, Unreachable
+from activities.gate import Gates
+from activities.patience import Patience as Patience
+from activities.patience import patiently as patiently
+from activities.patience import retry_after
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
 from workflows.model.failures import shorten
 from workflows.model.target import Price
 
@@ -27,9 +28,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CONNECT_TIMEOUT = 10.0
 MOST_CONNECTIONS = 10_000
 """The run's own limits decide what is in flight, so the client must not add one."""
-
-LONGEST_RETRY_AFTER = 3600.0
-"""Seconds. Whoever asks for more is asked again after this."""
 
 _THROTTLING = (429, 503, 529)
 _PERMANENT = (401, 402, 403, 404, 405, 410, 501)
@@ -51,46 +49,6 @@ class ChatAnswer:
     latency_ms: float
     ttft_ms: float | None = None
     finish_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long infrastructure is tried again for one call before it is given up."""
-
-    seconds: float = 120.0
-    attempts: int = 8
-    """Throttling does not count towards these, only towards the time."""
-    first_delay: float = 0.5
-    longest_delay: float = 20.0
-
-
-async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Patience) -> T:
-    """The call's result. Waits for the gate, and tries again what infrastructure broke, with backoff and jitter."""
-    attempts = 0
-    first_failure: float | None = None
-    delay = patience.first_delay
-    while True:
-        await gate.enter()
-        try:
-            result = await call()
-        except Unreachable as error:
-            now = time.monotonic()
-            if first_failure is None:
-                first_failure = now
-            pause = delay * random.uniform(0.5, 1.0)
-            if isinstance(error, Throttled):
-                gate.throttled(error.retry_after)
-                if error.retry_after:
-                    pause = 0.0  # the gate itself keeps everybody waiting
-            else:
-                attempts += 1
-            if attempts >= patience.attempts or now - first_failure + pause > patience.seconds:
-                raise
-            delay = min(delay * 2, patience.longest_delay)
-            await asyncio.sleep(pause)
-        else:
-            gate.succeeded()
-            return result
 
 
 class ChatModels:
@@ -128,25 +86,34 @@ class ChatModels:
         prices: Mapping[str, Price],
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call."""
-        url = self.base_url(base_url)
-        client = self._client(url, model)
-        gate = self.gates.at(url, model)
         body = {**parameters, "model": model, "messages": messages}
         read = _streamed if stream else _whole
 
-        async def once() -> ChatAnswer:
+        async def answered(client: openai.AsyncOpenAI) -> ChatAnswer:
             started = time.perf_counter()
-            try:
-                async with asyncio.timeout(timeout):
-                    answer, ttft_ms = await read(client, body, started)
-            except TimeoutError:
-                raise CandidateFault(f"took longer than the sample timeout of {timeout:g} s") from None
-            except (openai.APIError, aiohttp.ClientError, httpx2.HTTPError, OSError) as error:
-                raise _classified(error, model, url) from error
+            answer, ttft_ms = await read(client, body, started)
             latency_ms = (time.perf_counter() - started) * 1000
             return _understood(answer, prices.get(model), latency_ms, ttft_ms)
 
-        return await patiently(gate, once, self.patience)
+        return await self.call(base_url, model, timeout, answered)
+
+    async def call(
+        self, base_url: str | None, model: str, timeout: float, answered: Callable[[openai.AsyncOpenAI], Awaitable[T]]
+    ) -> T:
+        """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again."""
+        url = self.base_url(base_url)
+        client = self._client(url, model)
+
+        async def once() -> T:
+            try:
+                async with asyncio.timeout(timeout):
+                    return await answered(client)
+            except TimeoutError:
+                raise TookTooLong(f"took longer than the sample timeout of {timeout:g} s") from None
+            except (openai.APIError, aiohttp.ClientError, httpx2.HTTPError, OSError) as error:
+                raise _classified(error, model, url) from error
+
+        return await patiently(self.gates.at(url, model), once, self.patience)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
         if url not in self._clients:
@@ -186,7 +153,7 @@ def _same_origin(url: str, other: str) -> bool:
 
 async def _whole(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
     response = await client.chat.completions.with_raw_response.create(**_split(body))
-    return _parsed(response.http_response.content), None
+    return parsed(response.http_response.content), None
 
 
 async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
@@ -210,9 +177,9 @@ async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: f
             if data == "[DONE]":
                 ended = True
                 break
-            chunk = _parsed(data)
+            chunk = parsed(data)
             if chunk.get("error"):
-                raise Unreachable(f"the stream broke off: {shorten(str(chunk['error']), 300)}")
+                raise Unreachable(f"the stream broke off: {shorten(str(chunk['error']), 300)}", kind=BROKEN_ANSWER)
             usage = chunk.get("usage") or usage
             for choice in (chunk.get("choices") or [])[:1]:
                 delta = choice.get("delta") or {}
@@ -227,7 +194,7 @@ async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: f
                     call["name"] += function.get("name") or ""
                     call["arguments"] += function.get("arguments") or ""
     if not ended and finish is None:
-        raise Unreachable("the stream broke off before the answer was complete")
+        raise Unreachable("the stream broke off before the answer was complete", kind=BROKEN_ANSWER)
     message = {
         "content": "".join(content),
         "refusal": "".join(refusal),
@@ -242,14 +209,15 @@ def _split(body: dict[str, Any]) -> dict[str, Any]:
     return {**named, "extra_body": {name: value for name, value in body.items() if name not in named}}
 
 
-def _parsed(text: bytes | str) -> dict[str, Any]:
+def parsed(text: bytes | str) -> dict[str, Any]:
+    """A body as a JSON object; whoever sends something else is broken infrastructure."""
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
         start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise Unreachable(f"the endpoint answered something that is not a JSON object: {start!r}")
+        raise Unreachable(f"the endpoint answered something that is not a JSON object: {start!r}", kind=BROKEN_ANSWER)
     return answer
 
 
@@ -258,22 +226,22 @@ def _understood(answer: dict[str, Any], price: Price | None, latency_ms: float, 
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(first, dict) or not isinstance(message, dict):
-        raise Unreachable(f"the endpoint's answer has no choices: {shorten(json.dumps(answer), 200)}")
+        raise Unreachable(f"the endpoint's answer has no choices: {shorten(json.dumps(answer), 200)}", kind=BROKEN_ANSWER)
     finish = first.get("finish_reason")
-    tokens, cost = _bill(answer.get("usage"), price)
+    tokens, cost = bill(answer.get("usage"), price)
 
-    def unusable(why: str) -> CandidateFault:
-        return CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms)
+    def unusable(why: str, kind: str) -> CandidateFault:
+        return CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms, kind=kind)
 
     if finish == "content_filter":
-        raise unusable("the answer was withheld by the content filter")
+        raise unusable("the answer was withheld by the content filter", "content filter")
     content = message.get("content")
     calls = message.get("tool_calls") or []
     if message.get("refusal") and not content:
-        raise unusable(f"the model refused: {message['refusal']}")
+        raise unusable(f"the model refused: {message['refusal']}", "refusal")
     if not calls and not (isinstance(content, str) and content.strip()):
         hint = "; max_tokens may be too small" if finish == "length" else ""
-        raise unusable(f"the model gave an empty answer (finish reason {finish}){hint}")
+        raise unusable(f"the model gave an empty answer (finish reason {finish}){hint}", "empty answer")
     value: Any = content
     if calls:
         value = {"content": content or None, "tool_calls": [_tool_call(call) for call in calls]}
@@ -290,7 +258,7 @@ def _tool_call(call: Any) -> dict[str, Any]:
     return {"name": function.get("name"), "arguments": parsed}
 
 
-def _bill(usage: Any, price: Price | None) -> tuple[int, float]:
+def bill(usage: Any, price: Price | None) -> tuple[int, float]:
     """Tokens in and out, and what they cost; what an endpoint does not report counts as 0."""
     if not isinstance(usage, dict):
         return 0, 0.0
@@ -315,18 +283,18 @@ def _classified(error: Exception, model: str, url: str) -> Exception:
         reason = error.__cause__ or error
         return Unreachable(shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300))
     status, said = error.status_code, shorten(_message_of(error), 500)
-    where = f"model {model!r} at {url}: HTTP {status}: {said}"
+    where, kind = f"model {model!r} at {url}: HTTP {status}: {said}", f"http {status}"
     if error.code in _OUT_OF_MONEY or error.type in _OUT_OF_MONEY or status == 402:
-        return Refused(f"{where}; the account has no credit left, add some or use another OPENAI_API_KEY")
+        return Refused(f"{where}; the account has no credit left, add some or use another OPENAI_API_KEY", kind=kind)
     if status in _THROTTLING:
-        return Throttled(where, _retry_after(error.response.headers))
+        return Throttled(where, retry_after(error.response.headers), kind=kind)
     if (status >= 500 and status not in _PERMANENT) or status in _TRANSIENT_BELOW_500:
-        return Unreachable(where)
+        return Unreachable(where, kind=kind)
     if status in (401, 403):
-        return Refused(f"{where}; check OPENAI_API_KEY in the worker's environment, and that it may use this model")
+        return Refused(f"{where}; check OPENAI_API_KEY in the worker's environment, and that it may use this model", kind=kind)
     if status in _PERMANENT or error.code in _NO_SUCH_MODEL:
-        return Refused(f"{where}; check the model's name and the URL (OPENAI_BASE_URL or base_url)")
-    return CandidateFault(f"the model refused the request (HTTP {status}): {said}")
+        return Refused(f"{where}; check the model's name and the URL (OPENAI_BASE_URL or base_url)", kind=kind)
+    return CandidateFault(f"the model refused the request (HTTP {status}): {said}", kind=kind)
 
 
 def _message_of(error: openai.APIStatusError) -> str:
@@ -338,17 +306,3 @@ def _message_of(error: openai.APIStatusError) -> str:
     words = ("(hidden)" if word.strip("'\".,:;").startswith("sk-") else word for word in text.split())
     shown = " ".join(words)
     return shown.replace(key, "(hidden)") if len(key) >= 4 else shown
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms`, or `retry-after` as a number or a date."""
-    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * factor
-        except ValueError:
-            continue
-        return min(seconds, LONGEST_RETRY_AFTER) if seconds >= 0 else None
-    moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    if moment is None:
-        return None
-    return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), LONGEST_RETRY_AFTER)

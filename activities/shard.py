@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from activities.committing import OutcomeBatches
 from activities.gate import ClosedForLong, Limit
-from activities.scorers import ScorerTools, score
+from activities.scorers import ScorerTools, details_of_a_failure, score
+from activities.scorers.grades import Grade
 from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample, Score
@@ -134,19 +137,15 @@ class ShardAtWork:
 
     async def _outcome(self, pair: PairToAnswer) -> Outcome:
         try:
-            output = await self._target.answer(self._configuration, pair.sample, self._context(pair))
+            output = await self._target.answer(self._configuration, pair.sample, _context(self._shard, pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
-            return _failed(pair, fault)
-        return _answered(pair, output, await self._scores(output, pair.sample), self._suite.metric)
+            return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
+        return _answered(pair, output, await self._grades(output, pair.sample), self._suite.metric)
 
-    async def _scores(self, output: Output, sample: Sample) -> list[Score]:
-        limit = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
-        try:
-            async with asyncio.timeout(limit):
-                return await score(self._suite.scorers, output, sample, self._scorers)
-        except TimeoutError:
-            raise ScoringFailed(f"scoring took longer than {limit:g} s") from None
+    async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
+        longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
+        return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
 
     def _refuse_other_overlay(self, output: Output) -> None:
         mine = self._shard.config_hash
@@ -159,17 +158,22 @@ class ShardAtWork:
                 latency_ms=output.latency_ms,
             )
 
-    def _context(self, pair: PairToAnswer) -> ExperimentContext:
-        shard = self._shard
-        return ExperimentContext(
-            id=shard.trial_id,
-            name=shard.run_id,
-            overrides_tag=shard.config_hash,
-            run_id=shard.run_id,
-            candidate_id=shard.candidate_id,
-            replicate=pair.replicate,
-            seed=derive_seed(shard.seed, pair.item_hash, pair.replicate),
-        )
+
+def _context(shard: ShardInput, pair: PairToAnswer) -> ExperimentContext:
+    return context_of(shard, replicate=pair.replicate, seed=derive_seed(shard.seed, pair.item_hash, pair.replicate))
+
+
+def context_of(shard: ShardInput, *, replicate: int, seed: int) -> ExperimentContext:
+    """Under which experiment the shard's samples are answered."""
+    return ExperimentContext(
+        id=shard.trial_id,
+        name=shard.run_id,
+        overrides_tag=shard.config_hash,
+        run_id=shard.run_id,
+        candidate_id=shard.candidate_id,
+        replicate=replicate,
+        seed=seed,
+    )
 
 
 def _first(errors: dict[tuple[int, int], str]) -> str | None:
@@ -177,7 +181,7 @@ def _first(errors: dict[tuple[int, int], str]) -> str | None:
     return errors[min(errors)] if errors else None
 
 
-def _failed(pair: PairToAnswer, fault: CandidateFault) -> Outcome:
+def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
     error = shorten(str(fault))
     return Outcome(
         item_hash=pair.item_hash,
@@ -190,10 +194,12 @@ def _failed(pair: PairToAnswer, fault: CandidateFault) -> Outcome:
         tokens=fault.tokens,
         cost=fault.cost,
         latency_ms=fault.latency_ms,
+        per_score=details,
     )
 
 
-def _answered(pair: PairToAnswer, output: Output, scores: Sequence[Score], metric: str) -> Outcome:
+def _answered(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str) -> Outcome:
+    scores = [grade.score for grade in grades]
     decisive = next((given for given in scores if given.name == metric), None)
     if decisive is None:
         names = ", ".join(given.name for given in scores)
@@ -205,11 +211,17 @@ def _answered(pair: PairToAnswer, output: Output, scores: Sequence[Score], metri
         scores={given.name: given.value for given in scores},
         passed=bool(decisive.passed),
         output=output.value,
-        feedback="\n".join(given.reason for given in scores if given.reason),
-        tokens=output.tokens,
-        cost=output.cost,
+        feedback=feedback(scores),
+        tokens=output.tokens + sum(grade.tokens for grade in grades),
+        cost=math.fsum([output.cost, *(grade.cost for grade in grades)]),
         latency_ms=output.latency_ms,
         ttft_ms=output.ttft_ms,
         trace=output.trace,
-        per_score={given.name: {"passed": given.passed, "reason": given.reason} for given in scores},
+        per_score={grade.score.name: grade.details() for grade in grades},
     )
+
+
+def feedback(scores: Sequence[Score]) -> str:
+    """Every scorer's reason, by the score's name where there are several."""
+    told = [score for score in scores if score.reason]
+    return "\n".join(f"{score.name}: {score.reason}" if len(scores) > 1 else f"{score.reason}" for score in told)

@@ -1,32 +1,43 @@
-"""Scorers: output in, named scores out. A new kind is one function here and one line in the registry.
+"""Scorers: output in, named scores out. A new kind is one function and one line in the registry.
 
 A scorer that raises, or gives NaN, fails the trial's scoring. That is nobody's answer's fault, so no outcome is stored.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
-import math
-import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from activities.gate import Gates
+from activities.models import ChatModels
 from activities.plugins import Plugins
+from activities.scorers import comparing, likeness
 from activities.scorers.bounded import BoundedMatching
-from activities.scorers.comparing import contains, exact, expected_of, hit_or_miss, numeric, shown
+from activities.scorers.combining import combined
+from activities.scorers.comparing import expected_of, shown
+from activities.scorers.extracting import NothingThere, extracted, refuse_constant
+from activities.scorers.grades import Grade, decided, hit_or_miss
+from activities.scorers.reported import reported
+from activities.scorers.rubric import rubric
 from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Output, Sample, Score
 from workflows.model.failures import described, shorten
-from workflows.model.scorers import JsonScorer, PythonScorer, RegexScorer, Scorer
+from workflows.model.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
+from workflows.model.target import Price
 from workflows.rules.placeholders import as_text
 from workflows.rules.scoring import ScoringFailed
 
 LONGEST_ISOLATED = 60.0
-LONGEST_REASON = 4_000
-_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
+LONGEST_CALL = 120.0
+"""Seconds for one answer of a model that scores; judges think longer than targets do."""
+
+ASKING = ("rubric", "similarity")
+"""Kinds that ask a model. How long they take is settled call by call: patience with an endpoint is no slow scorer."""
 
 
 @dataclass(frozen=True)
@@ -38,76 +49,79 @@ class ScorerTools:
     matching: BoundedMatching = field(default_factory=BoundedMatching)
     isolation: Isolation | None = None
     """Set when a plug-in is suspected of killing the process it runs in."""
+    models: ChatModels = field(default_factory=lambda: ChatModels(Gates()))
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """What judges and embedding models cost in this run."""
+    longest: float = 60.0
+    """Seconds that one scorer may take for one output, unless it asks a model."""
+    longest_call: float = LONGEST_CALL
 
 
-async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
-    """Every scorer's scores, finite and with `passed` decided. Raises ScoringFailed for anything else."""
-    scores: list[Score] = []
-    for scorer in scorers:
-        for given in await _REGISTRY[scorer.kind](scorer, output, sample, tools):
-            scores.append(_decided(given, scorer))
-    names = [given.name for given in scores]
+async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
+    """Every scorer's grades, finite and with `passed` decided.
+
+    Raises ScoringFailed when that is impossible, and what `targets.faults` names when a model that scores cannot be reached.
+    """
+    grades = [grade for scorer in scorers for grade in await _grades(scorer, output, sample, tools)]
+    names = [grade.score.name for grade in grades]
     if len(set(names)) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise ScoringFailed(f"score {repeated!r} was given twice for one output; name each score once")
-    return scores
+    return grades
 
 
-def _decided(given: Score, scorer: Scorer) -> Score:
-    value = given.value
-    if isinstance(value, bool):
-        value = float(value)
+def details_of_a_failure(scorers: Sequence[Scorer], sample: Sample) -> dict[str, dict[str, Any]]:
+    """What is kept for each score of an answer that failed: which label it would have taken."""
+    return {
+        scorer.score_name: {"labels": [None, comparing.kept_label(comparing.expected_label(scorer, sample))]}
+        for scorer in scorers
+        if isinstance(scorer, ClassificationScorer)
+    }
+
+
+async def _grades(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
+    if isinstance(scorer, CombinedScorer):
+        members = [(part.weight, grade) for part in scorer.scorers for grade in await _grades(part, output, sample, tools)]
+        return [decided(combined(scorer, members), scorer)]
     try:
-        value = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ScoringFailed(f"scorer {scorer.score_name!r} gave {_repr(value)}, which is not a number") from None
-    except Exception as error:  # a number of its own may raise whatever it likes
-        raise ScoringFailed(f"scorer {scorer.score_name!r} gave what cannot be read: {described(error)}") from None
-    if not math.isfinite(value):
-        raise ScoringFailed(f"scorer {scorer.score_name!r} gave {value}, which is not a finite number")
-    if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
-        raise ScoringFailed(f"scorer {scorer.score_name!r} gave a score named {given.name!r}; use letters, digits, _ . -")
-    passed = value >= scorer.threshold if given.passed is None else bool(given.passed)
-    reason = None if given.reason is None else shorten(_clean(str(given.reason)), LONGEST_REASON)
-    return Score(given.name, value, passed, reason)
+        return await _bounded(scorer, output, sample, tools)
+    except NothingThere as missing:
+        return [Grade(Score(scorer.score_name, 0.0, False, f"the answer {missing}"))]
 
 
-def _repr(value: Any) -> str:
+async def _bounded(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
     try:
-        return shorten(repr(value), 200)
-    except Exception:
-        return f"a {type(value).__name__}"
+        async with asyncio.timeout(None if scorer.kind in ASKING else tools.longest):
+            extract = getattr(scorer, "extract", None)
+            part = output if extract is None else await extracted(extract, output, tools.matching)
+            given = await _REGISTRY[scorer.kind](scorer, part, sample, tools)
+    except TimeoutError:
+        raise ScoringFailed(f"scoring took longer than {tools.longest:g} s") from None
+    return [decided(grade, scorer) for grade in (given if isinstance(given, list) else [given])]
 
 
-def _clean(text: str) -> str:
-    """Without what no store keeps."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
-
-
-async def _regex(scorer: RegexScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
+async def _regex(scorer: RegexScorer, output: Output, sample: Sample, tools: ScorerTools) -> Grade:
     pattern = scorer.pattern if scorer.pattern is not None else expected_of(sample, scorer.kind)
     if not isinstance(pattern, str):
         raise ScoringFailed(f"sample {sample.id!r} expects {shown(pattern)}, which is not a regular expression")
     hit = await tools.matching.search(pattern, as_text(output.value), full_match=scorer.full_match)
-    return hit_or_miss(scorer.score_name, hit, f"does not match {shown(pattern)}")
+    return hit_or_miss(scorer, hit, f"does not match {shown(pattern)}", f"matches {shown(pattern)}")
 
 
-async def _json(scorer: JsonScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
+async def _json(scorer: JsonScorer, output: Output, sample: Sample, tools: ScorerTools) -> Grade:
     value = output.value
     if isinstance(value, str):
         try:
-            value = json.loads(value, parse_constant=_refuse_constant)
+            value = json.loads(value, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
-            return hit_or_miss(scorer.score_name, False, f"is not valid JSON: {error}")
+            return hit_or_miss(scorer, False, f"is not valid JSON: {error}", "")
     problem = await tools.matching.schema_problem(scorer.json_schema, value) if scorer.json_schema is not None else None
-    return hit_or_miss(scorer.score_name, problem is None, f"does not satisfy the schema at {shorten(problem or '', 500)}")
+    miss = f"does not satisfy the schema at {shorten(problem or '', 500)}"
+    holds = "is valid JSON" if scorer.json_schema is None else "satisfies the schema"
+    return hit_or_miss(scorer, problem is None, miss, holds)
 
 
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-async def _python(scorer: PythonScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
+async def _python(scorer: PythonScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
     plugin = tools.plugins.resolve(scorer.ref, 2)
     try:
         if tools.isolation is not None:
@@ -125,7 +139,7 @@ async def _python(scorer: PythonScorer, output: Output, sample: Sample, tools: S
     given = returned if isinstance(returned, list | tuple) else [returned]
     if not given:
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave no score; return a number, a Score or a list of them")
-    return [part if isinstance(part, Score) else Score(scorer.score_name, part) for part in given]
+    return [Grade(part if isinstance(part, Score) else Score(scorer.score_name, part)) for part in given]
 
 
 async def _isolated(scorer: PythonScorer, output: Output, sample: Sample, plugins: Plugins, isolation: Isolation) -> list[Any]:
@@ -133,18 +147,33 @@ async def _isolated(scorer: PythonScorer, output: Output, sample: Sample, plugin
     return [Score(**part) if isinstance(part, dict) and "value" in part else part for part in given]
 
 
-def _pure(compare: Callable[[Any, Output, Sample], list[Score]]) -> Callable[..., Awaitable[list[Score]]]:
-    async def scored(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Score]:
+Graded = Awaitable[Grade | list[Grade]]
+
+
+def _pure(compare: Callable[[Any, Output, Sample], Grade]) -> Callable[..., Graded]:
+    async def scored(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> Grade:
         return compare(scorer, output, sample)
 
     return scored
 
 
-_REGISTRY: dict[str, Callable[..., Awaitable[list[Score]]]] = {
-    "exact": _pure(exact),
-    "contains": _pure(contains),
+_REGISTRY: dict[str, Callable[..., Graded]] = {
+    "exact": _pure(comparing.exact),
+    "equals": _pure(comparing.exact),
+    "classification": _pure(comparing.classification),
+    "contains": _pure(comparing.contains),
+    "starts_with": _pure(comparing.starts_with),
     "regex": _regex,
-    "numeric": _pure(numeric),
+    "numeric": _pure(comparing.numeric),
     "json": _json,
+    "levenshtein": likeness.levenshtein,
+    "rouge": likeness.rouge,
+    "bleu": likeness.bleu,
+    "similarity": likeness.similarity,
+    "rubric": rubric,
+    "latency": _pure(comparing.latency),
+    "cost": _pure(comparing.cost),
+    "tokens": _pure(comparing.tokens),
+    "reported": _pure(reported),
     "python": _python,
 }

@@ -30,6 +30,14 @@ class BoundedMatching:
     async def search(self, pattern: str, text: str, *, full_match: bool) -> bool:
         return bool(await self._ask(f"pattern {pattern!r}", "search", pattern, text, full_match))
 
+    async def extract(self, pattern: str, text: str) -> str | None:
+        found = await self._ask(f"pattern {pattern!r}", "extract", pattern, text)
+        return None if found is None else str(found)
+
+    async def compare(self, measure: str, *texts: Any) -> float:
+        """How much texts have in common, by `levenshtein`, `rouge` or `bleu`."""
+        return float(await self._ask(f"scorer {measure!r}", measure, *texts))
+
     async def schema_problem(self, schema: Any, value: Any) -> str | None:
         problem = await self._ask("the JSON Schema", "schema_problem", schema, value)
         return None if problem is None else str(problem)

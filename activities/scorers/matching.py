@@ -1,4 +1,5 @@
-"""The child's side of bounded matching: regular expressions and JSON Schemas, which a hostile text can make run for ever.
+"""The child's side of bounded matching: regular expressions and JSON Schemas, which a hostile text can make run for ever, and
+comparisons of texts, which would keep the worker from its other work.
 
 Run by file name, so that it imports nothing of the worker and starts fast. One JSON array per line in, one JSON object out.
 """
@@ -9,6 +10,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,15 @@ def search(pattern: str, text: str, full_match: bool) -> bool:
     """Whether the pattern is found."""
     compiled = re.compile(pattern)
     return bool(compiled.fullmatch(text) if full_match else compiled.search(text))
+
+
+def extract(pattern: str, text: str) -> str | None:
+    """What the pattern's first group matches, or all of it where it has none."""
+    found = re.search(pattern, text)
+    if found is None:
+        return None
+    group: str | None = found.group(1) if found.re.groups else found.group()
+    return group
 
 
 def schema_problem(schema: dict[str, Any], value: Any) -> str | None:
@@ -32,7 +43,47 @@ def schema_problem(schema: dict[str, Any], value: Any) -> str | None:
     return None if problem is None else f"{problem.json_path}: {problem.message}"
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"search": search, "schema_problem": schema_problem}
+def levenshtein(text: str, reference: str) -> float:
+    """1 minus edits over the length of the longer text."""
+    from rapidfuzz.distance import Levenshtein
+
+    return Levenshtein.normalized_similarity(text, reference)
+
+
+def rouge(text: str, reference: str, variant: str) -> float:
+    """F-measure of what two texts have in common: words, pairs of words, or the longest sequence of words."""
+    from rapidfuzz.distance import LCSseq
+
+    given, expected = (re.findall(r"\w+", part.lower()) for part in (text, reference))
+    if variant == "rougeL":
+        return _f_measure(LCSseq.similarity(given, expected), len(given), len(expected))
+    length = {"rouge1": 1, "rouge2": 2}[variant]
+    ours, theirs = (Counter(zip(*(words[start:] for start in range(length)), strict=False)) for words in (given, expected))
+    return _f_measure((ours & theirs).total(), ours.total(), theirs.total())
+
+
+def _f_measure(common: int, given: int, expected: int) -> float:
+    return 2 * common / (given + expected) if common else 0.0
+
+
+def bleu(text: str, references: list[str], tokenize: str) -> float:
+    """BLEU of one sentence, from 0 to 1."""
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError:
+        raise RuntimeError("sacrebleu is not installed; install ratchet[text-metrics] where the workers run") from None
+    score: float = BLEU(tokenize=tokenize, effective_order=True).sentence_score(text, references).score
+    return min(score / 100, 1.0)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "search": search,
+    "extract": extract,
+    "schema_problem": schema_problem,
+    "levenshtein": levenshtein,
+    "rouge": rouge,
+    "bleu": bleu,
+}
 
 
 def main() -> None:

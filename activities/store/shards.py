@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from activities.store.connection import Connection
@@ -221,14 +221,14 @@ async def measured(
         replicates,
     )
     scores: dict[str, dict[str, float]] = {}
-    passed: dict[str | None, dict[str, bool]] = {None: {}}
+    decoded: dict[str | None, _ScoreDetails] = {None: _ScoreDetails()}
     measured = []
     for position, weight, replicate, status, score, was_passed, tokens, cost, latency, ttft, details, paid in rows:
         # Few distinct scores come again and again; each is decoded once.
         if score not in scores:
             scores[score] = json.loads(score)
-        if details not in passed:
-            passed[details] = _passed_by_score(details)
+        if details not in decoded:
+            decoded[details] = _score_details(details)
         measured.append(
             MeasuredSample(
                 position,
@@ -241,16 +241,31 @@ async def measured(
                 cost,
                 latency,
                 ttft,
-                passed[details],
+                decoded[details].passed,
+                decoded[details].labels,
+                decoded[details].tokens,
                 paid,
             )
         )
     return measured
 
 
-def _passed_by_score(details: str) -> dict[str, bool]:
+@dataclass(frozen=True, slots=True)
+class _ScoreDetails:
+    """What aggregation reads of `score_details`, by score; reasons are left out."""
+
+    passed: dict[str, bool] = field(default_factory=dict)
+    labels: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    tokens: int = 0
+
+
+def _score_details(details: str) -> _ScoreDetails:
     decoded: dict[str, dict[str, Any]] = json.loads(details)
-    return {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)}
+    return _ScoreDetails(
+        {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)},
+        {name: (detail["labels"][0], detail["labels"][1]) for name, detail in decoded.items() if detail.get("labels")},
+        sum(detail.get("tokens", 0) for detail in decoded.values()),
+    )
 
 
 async def records(

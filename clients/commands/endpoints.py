@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from workflows.model.request import OptimizationRequest
+from workflows.model.scorers import placed_scorers
 from workflows.model.search import ModelProposer
 from workflows.model.target import ChatTarget
 from workflows.rules.spec_check import models_used
@@ -32,7 +33,7 @@ class Problem:
 
 
 async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
-    """Problems with the endpoints of target and proposer; each endpoint is asked once."""
+    """Problems with the endpoints of target, scorers and proposer; each endpoint is asked once."""
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
@@ -43,7 +44,10 @@ async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
 
 def _url_for(request: OptimizationRequest, where: str) -> str:
     given: str | None = None
-    if where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
+    scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
+    if where in scorers:
+        given = getattr(scorers[where], "base_url", None)
+    elif where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
         given = request.optimizer.proposer.base_url
     elif isinstance(request.target, ChatTarget):
         given = request.target.base_url

@@ -17,6 +17,8 @@ TOKENS_OF_AN_ANSWER = 250
 TOKENS_OF_A_SAMPLE = 100
 TOKENS_TO_A_PROPOSER = 3000
 TOKENS_OF_A_PROPOSAL = 1000
+TOKENS_TO_A_JUDGE = 1000
+TOKENS_OF_A_VERDICT = 100
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -72,6 +74,8 @@ def _cost(request: OptimizationRequest, calls: int | None, trials: int | None) -
     for where, price in _dearest(priced):
         if where.startswith("optimizer"):
             read, written, times = TOKENS_TO_A_PROPOSER, TOKENS_OF_A_PROPOSAL, max(trials - 1, 0)
+        elif where.startswith("scorers"):
+            read, written, times = TOKENS_TO_A_JUDGE, TOKENS_OF_A_VERDICT, calls
         else:
             read, written, times = _prompt_tokens(request), _answer_tokens(request), calls
         total += times * (read * price.input + written * price.output) / 1_000_000
@@ -79,12 +83,12 @@ def _cost(request: OptimizationRequest, calls: int | None, trials: int | None) -
 
 
 def _dearest(priced: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """One price for the target (the dearest it may choose) and one for the proposer."""
-    chosen: dict[bool, tuple[str, Any]] = {}
+    """One price for the target (the dearest it may choose), one for each scorer that asks a model, one for the proposer."""
+    chosen: dict[str, tuple[str, Any]] = {}
     for where, price in priced:
-        of_proposer = where.startswith("optimizer")
-        if of_proposer not in chosen or price.output > chosen[of_proposer][1].output:
-            chosen[of_proposer] = (where, price)
+        asking = where if where.startswith(("optimizer", "scorers")) else "target"
+        if asking not in chosen or price.output > chosen[asking][1].output:
+            chosen[asking] = (where, price)
     return list(chosen.values())
 
 

@@ -137,6 +137,8 @@ class MemoryStore:
                 cost=outcome.cost,
                 latency_ms=outcome.latency_ms,
                 ttft_ms=outcome.ttft_ms,
+                labels={n: (d["labels"][0], d["labels"][1]) for n, d in outcome.per_score.items() if d.get("labels")},
+                scoring_tokens=sum(d.get("tokens", 0) for d in outcome.per_score.values()),
             )
             for position, sample in enumerate(self.samples)
             for (item_hash, _), outcome in sorted(self.outcomes.items())

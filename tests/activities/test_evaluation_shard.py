@@ -370,7 +370,7 @@ class TestScoringFailures:
         outcome = store.by_sample()["s0"]
         assert outcome.scores == {"tone": 0.9, "facts": 0.2}
         assert outcome.per_score["facts"] == {"passed": True, "reason": "two are wrong"}
-        assert outcome.feedback == "polite\ntwo are wrong"
+        assert outcome.feedback == "tone: polite\nfacts: two are wrong"
 
 
 class TestPluginIdentity:

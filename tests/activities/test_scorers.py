@@ -30,7 +30,8 @@ async def tools() -> AsyncIterator[ScorerTools]:
 
 
 async def scores(tools: ScorerTools, spec: dict[str, Any], output: Any, expected: Any = None) -> list[Score]:
-    return await score([SCORER.validate_python(spec)], Output(output), Sample("s1", {}, expected), tools)
+    grades = await score([SCORER.validate_python(spec)], Output(output), Sample("s1", {}, expected), tools)
+    return [grade.score for grade in grades]
 
 
 async def value(tools: ScorerTools, spec: dict[str, Any], output: Any, expected: Any = None) -> float:
@@ -155,7 +156,7 @@ class TestFeedback:
         (exact,) = await scores(tools, {"kind": "exact"}, "bug", "billing")
         (schema,) = await scores(tools, {"kind": "json", "schema": SCHEMA}, '{"label": "x"}')
         (numeric,) = await scores(tools, {"kind": "numeric"}, "40", 42)
-        assert exact.reason == "expected billing"
+        assert exact.reason == "expected billing, got bug"
         assert schema.reason == "does not satisfy the schema at $.label: 'x' is not one of ['bug', 'billing']"
         assert numeric.reason == "expected 42, off by 2"
 

@@ -58,7 +58,7 @@ class Outcome:
     ttft_ms: float | None = None
     trace: Any = None
     per_score: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """For each score: passed and reason, as the scorer gave them."""
+    """For each score: passed and reason, as the scorer gave them; the labels of a classification; what scoring took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +77,9 @@ class MeasuredSample:
     latency_ms: float | None
     ttft_ms: float | None
     per_score_passed: dict[str, bool] = field(default_factory=dict)
+    labels: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    """For each classification: the label given, None by a failed answer, and the one expected."""
+    scoring_tokens: int = 0
+    """How many of the tokens were spent on scoring the answer."""
     paid: bool = True
     """False when the answer was copied from another run instead of paid for."""

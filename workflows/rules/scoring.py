@@ -10,9 +10,10 @@ from pydantic import Field
 
 from ratchet.optimizer import Direction
 from workflows.model.frozen import Payload
-from workflows.model.scorers import Component, Objective
+from workflows.model.scorers import OVER_LABELS, ClassificationScorer, Component, Objective
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import TrialSummary
+from workflows.rules.classification import Classification, classify
 
 
 class ScoringFailed(ValueError):
@@ -38,10 +39,14 @@ class TrialStatistics(Payload):
     failed: int = 0
     coverage: float = 0.0
     total_tokens: int = 0
+    scoring_tokens: int = 0
+    """How many of them were spent on scoring."""
     total_cost: float = 0.0
     avg_latency_ms: float | None = None
     avg_ttft_ms: float | None = None
     metrics: dict[str, MetricStatistics] = Field(default_factory=dict)
+    classification: dict[str, Classification] = Field(default_factory=dict)
+    """For each scorer of kind classification: how often each label was right, missed, and given in another's place."""
 
     @property
     def summary(self) -> TrialSummary:
@@ -68,10 +73,16 @@ def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expec
         failed=len(measured) - passed,
         coverage=len(measured) / expected_pairs if expected_pairs else 0.0,
         total_tokens=sum(outcome.tokens for outcome in measured),
+        scoring_tokens=sum(outcome.scoring_tokens for outcome in measured),
         total_cost=math.fsum(outcome.cost for outcome in measured),
         avg_latency_ms=_mean([o.latency_ms for o in measured if o.latency_ms is not None]),
         avg_ttft_ms=_mean([o.ttft_ms for o in measured if o.ttft_ms is not None]),
         metrics=metrics,
+        classification={
+            scorer.score_name: _classification(scorer, measured)
+            for scorer in suite.scorers
+            if isinstance(scorer, ClassificationScorer)
+        },
     )
 
 
@@ -93,6 +104,17 @@ def _metric(name: str, measured: Sequence[MeasuredSample], suite: EvaluationSuit
         success_rate=weighted_mean([(group[0].weight, _success_share(name, group, suite.metric)) for group in samples]),
         successes=sum(1 for outcome in measured if _passed(name, outcome, suite.metric)),
     )
+
+
+def _classification(scorer: ClassificationScorer, measured: Sequence[MeasuredSample]) -> Classification:
+    name = scorer.score_name
+    answers = (
+        (group[0].weight / len(group), *outcome.labels[name])
+        for group in _by_sample(measured)
+        for outcome in group
+        if name in outcome.labels
+    )
+    return classify(answers, scorer.labels or [], ignore_case=scorer.ignore_case)
 
 
 def _by_sample(measured: Sequence[MeasuredSample]) -> list[list[MeasuredSample]]:
@@ -126,7 +148,7 @@ def _score(name: str, outcome: MeasuredSample, worst: float) -> float:
 def _passed(name: str, outcome: MeasuredSample, metric: str) -> bool:
     if outcome.status == "failed":
         return False
-    return outcome.passed if name == metric else outcome.per_score_passed.get(name, False)
+    return outcome.per_score_passed.get(name, outcome.passed if name == metric else False)
 
 
 def _success_share(name: str, group: Sequence[MeasuredSample], metric: str) -> float:
@@ -153,13 +175,18 @@ def objective_score(objective: Objective, metric: str, trial: TrialStatistics) -
     if trial.outcomes == 0:
         raise ScoringFailed("no sample has an answer")
     if objective.kind == "weighted":
-        parts = [(part.weight, _component_score(part, metric, trial)) for part in objective.components]
+        parts = [(part.weight, _part_score(part, metric, trial)) for part in objective.components]
         return finite(weighted_mean(parts))
-    return finite(_kind_score(objective.kind, metric, trial))
+    return finite(_part_score(objective, metric, trial))
 
 
-def _component_score(component: Component, metric: str, trial: TrialStatistics) -> float:
-    return _kind_score(component.kind, component.metric or metric, trial)
+def _part_score(part: Objective | Component, metric: str, trial: TrialStatistics) -> float:
+    name = part.metric or metric
+    if part.kind not in OVER_LABELS:
+        return _kind_score(part.kind, name, trial)
+    if name not in trial.classification:
+        raise ScoringFailed(f"{part.kind} needs the labels of a scorer of kind classification, and {name!r} is none")
+    return trial.classification[name].measure(part.kind, part.average, part.positive)
 
 
 def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
@@ -172,9 +199,8 @@ def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
         case "success_rate":
             return statistics_of_metric.success_rate
         case "cost_efficiency":
-            if trial.total_tokens == 0:
-                return 0.0
-            return statistics_of_metric.successes * 1000 / trial.total_tokens
+            tokens = trial.total_tokens - trial.scoring_tokens
+            return statistics_of_metric.successes * 1000 / tokens if tokens > 0 else 0.0
     raise ScoringFailed(f"unknown objective kind {kind!r}")
 
 
@@ -208,18 +234,31 @@ def describe_objective(objective: Objective, metric: str) -> str:
     """The scorer in words, as reports show it."""
     if objective.kind == "weighted":
         return " + ".join(
-            f"{part.weight * 100:.0f}% {_describe(part.kind, part.metric or metric, objective.direction)}"
-            for part in objective.components
+            f"{part.weight * 100:.0f}% {_describe(part, metric, objective.direction)}" for part in objective.components
         )
     if objective.kind == "python":
         return f"Python: {objective.ref}"
-    return _describe(objective.kind, metric, objective.direction)
+    return _describe(objective, metric, objective.direction)
 
 
-def _describe(kind: str, metric: str, direction: Direction) -> str:
-    if kind == "mean":
-        return f"Mean {metric} ({'higher' if direction is Direction.MAXIMIZE else 'lower'} is better)"
-    return _COMPONENT_WORDS[kind]
+def _describe(part: Objective | Component, metric: str, direction: Direction) -> str:
+    better = "higher" if direction is Direction.MAXIMIZE else "lower"
+    name = part.metric or metric
+    if part.kind == "mean":
+        return f"Mean {name} ({better} is better)"
+    if part.kind in OVER_LABELS:
+        return f"{label_measure(part)} of {name} ({better} is better)"
+    return _COMPONENT_WORDS[part.kind]
+
+
+def label_measure(part: Objective | Component) -> str:
+    """`Accuracy`, `Macro F1`, `Recall for bug`"""
+    words = "F1" if part.kind == "f1" else part.kind
+    if part.kind == "accuracy":
+        return "Accuracy"
+    if part.positive is not None:
+        return f"{words[:1].upper()}{words[1:]} for {part.positive}"
+    return f"{part.average.capitalize()} {words}"
 
 
 def statistics_for_plugins(trial: TrialStatistics) -> Mapping[str, object]:

@@ -9,9 +9,23 @@ import jsonschema
 
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.request import OptimizationRequest
-from workflows.model.scorers import JsonScorer
+from workflows.model.scorers import (
+    OVER_LABELS,
+    ClassificationScorer,
+    Component,
+    CostScorer,
+    JsonScorer,
+    LatencyScorer,
+    Objective,
+    RubricScorer,
+    Scorer,
+    SimilarityScorer,
+    TokensScorer,
+    placed_scorers,
+)
 from workflows.model.search import ModelProposer, StepProposer
 from workflows.model.target import ChatTarget
+from workflows.rules.classification import folded
 from workflows.rules.placeholders import UnknownPlaceholder, as_text, is_placeholder_name, placeholders, render, substitute
 from workflows.rules.stepping import can_step
 from workflows.rules.validation import refuse_value
@@ -141,9 +155,55 @@ def _scoring(request: OptimizationRequest) -> Iterator[str]:
             yield f"{where}: no scorer is named {metric!r}; known are {', '.join(names)}"
     if request.objective.metric is None and len(names) > 1 and request.objective.kind not in {"weighted", "python"}:
         yield f"objective.metric: is missing, and there are several scores; name one of {', '.join(names)}"
-    for index, scorer in enumerate(request.scorers):
-        if isinstance(scorer, JsonScorer) and scorer.json_schema is not None:
-            yield from _bad_schema(f"scorers[{index}].schema", scorer.json_schema)
+    yield from _objective(request)
+    for place, scorer in placed_scorers(request.scorers):
+        yield from _scorer(request, place, scorer)
+
+
+def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterator[str]:
+    if isinstance(scorer, JsonScorer) and scorer.json_schema is not None:
+        yield from _bad_schema(f"{place}.schema", scorer.json_schema)
+    if scorer.weight != 1.0 and place.count(".") == 0:
+        yield f"{place}.weight: counts only among the members of a mean_of; use one, or objective.kind weighted with components"
+    if isinstance(scorer, RubricScorer | SimilarityScorer) and placeholders(scorer.model):
+        yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
+    if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and _answers_whole(request.target):
+        yield f"{place}.until: first_token is known only of answers that are streamed; set target.stream: true"
+
+
+def _answers_whole(target: object) -> bool:
+    return isinstance(target, ChatTarget) and not (target.stream or target.parameters.get("stream"))
+
+
+def _objective(request: OptimizationRequest) -> Iterator[str]:
+    objective = request.objective
+    parts: list[tuple[str, Objective | Component]] = [("objective", objective)]
+    parts += [(f"objective.components[{index}]", part) for index, part in enumerate(objective.components)]
+    by_name = {scorer.score_name: scorer for scorer in request.scorers}
+    for where, part in parts:
+        scorer = by_name.get(part.metric or request.metric)
+        if part.kind in OVER_LABELS:
+            yield from _over_labels(where, part, scorer)
+        elif part.positive is not None or part.average != "macro":
+            yield f"{where}: positive and average belong to kinds {', '.join(OVER_LABELS[1:])}; drop them, or set kind"
+    scorer = by_name.get(request.metric)
+    bare = isinstance(scorer, LatencyScorer | CostScorer | TokensScorer) and scorer.at_most is None
+    if bare and objective.kind == "mean" and objective.direction == "minimize" and objective.worst is None:
+        yield (
+            f"objective.worst: is missing; a sample that fails would score 1, which may be better than any answer's "
+            f"{request.metric}; say what a failure counts as, or give the scorer at_most"
+        )
+
+
+def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None) -> Iterator[str]:
+    if not isinstance(scorer, ClassificationScorer):
+        yield f"{where}.kind: {part.kind} is computed from labels; let {where}.metric name a scorer of kind classification"
+        return
+    if part.kind == "accuracy" and (part.positive is not None or part.average != "macro"):
+        yield f"{where}: accuracy has no positive and no average; drop them, or use precision, recall or f1"
+    known = [folded(label, scorer.ignore_case) for label in scorer.labels or []]
+    if part.positive is not None and known and folded(part.positive, scorer.ignore_case) not in known:
+        yield f"{where}.positive: {part.positive!r} is none of the scorer's labels {', '.join(scorer.labels or [])}"
 
 
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
@@ -189,6 +249,9 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     used: list[tuple[str, str]] = []
     if isinstance(request.target, ChatTarget):
         used += _models_of(request, request.target.model)
+    for place, scorer in placed_scorers(request.scorers):
+        if isinstance(scorer, RubricScorer | SimilarityScorer):
+            used.append((f"{place}.model", scorer.model))
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))
