@@ -33,16 +33,18 @@ from temporalio.worker import Worker
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.datasets.callables import PluginDatasets
+from activities.delegated import DelegatedEvaluation
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.models import ChatModels
 from activities.plugins import Plugins
+from activities.runners import Runners
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.writing import Store
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
-from workflows.contracts import Bookkeeping, Evaluating, Ingesting
+from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting
 from workflows.optimization import OptimizationWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
@@ -143,7 +145,15 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             evaluation = ShardEvaluation(store, ChatModels(Gates()), plugins, is_away=is_away)
             stack.push_async_callback(evaluation.close)
-            workers.append(_evaluation_worker(client, settings, evaluation, PluginDatasets(database, plugins)))
+            runners = Runners(Gates())
+            stack.push_async_callback(runners.close)
+            delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away)
+            served = [
+                *implementations(Evaluating, evaluation),
+                *implementations(Ingesting, PluginDatasets(database, plugins)),
+                *implementations(Delegating, delegated),
+            ]
+            workers.append(_evaluation_worker(client, settings, served))
         for worker in workers:
             await stack.enter_async_context(worker)
         log.info("serving", role=settings.role, task_queue=settings.task_queue, evaluation=settings.evaluation_task_queue)
@@ -165,13 +175,11 @@ def _workflow_worker(client: Client, settings: Settings, bookkeeping: StoreBookk
     )
 
 
-def _evaluation_worker(
-    client: Client, settings: Settings, evaluation: ShardEvaluation, datasets: PluginDatasets
-) -> Worker:
+def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
         task_queue=settings.evaluation_task_queue,
-        activities=[*implementations(Evaluating, evaluation), *implementations(Ingesting, datasets)],
+        activities=served,
         max_concurrent_activities=CONCURRENT_SHARDS,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

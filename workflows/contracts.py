@@ -17,6 +17,8 @@ from workflows.model.run import (
     FinishInput,
     HistoryPage,
     HistoryRows,
+    IngestedDataset,
+    IngestInput,
     Inspected,
     InspectInput,
     Interval,
@@ -90,3 +92,12 @@ class Evaluating(ABC):
     @abstractmethod
     async def propose_values(self, request: ProposalInput) -> Proposed:
         """Ask a model or a plug-in for new values; the answer is stored, so that a retry does not pay again."""
+
+
+class Ingesting(ABC):
+    """Datasets that need plug-ins; served on the evaluation task queue."""
+
+    @activity.defn(name="ingest_dataset")
+    @abstractmethod
+    async def ingest_dataset(self, request: IngestInput) -> IngestedDataset:
+        """Call a plug-in for items, and store them."""

@@ -9,6 +9,9 @@ from activities.store.connection import Connection
 from activities.store.encoding import storable_text
 from activities.store.migrating import StoreError
 
+_TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
+_JSON_COLUMNS = {"input": "input", "expected": "expected"}
+
 
 class SampleRow(NamedTuple):
     """One sample as it is stored."""
@@ -51,6 +54,48 @@ async def item_hashes(connection: Connection, dataset_id: str) -> list[str]:
     """The samples of a dataset, in order."""
     rows = await connection.fetch("SELECT item_hash FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
     return [row["item_hash"] for row in rows]
+
+
+async def name_version(connection: Connection, name: str, dataset_id: str) -> int:
+    """The version under which a name stands for a dataset: its newest, or a new one when that has other content."""
+    called = storable_text(name)
+    await connection.execute("INSERT INTO dataset_names (name, newest) VALUES ($1, 0) ON CONFLICT DO NOTHING", called)
+    newest: int = await connection.fetchval("SELECT newest FROM dataset_names WHERE name = $1 FOR UPDATE", called)
+    present = await connection.fetchrow(
+        "SELECT version, dataset_id FROM dataset_versions WHERE name = $1 ORDER BY version DESC LIMIT 1", called
+    )
+    if present is not None and present["dataset_id"] == dataset_id:
+        return int(present["version"])
+    await connection.execute("UPDATE dataset_names SET newest = $2 WHERE name = $1", called, newest + 1)
+    await connection.execute(
+        "INSERT INTO dataset_versions (name, version, dataset_id) VALUES ($1, $2, $3)", called, newest + 1, dataset_id
+    )
+    return newest + 1
+
+
+async def named_dataset(connection: Connection, name: str) -> str | None:
+    """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none."""
+    by_name = (
+        "SELECT dataset_id FROM dataset_versions WHERE name = $1 AND ($2::int IS NULL OR version = $2)"
+        " ORDER BY version DESC LIMIT 1"
+    )
+    found: str | None = await connection.fetchval(by_name, storable_text(name), None)
+    called, _, version = name.rpartition("@")
+    if found is None and called and version.isdecimal() and len(version) < 9:
+        found = await connection.fetchval(by_name, storable_text(called), int(version))
+    return found
+
+
+async def strata(connection: Connection, dataset_id: str, field: str) -> list[str | None]:
+    """The value of a field of every sample, in order, as JSON text; None where it has none. Of `tags`, all of them."""
+    part, *path = field.split(".")
+    value = f"({_JSON_COLUMNS[part]} #> $2::text[])::text" if part in _JSON_COLUMNS else _TAGS
+    rows = await connection.fetch(
+        f"SELECT {value} AS value FROM samples WHERE dataset_id = $1 AND $2::text[] IS NOT NULL ORDER BY position",  # noqa: S608
+        dataset_id,
+        path,
+    )
+    return [row["value"] for row in rows]
 
 
 async def delete_dataset(connection: Connection, dataset_id: str) -> bool:

@@ -122,6 +122,11 @@ class OptimizationRequest(SpecPart):
         return {name: factor.value for name, factor in self.configuration.items()}
 
     @property
+    def dataset_name(self) -> str:
+        """What the dataset is called in the store, where its file does not say."""
+        return self.dataset.name or self.dataset.ref or f"{self.name} (inline)"
+
+    @property
     def metric(self) -> str:
         """The score the objective is computed from."""
         return self.objective.metric or self.scorers[0].score_name
@@ -149,6 +154,8 @@ class OptimizationRequest(SpecPart):
             yield _Named(self.objective.ref, self.objective.version), 1
         if isinstance(self.optimizer.proposer, PythonProposer):
             yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
+        if self.dataset.ref is not None:
+            yield _Named(self.dataset.ref, self.dataset.version), 0
 
     @property
     def changeable(self) -> tuple[str, ...]:

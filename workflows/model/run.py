@@ -88,9 +88,27 @@ class RunInput(OptimizationRequest):
     """Set by Ratchet itself when a long run continues as new; leave it out."""
 
 
+class IngestInput(Payload):
+    """A dataset that a plug-in gives."""
+
+    ref: str
+    name: str
+    """What it is called in the store."""
+
+
+class IngestedDataset(Payload):
+    """A dataset that is in the store."""
+
+    dataset_id: str
+    count: int
+    duplicates_dropped: int = 0
+
+
 class PrepareInput(Payload):
     run_id: str
     request: OptimizationRequest
+    ingested: IngestedDataset | None = None
+    """The request's dataset, when a plug-in gave it."""
     evaluators: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or the version the spec states."""
 

@@ -1,0 +1,33 @@
+"""Datasets: read from wherever they are kept, checked item by item, stored under the hash of their content, split by seed."""
+
+from activities.datasets.ingesting import Ingested, check_items, ingest
+from activities.datasets.problems import DatasetError, SourceAway
+from activities.datasets.sources import (
+    FileSource,
+    InlineItems,
+    Layout,
+    ObjectSource,
+    Source,
+    as_source,
+    source_of,
+    worker_file,
+)
+from activities.datasets.splitting import draw_splits, split_sizes
+
+__all__ = [
+    "DatasetError",
+    "FileSource",
+    "Ingested",
+    "InlineItems",
+    "Layout",
+    "ObjectSource",
+    "Source",
+    "SourceAway",
+    "as_source",
+    "check_items",
+    "draw_splits",
+    "ingest",
+    "source_of",
+    "split_sizes",
+    "worker_file",
+]

@@ -1,0 +1,76 @@
+"""Objects in S3 and what speaks its protocol. Needs the extra `s3`; credentials and address come from the environment."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from activities.datasets.problems import DatasetError, SourceAway
+
+REGION = "us-east-1"
+"""What servers expect that know of no regions."""
+
+SECONDS_TO_CONNECT, SECONDS_WITHOUT_A_BYTE, ATTEMPTS = 5, 30, 3
+TRANSIENT = {408, 429, 500, 502, 503, 504}
+
+
+@contextmanager
+def fetched(url: str) -> Iterator[Path]:
+    """The object as a file, which is gone when the block is left. It is fetched once: what is read never changes."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    with tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
+        file = Path(folder) / "object"
+        _fetch(url, bucket, key, file)
+        yield file
+
+
+def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
+    try:
+        boto3, botocore = importlib.import_module("boto3"), importlib.import_module("botocore.exceptions")
+    except ModuleNotFoundError:
+        raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet[s3]") from None
+    try:
+        _client(boto3).download_file(bucket, key, str(file))
+    except botocore.ClientError as error:
+        raise _refused(url, bucket, key, error) from None
+    except (botocore.NoCredentialsError, botocore.PartialCredentialsError):
+        raise DatasetError(
+            f"dataset.path: there are no credentials to read {url} with; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
+            "where the worker (for `ratchet run`: this command) is started"
+        ) from None
+    except (botocore.HTTPClientError, botocore.IncompleteReadError, boto3.exceptions.RetriesExceededError) as error:
+        raise SourceAway(f"dataset.path: {url} cannot be fetched now: {error}") from None
+    except (botocore.BotoCoreError, ValueError) as error:
+        raise DatasetError(f"dataset.path: {url} cannot be fetched: {error}") from None
+
+
+def _client(boto3: Any) -> Any:
+    config = importlib.import_module("botocore.config").Config(
+        connect_timeout=SECONDS_TO_CONNECT,
+        read_timeout=SECONDS_WITHOUT_A_BYTE,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+    )
+    session = boto3.session.Session()
+    return session.client("s3", config=config, region_name=session.region_name or REGION)
+
+
+def _refused(url: str, bucket: str, key: str, error: Any) -> Exception:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code = error.response.get("Error", {}).get("Code", "")
+    if status in TRANSIENT:
+        return SourceAway(f"dataset.path: {url} cannot be fetched now: {code or status}")
+    if status == 404:
+        return DatasetError(
+            f"dataset.path: there is no object {key!r} in bucket {bucket!r}; correct the path, or set AWS_ENDPOINT_URL "
+            "when it is not at Amazon"
+        )
+    if status in (401, 403):
+        return DatasetError(
+            f"dataset.path: reading {url} is not allowed to the credentials of this process ({code}); "
+            "let them read it, or correct the path"
+        )
+    return DatasetError(f"dataset.path: {url} cannot be fetched: {error}")
