@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from activities.store import deleting, rows
+from activities.store import dataset_reading, deleting, rows
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
+from activities.store.samples import delete_dataset
+from activities.store.slicing import slices_of_run
+from workflows.rules.slices import Slices
 
 _RUN = """
     r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
@@ -98,6 +102,11 @@ class StoreReader:
             trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
             rejections=tuple(rows.RejectionRow(**row) for row in rejections),
         )
+
+    async def slices(self, run_id: str, fields: Sequence[str] | None = None) -> Slices | None:
+        """Baseline and best by slice: of these fields, else of those that the spec names, else by tag."""
+        async with self._database.snapshot() as connection:
+            return await slices_of_run(connection, run_id, fields)
 
     async def delete_run(self, run_id: str) -> bool:
         """Delete a run with everything that belongs to it alone; whether there was one."""
@@ -245,12 +254,23 @@ class StoreReader:
 
     async def datasets(self) -> list[rows.DatasetRow]:
         """Every dataset, the newest first."""
+        async with self._database.snapshot() as connection:
+            return await dataset_reading.all_datasets(connection)
+
+    async def datasets_called(self, reference: str) -> list[str]:
+        """The ids that a reference may mean: an id or the beginning of one, or a name, with or without a version."""
         async with self._database.connection() as connection:
-            found = await connection.fetch(
-                "SELECT d.*, (SELECT count(*) FROM runs r WHERE r.dataset_id = d.dataset_id) AS runs"
-                " FROM datasets d ORDER BY d.created_at DESC, d.dataset_id"
-            )
-        return [rows.DatasetRow(**row) for row in found]
+            return await dataset_reading.datasets_called(connection, reference)
+
+    async def dataset(self, dataset_id: str) -> rows.DatasetDetail | None:
+        """One dataset with what its samples have in common."""
+        async with self._database.snapshot() as connection:
+            return await dataset_reading.dataset_in_full(connection, dataset_id)
+
+    async def delete_dataset(self, dataset_id: str) -> bool:
+        """Delete a dataset that no run uses, with its names; whether there was one."""
+        async with self._database.transaction() as connection:
+            return await delete_dataset(connection, dataset_id)
 
     async def samples(self, dataset_id: str, *, offset: int = 0, limit: int = 100) -> list[rows.SampleView]:
         """Samples of a dataset, in order."""

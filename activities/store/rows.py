@@ -213,6 +213,21 @@ class EventRow(Payload):
     created_at: datetime
 
 
+class DatasetVersion(Payload):
+    """A name that a dataset was added under."""
+
+    name: str
+    version: int
+    created_at: datetime
+
+
+class ValueCount(Payload):
+    """A value and how many samples have it."""
+
+    value: Any
+    samples: int
+
+
 class DatasetRow(Payload):
     dataset_id: str
     name: str
@@ -220,6 +235,17 @@ class DatasetRow(Payload):
     created_at: datetime
     runs: int
     """How many runs use it."""
+    versions: tuple[DatasetVersion, ...] = ()
+
+
+class DatasetDetail(DatasetRow):
+    """A dataset with what its samples have in common; of every list the most frequent."""
+
+    used_by: tuple[str, ...]
+    total_weight: float
+    input_fields: tuple[ValueCount, ...]
+    expected: tuple[ValueCount, ...]
+    tags: tuple[ValueCount, ...]
 
 
 class SampleView(Payload):

@@ -38,7 +38,7 @@ async def slices_of_run(connection: Connection, run_id: str, fields: Sequence[st
         )
         for candidate_id, row in trials.items()
     }
-    return slices_of(suite, values, answers[baseline], answers.get(best, ()))
+    return slices_of(suite, values, answers[baseline], answers.get(best, ()) if best != baseline else ())
 
 
 async def _trials(connection: Connection, run_id: str, baseline: str, best: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,12 @@ class Ending:
     """What brings Temporal's UI up again, on embedded servers."""
 
 
-async def facts_or_error(servers: Servers, run_id: str) -> RunFacts:
-    """The run as reports see it."""
+async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | None = None) -> RunFacts:
+    """The run as reports see it, by slices of the given fields, else of those that the spec names."""
     report = await servers.reader.report(run_id)
     if report is None:
         raise await why_it_was_refused(servers, run_id)
-    return facts_of(report)
+    return facts_of(report).model_copy(update={"slices": await servers.reader.slices(run_id, slices)})
 
 
 async def show_end(context: Context, servers: Servers, run_id: str, ending: Ending, remark: str | None = None) -> ExitCode:

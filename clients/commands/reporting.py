@@ -29,16 +29,27 @@ def add_to(app: typer.Typer) -> None:
         output: Annotated[
             Path | None, typer.Option("--output", metavar="FILE", help="Write it there instead of showing it.")
         ] = None,
+        slices: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--slice",
+                metavar="FIELD",
+                help="Show the score of every value of tags, expected or e.g. input.language; again for more.",
+            ),
+        ] = None,
     ) -> int:
         """Report on a run, finished or not: a box, everything as JSON, or the YAML history."""
         from clients.commands.interrupting import run_async
 
         if form not in FORMATS:
             raise CommandError(f"--format: {form!r} is unknown; use one of {', '.join(FORMATS)}")
-        return run_async(context, lambda _: show_report(context, run_id, verbosity, "json" if context.json else form, output))
+        form = "json" if context.json else form
+        return run_async(context, lambda _: show_report(context, run_id, verbosity, form, output, slices))
 
 
-async def show_report(context: Context, run_id: str, verbosity: str, form: str, output: Path | None) -> int:
+async def show_report(
+    context: Context, run_id: str, verbosity: str, form: str, output: Path | None, slices: list[str] | None = None
+) -> int:
     """Read the run and show it, or write it to a file."""
     from clients.commands.ending import facts_or_error, verbosity_of
     from clients.commands.lookup import reach_run
@@ -46,7 +57,7 @@ async def show_report(context: Context, run_id: str, verbosity: str, form: str, 
 
     level = verbosity_of(verbosity)
     async with reach_run(context.home, run_id) as (servers, _):
-        facts = await facts_or_error(servers, run_id)
+        facts = await facts_or_error(servers, run_id, _fields(slices))
     if form == "json" and output is None:
         print_json(report_json(facts))
         return ExitCode.DONE
@@ -60,6 +71,21 @@ async def show_report(context: Context, run_id: str, verbosity: str, form: str, 
     _write(output, text)
     context.facts({"run_id": run_id, "written": str(output)}, f"{output}: written")
     return ExitCode.DONE
+
+
+def _fields(given: list[str] | None) -> list[str] | None:
+    """As the spec's dataset.slices would say it, and refused like there."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from workflows.model.dataset import ItemField
+    from workflows.model.explanation import explain
+
+    for field in given or []:
+        try:
+            TypeAdapter(ItemField).validate_python(field)
+        except ValidationError as error:
+            raise CommandError(f"--slice: {explain(error)[0]}") from None
+    return given
 
 
 def _write(output: Path, text: str) -> None:

@@ -16,6 +16,7 @@ from clients.reporting.figures import objective_text, percent_text, signed, tell
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from workflows.model.run import Confirmation
+from workflows.rules.slices import Slice, Slices
 
 COLUMNS: Final = 68
 INNER: Final = COLUMNS - 2
@@ -26,6 +27,7 @@ BESIDE_LABEL: Final = INNER - 2 - LABEL - 2
 LINE: Final = INNER - 4
 LONGEST_FIXED_FACTOR: Final = 60
 FIXED_FACTOR_ROWS: Final = 6
+SLICE_NAME: Final = 38
 
 
 class Verbosity(StrEnum):
@@ -45,6 +47,8 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     blocks = [heading, _setting(facts, verbosity), _outcome(facts, verbosity)]
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
+    if verbosity is Verbosity.FULL and facts.slices is not None and facts.slices.slices:
+        blocks.append(_slices(facts.slices))
     return _drawn([*blocks, _best_value(facts)])
 
 
@@ -112,6 +116,20 @@ def _rejections(facts: RunFacts) -> str:
         return "0"
     reasons = Counter(rejection.reason_code.value for rejection in facts.rejections)
     return f"{len(facts.rejections)} ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})"
+
+
+def _slices(slices: Slices) -> list[str]:
+    """One row per slice: `billing (12)   0.50 → 0.75`."""
+    rows = [f"Slices of the {slices.split.value} samples:" if slices.split != "all" else "Slices:"]
+    for part in slices.slices:
+        named = ellipsized(one_line(f"{part.name} ({part.samples:,})"), SLICE_NAME)
+        rows.append(f"  {padded(named, SLICE_NAME)}  {' → '.join(_slice_scores(part)) or 'no answer'}")
+    more = [f"{count:,} more values of {field}" for field, count in slices.left_out.items()]
+    return rows + ([f"  and {', '.join(more)}"] if more else [])
+
+
+def _slice_scores(part: Slice) -> list[str]:
+    return telling_apart(*(score for score in (part.baseline, part.best) if score is not None))
 
 
 def _fixed_factors(facts: RunFacts) -> str:

@@ -132,6 +132,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "best_iteration": best.number if best else None,
         "best": _candidate(best, facts) if best else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
+        "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),
         "budget": facts.request.budget.model_dump(mode="json"),

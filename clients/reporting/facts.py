@@ -23,6 +23,7 @@ from workflows.model.run import OptimizationResult
 from workflows.model.search import ModelProposer, StepProposer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.scoring import is_better
+from workflows.rules.slices import Slices
 from workflows.rules.stepping import can_step
 
 
@@ -100,6 +101,8 @@ class RunFacts(Payload):
     sample_weights: tuple[float, ...] | None = None
     """The weight of each sample, in the order of `sample_means`. None: all alike."""
     versions: dict[str, str] = Field(default_factory=dict)
+    slices: Slices | None = None
+    """Baseline and best by part of the dataset."""
 
     @property
     def direction(self) -> Direction:

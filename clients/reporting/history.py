@@ -28,6 +28,7 @@ from clients.reporting.history_format import (
     RecordedIteration,
     RecordedRejection,
     RecordedRound,
+    RecordedSlices,
     TerminationReason,
     TreatmentFactor,
 )
@@ -80,6 +81,7 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         ),
         best_iteration=None if best is None else BestIteration.model_validate(_measured(best, factors)),
         confirmation=_confirmation(facts),
+        slices=RecordedSlices.model_validate(facts.slices.model_dump()) if facts.slices and facts.slices.slices else None,
         termination_reason=_termination(facts),
         score_improvement=_rounded(change.absolute, 10) if change else None,
         score_improvement_percent=_rounded(change.percent, 2) if change else None,
@@ -97,6 +99,8 @@ def document_of(history: RecordedHistory) -> dict[str, Any]:
     for iteration in document["iterations"]:
         if iteration["sampleMeans"] is None:
             del iteration["sampleMeans"]
+    if document["slices"] is None:
+        del document["slices"]
     return {**document, FINGERPRINT: fingerprint(document)}
 
 

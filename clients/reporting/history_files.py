@@ -36,6 +36,7 @@ _COMMENTS: Final = {
     "rejections": "Proposals that were kept out",
     "bestIteration": "Primary result: best iteration found",
     "confirmation": "Best and baseline on samples that the search never saw",
+    "slices": "Best and baseline by part of the dataset",
     "terminationReason": "Why optimization stopped",
     "scoreImprovement": "Summary",
     "spec": "The specification of the run, whole",

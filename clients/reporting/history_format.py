@@ -119,6 +119,19 @@ class RecordedConfirmation(HistoryPart):
     difference: RecordedInterval | None = None
 
 
+class RecordedSlice(HistoryPart):
+    name: str
+    samples: int
+    baseline: float | None = None
+    best: float | None = None
+
+
+class RecordedSlices(HistoryPart):
+    split: str
+    slices: tuple[RecordedSlice, ...]
+    left_out: dict[str, int] = Field(default_factory=dict)
+
+
 class TerminationReason(HistoryPart):
     cause: str
     message: str
@@ -169,6 +182,7 @@ class RecordedHistory(HistoryPart):
     rejections: tuple[RecordedRejection, ...] = ()
     best_iteration: BestIteration | None = None
     confirmation: RecordedConfirmation | None = None
+    slices: RecordedSlices | None = None
     termination_reason: TerminationReason | None = None
     score_improvement: float | None = None
     score_improvement_percent: float | None = None
