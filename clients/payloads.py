@@ -6,6 +6,7 @@ What a workflow cannot decode, Temporal retries for ever. Here it becomes an inv
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from workflows.model.frozen import SpecPart
 JSON = "json/plain"
 LONGEST_EXPLANATION = 8_000
 LONGEST_STACK_TRACE = 8_000
+MOST_PROBLEMS, SAMPLED = 5_000, 40
 
 
 def invalid(message: str) -> ApplicationError:
@@ -49,7 +51,7 @@ class StrictPayloadConverter(PydanticPayloadConverter):
             # Other encodings than JSON are decoded to whatever they hold, past the type.
             return value if encoding == JSON or hint in (None, Any, bytes, RawValue) else _adapter(hint).validate_python(value)
         except pydantic.ValidationError as error:
-            raise invalid(_explained(error) if encoding == JSON else _not_json(encoding)) from None
+            raise invalid(_explained(error, payload.data, hint) if encoding == JSON else _not_json(encoding)) from None
         except Exception:
             raise invalid(_not_json(encoding)) from None
 
@@ -64,12 +66,32 @@ def _not_json(encoding: str) -> str:
     return f"the input {given}, which cannot be read here; send one JSON object with the encoding {JSON}"
 
 
-def _explained(error: pydantic.ValidationError) -> str:
+def _explained(error: pydantic.ValidationError, data: bytes, hint: Any) -> str:
+    if error.error_count() > MOST_PROBLEMS:
+        return _sampled(error.error_count(), data, hint)
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] != "json_invalid":
         return "; ".join(explain(error))
     problem = str(first.get("ctx", {}).get("error", first["msg"]))
     return f"the input is not JSON that can be used: {problem}; {_fix_of(problem)}"
+
+
+def _sampled(count: int, data: bytes, hint: Any) -> str:
+    """Telling a million problems takes longer than Temporal lets a workflow think: those of its beginning must do."""
+    told = "they are not at the beginning of its lists and mappings"
+    try:
+        _adapter(hint).validate_python(_beginning(json.loads(data)))
+    except pydantic.ValidationError as error:
+        told = "; ".join(explain(error))
+    return f"the input has {count:,} problems, these among them: {told}"
+
+
+def _beginning(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_beginning(item) for item in value[:SAMPLED]]
+    if isinstance(value, dict):
+        return {key: _beginning(item) for key, item in itertools.islice(value.items(), SAMPLED)}
+    return value
 
 
 def _fix_of(problem: str) -> str:

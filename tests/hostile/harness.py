@@ -114,7 +114,7 @@ class Arena:
             async with asyncio.timeout(longest):
                 handle = await self.start(arguments, run_id, workflow)
                 try:
-                    result = await handle.result()
+                    result = await self._result(handle)
                     return "completed", result["stop_reason"], result["message"], result
                 except WorkflowFailureError as failed:
                     cause = failed.cause
@@ -129,12 +129,23 @@ class Arena:
             await self._terminate(run_id)
             return "hangs", None, f"still running after {longest:g} s: {why}", {}
 
+    async def _result(self, handle: WorkflowHandle[Any, Any]) -> dict[str, Any]:
+        """A run's result as soon as it is over. A busy dev server sometimes does not wake up who waits for it."""
+        while True:
+            waiting = asyncio.ensure_future(handle.result())
+            await asyncio.wait({waiting}, timeout=1.0)
+            while not waiting.done() and (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+                await asyncio.wait({waiting}, timeout=1.0)
+            if waiting.done():
+                result: dict[str, Any] = await waiting
+                return result
+            waiting.cancel()
+
     async def finish(self, handle: WorkflowHandle[Any, Any], longest: float = LONGEST) -> dict[str, Any]:
         """A run's result, or why there is none."""
         try:
             async with asyncio.timeout(longest):
-                result: dict[str, Any] = await handle.result()
-                return result
+                return await self._result(handle)
         except TimeoutError:
             raise AssertionError(f"{handle.id} hangs: {await self.why_it_hangs(handle.id)}") from None
 

@@ -159,7 +159,16 @@ TEXTS: Final = {
     "parameters-of-1.9-mb": wrong("262,144", "smaller", target=chat(parameters={"user": ["x" * 1_000] * 1_850})),
     "a-key-of-1.9-mb": wrong("is not a known field", **{"y" * 1_900_000: 1}),
     "a-factor-name-of-1.9-mb": wrong("configuration", configuration={"y" * 1_900_000: 1}),
-    "60000-unknown-fields": wrong("is not a known field", "more", **{f"unknown_{number}": 1 for number in range(60_000)}),
+    "60000-unknown-fields": wrong(
+        "60,000 problems", "is not a known field", "more", **{f"unknown_{number}": 1 for number in range(60_000)}
+    ),
+    "600000-samples-that-are-none": wrong("dataset.items", "50,000", dataset={"items": [1] * 600_000}),
+    "600000-scorers-that-are-none": wrong("scorers", "100", scorers=[1] * 600_000),
+    "120000-factors": wrong("configuration", "120,000", "1,000", configuration={f"x{n}": n for n in range(120_000)}),
+    "140000-factors-named-wrong": wrong("configuration", "1,000", configuration={f"-{n}": 1 for n in range(140_000)}),
+    "100000-tags": wrong("100,000 problems", "dataset.items[0].tags[0]", dataset=items({"input": 1, "tags": [1] * 100_000})),
+    "60000-scorers": wrong("scorers", "100", scorers=[{"kind": "exact"}] * 60_000),
+    "100-scorers-of-the-same-name": wrong("scorers", "twice", scorers=[{"kind": "exact"}] * 100),
     "samples-of-1.9-mb": wrong("dataset", "524,288", "JSONL", dataset=items({"input": "x" * 1_900_000})),
     "a-lone-surrogate": wrong("surrogate", configuration=text("half a \ud83d smile")),
     "a-lone-surrogate-in-a-key": wrong("surrogate", configuration={"half\ud83d": 1}),
@@ -280,7 +289,7 @@ PLUGINS: Final = {
 
 DATA: Final = {
     "no-samples": wrong("dataset", "items is empty", "at least one", dataset=items()),
-    "no-source": wrong("dataset", "exactly one of items, path or id", dataset={}),
+    "no-source": wrong("dataset", "exactly one of items, path", dataset={}),
     "two-sources": wrong("dataset", "exactly one of", "items, path", dataset={**items({"input": 1}), "path": "a.jsonl"}),
     "one-id-for-two-samples": wrong(
         "items[1]", "'a'", "its own id", dataset=items({"id": "a", "input": 1}, {"id": "a", "input": 2})

@@ -83,7 +83,7 @@ class Columns(SpecPart):
 class Dataset(SpecPart):
     """Samples, given in exactly one way: items, path, ref, id, or the name of a stored dataset."""
 
-    items: list[Item] | None = None
+    items: Annotated[list[Item], Field(max_length=50_000)] | None = None
     """The samples themselves, for small sets."""
     path: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative

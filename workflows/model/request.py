@@ -15,6 +15,7 @@ from workflows.model.search import Budget, Execution, OptimizerSpec, PythonPropo
 from workflows.model.target import Price, PythonTarget, Target
 from workflows.rules.canonical import canonical_json
 
+MOST_FACTORS = 1_000
 LARGEST_REST = 256 * 1024
 """Bytes of everything but configuration and dataset. A spec is part of several payloads, and Temporal takes 2 MB of each."""
 
@@ -41,7 +42,7 @@ class OptimizationRequest(SpecPart):
     """What is run on each sample."""
     dataset: Dataset
     """The samples."""
-    scorers: Annotated[list[Scorer], Field(min_length=1)] = Field(
+    scorers: Annotated[list[Scorer], Field(min_length=1, max_length=100)] = Field(
         default_factory=lambda: list[Scorer]([ExactScorer(kind="exact")])
     )
     """What turns an output into scores. Default: exact equality with `expected`."""
@@ -75,6 +76,10 @@ class OptimizationRequest(SpecPart):
     def _bare_values_are_frozen(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
+        if len(value) > MOST_FACTORS:
+            raise ValueError(
+                f"has {len(value):,} factors; at most {MOST_FACTORS:,} fit, group values that never change into one"
+            )
         return {name: as_factor_definition(item) for name, item in value.items()}
 
     @field_validator("configuration")
