@@ -51,9 +51,9 @@ def decided(grade: Grade, scorer: Scorer) -> Grade:
 
 
 def turned_around(score: Score) -> Score:
-    """What `not` makes of a score."""
-    reason = f"scores {score.value:g}, and should not" if score.passed and score.reason is None else score.reason
-    return Score(score.name, 1.0 - score.value, not score.passed, reason)
+    """What `not` makes of a score. What was wrong with a miss is right now, and not worth a word."""
+    reason = score.reason or f"scores {score.value:g}, and should not"
+    return Score(score.name, 1.0 - score.value, not score.passed, reason if score.passed else None)
 
 
 def hit_or_miss(scorer: Scorer, hit: bool, miss: str, holds: str) -> Grade:

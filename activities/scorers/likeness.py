@@ -82,9 +82,11 @@ async def similarity(scorer: SimilarityScorer, output: Output, sample: Sample, t
 
 def cosine(one: list[float], other: list[float]) -> float:
     """From 0 to 1: what points the other way is as unlike as what has nothing in common."""
-    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
-    lengths = math.hypot(*one) * math.hypot(*other)
-    return min(max(product / lengths, 0.0), 1.0) if lengths else 0.0
+    lengths = math.hypot(*one), math.hypot(*other)
+    if not all(0.0 < length < math.inf for length in lengths):
+        return 0.0
+    product = math.fsum(a / lengths[0] * (b / lengths[1]) for a, b in zip(one, other, strict=True))
+    return min(max(product, 0.0), 1.0)
 
 
 def missing_words(text: str, expected: str) -> str:

@@ -12,6 +12,7 @@ from clients.simulated.protocol import Answer
 
 _FOREVER = 24 * 3600.0
 _IMPOSTOR = "simulated-impostor"
+_CHATTER = "Well, that is a matter of taste, is it not?"
 
 
 async def deliver(
@@ -90,11 +91,13 @@ def _payload(payload: dict[str, Any], lie: Lie | None) -> bytes:
         nothing = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), math.nan)
         payload = {**payload, "usage": {**payload["usage"], **nothing}}
     elif lie == "null_content":
-        payload = {**payload, "choices": [_without_content(choice) for choice in payload["choices"]]}
+        payload = {**payload, "choices": [_with_content(None, choice) for choice in payload["choices"]]}
+    elif lie == "prose":
+        payload = {**payload, "choices": [_with_content(_CHATTER, choice) for choice in payload["choices"]]}
     text = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
     return text[: len(text) // 2] if lie == "malformed_json" else text
 
 
-def _without_content(choice: dict[str, Any]) -> dict[str, Any]:
+def _with_content(content: str | None, choice: dict[str, Any]) -> dict[str, Any]:
     part = "message" if "message" in choice else "delta"
-    return {**choice, part: {**choice[part], "content": None}}
+    return {**choice, part: {**choice[part], "content": content}}

@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from clients.simulated.words import draw
 
-Lie = Literal["malformed_json", "empty_choices", "truncated_stream", "wrong_model", "nan_usage", "no_usage", "null_content"]
+Lie = Literal[
+    "malformed_json", "empty_choices", "truncated_stream", "wrong_model", "nan_usage", "no_usage", "null_content", "prose"
+]
 Positive = Annotated[int, Field(ge=1)]
 
 

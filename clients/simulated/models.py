@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from clients.simulated.judge import judge
 from clients.simulated.protocol import ChatRequest, Function, NamedTool
 from clients.simulated.reflector import reflect
 from clients.simulated.shapes import instance
@@ -15,6 +16,7 @@ TRIAGE_SMALL = "simulated-triage-small"
 TRIAGE_LARGE = "simulated-triage-large"
 REFLECTOR = "simulated-reflector"
 ECHO = "simulated-echo"
+JUDGE = "simulated-judge"
 EMBEDDING = "simulated-embedding"
 
 _PROSE_KEY = re.compile(r"reason|rational|expla|why|comment|thought|feedback", re.IGNORECASE)
@@ -82,6 +84,7 @@ CHAT_MODELS: dict[str, Callable[[Ask], str]] = {
     TRIAGE_LARGE: _triage(LARGE),
     REFLECTOR: _reflector,
     ECHO: _echo,
+    JUDGE: lambda ask: judge(ask.request),
 }
 MODEL_IDS = (*CHAT_MODELS, EMBEDDING)
 

@@ -187,7 +187,9 @@ class RubricScorer(_OutputScorer):
     def _has_steps(cls, value: tuple[int, int]) -> tuple[int, int]:
         worst, best = value
         if not 1 <= best - worst <= MOST_GRADES:
-            raise ValueError(f"must go from the worst grade up to the best, over at most {MOST_GRADES} steps; write [1, 5]")
+            raise ValueError(
+                f"is [{worst}, {best}]; go from the worst grade up to the best, over at most {MOST_GRADES} steps, such as [1, 5]"
+            )
         return value
 
 
