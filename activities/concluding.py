@@ -16,6 +16,7 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.failures import described, shorten
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Conclusion, Purpose, Split, TrialResult
+from workflows.rules.error_counts import told
 from workflows.rules.scoring import (
     ScoringFailed,
     TrialStatistics,
@@ -65,14 +66,14 @@ class Concluding:
             trial.candidate.first_replicate,
             trial.replicates,
         )
-        facts = statistics(measured, suite, trial.samples * trial.replicates)
+        facts = statistics(measured, suite, trial.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
         paid = [outcome for outcome in measured if outcome.paid]
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
             mask_id=trial.candidate.config_hash,
-            experiment_id=trial.trial_id,
+            experiment_id=conclusion.experiment_id or trial.trial_id,
             status=status,
             objective_score=score,
             summary=facts.summary,
@@ -95,7 +96,7 @@ class Concluding:
             case "cancelled" | "timeout" as ended:
                 return ended, None, conclusion.error, None
             case "error":
-                return "failed", None, conclusion.error or "the trial failed", "execution"
+                return "failed", None, _ended_early(conclusion, facts), "execution"
         if conclusion.scoring_error is not None:
             return "failed", None, conclusion.scoring_error, "scoring"
         problem = await self._execution_problem(conclusion, facts, measured)
@@ -112,7 +113,8 @@ class Concluding:
         trial = conclusion.trial
         if facts.coverage < trial.min_coverage:
             wanted = trial.samples * trial.replicates
-            why = f"; first error: {conclusion.error}" if conclusion.error else ""
+            why = f"; errors: {told(facts.summary.errors)}" if facts.summary.errors else ""
+            why += f"; first error: {conclusion.error}" if conclusion.error else ""
             return (
                 f"only {facts.outcomes} of {wanted} samples have an answer ({facts.coverage:.1%}), "
                 f"at least {trial.min_coverage:.1%} are needed{why}"
@@ -150,6 +152,13 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
         except Exception as error:  # what it returned raises when it is read or shown
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+
+def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:
+    trial, error = conclusion.trial, conclusion.error or "the trial failed"
+    if not conclusion.errors:
+        return error
+    return f"{error} ({facts.outcomes} of {trial.samples * trial.replicates} samples have an answer, {facts.coverage:.1%})"
 
 
 def _milliseconds_since(moment: datetime | None) -> int:

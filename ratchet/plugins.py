@@ -40,6 +40,9 @@ class Output:
     """Anything worth keeping beside the answer: tool calls, intermediate steps, a link."""
     overlay_hash: str | None = None
     """The hash of the configuration really used, echoed by targets that resolve it themselves; a mismatch never scores."""
+    scores: Mapping[str, Any] | None = None
+    """Scores that the target gives itself, by name, for scorers of kind `reported`: numbers, or mappings with `value`, `passed`
+    and `reason`."""
 
 
 @dataclass(frozen=True, slots=True)

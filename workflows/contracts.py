@@ -11,6 +11,15 @@ from abc import ABC, abstractmethod
 from temporalio import activity
 
 from workflows.model.candidates import Candidate
+from workflows.model.remote import (
+    AnswersInput,
+    Calls,
+    CallsInput,
+    ExperimentInput,
+    ExperimentKey,
+    ExperimentState,
+    Triggered,
+)
 from workflows.model.run import (
     CandidateKey,
     ConfirmInput,
@@ -101,3 +110,37 @@ class Ingesting(ABC):
     @abstractmethod
     async def ingest_dataset(self, request: IngestInput) -> IngestedDataset:
         """Call a plug-in for items, and store them."""
+
+
+class Delegating(ABC):
+    """What trials need whose samples are answered elsewhere; served on the evaluation task queue."""
+
+    @activity.defn(name="load_calls")
+    @abstractmethod
+    async def load_calls(self, asked: CallsInput) -> Calls:
+        """What is missing of a shard, as it is handed to somebody else's activity."""
+
+    @activity.defn(name="score_answers")
+    @abstractmethod
+    async def score_answers(self, given: AnswersInput) -> ShardResult:
+        """Score answers that came from elsewhere, and commit their outcomes."""
+
+    @activity.defn(name="trigger_experiment")
+    @abstractmethod
+    async def trigger_experiment(self, asked: ExperimentInput) -> Triggered:
+        """Have an external runner begin the trial's experiment, once, however often this is tried."""
+
+    @activity.defn(name="experiment_state")
+    @abstractmethod
+    async def experiment_state(self, key: ExperimentKey) -> ExperimentState:
+        """Ask the runner where an experiment stands."""
+
+    @activity.defn(name="collect_experiment")
+    @abstractmethod
+    async def collect_experiment(self, key: ExperimentKey) -> ShardResult:
+        """Read the runner's results, score them, and commit their outcomes."""
+
+    @activity.defn(name="cancel_experiment")
+    @abstractmethod
+    async def cancel_experiment(self, key: ExperimentKey) -> None:
+        """Tell the runner that nobody waits for an experiment any more."""

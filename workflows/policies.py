@@ -100,7 +100,9 @@ ASK_RUNNER: Final = ActivityPolicy(start_to_close_timeout=timedelta(minutes=2), 
 CANCEL_EXPERIMENT: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=2),
     schedule_to_close_timeout=timedelta(minutes=10),
-    retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5, non_retryable_error_types=NOT_RETRYABLE),
+    retry_policy=RetryPolicy(
+        initial_interval=timedelta(seconds=1), maximum_attempts=5, non_retryable_error_types=NOT_RETRYABLE
+    ),
 )
 """A courtesy to the runner, which must not hold up the end of a trial for long."""
 

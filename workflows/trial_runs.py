@@ -12,6 +12,7 @@ from workflows.contracts import Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
 from workflows.model.ledger import RoundRecord
+from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.policies import CALLS_PER_SHARD, CONCLUDE, TRIAL_CANCELLATION, TRIAL_PARENT_CLOSE, fitting_one_message
 from workflows.reasons import reason_of
@@ -30,17 +31,19 @@ class TrialRuns:
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """So many side by side as the limit allows; which one finishes first decides nothing."""
         largest = max((len(candidate.model_dump_json()) for candidate in candidates), default=0)
-        room = asyncio.Semaphore(min(self._book.concurrent_trials, fitting_one_message(largest)))
+        side_by_side = max(1, min(self._book.concurrent_trials, fitting_one_message(largest), len(candidates)))
+        room = asyncio.Semaphore(side_by_side)
         waiting = self._ledger.waiting
 
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
-                return await self._run(candidate, purpose, waiting if candidate is candidates[0] else ())
+                records = waiting if candidate is candidates[0] else ()
+                return await self._run(self._input(candidate, purpose, records, side_by_side))
 
         return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
 
-    async def _run(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...]) -> TrialResult:
-        trial = self._input(candidate, purpose, records)
+    async def _run(self, trial: TrialInput) -> TrialResult:
+        candidate = trial.candidate
         try:
             result = await workflow.execute_child_workflow(
                 TrialWorkflow.run,
@@ -48,13 +51,13 @@ class TrialRuns:
                 id=trial.trial_id,
                 cancellation_type=TRIAL_CANCELLATION,
                 parent_close_policy=TRIAL_PARENT_CLOSE,
-                static_summary=f"{purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
+                static_summary=f"{trial.purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
             )
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
                 raise
             return await self._conclude_for(trial, reason_of(error))
-        self._ledger.settle(records)
+        self._ledger.settle(trial.ledger)
         return result
 
     async def _conclude_for(self, trial: TrialInput, error: str) -> TrialResult:
@@ -66,8 +69,8 @@ class TrialRuns:
             **CONCLUDE,
         )
 
-    def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...]) -> TrialInput:
-        book, execution = self._book, self._book.request.execution
+    def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...], side_by_side: int) -> TrialInput:
+        book, execution, target = self._book, self._book.request.execution, self._book.request.target
         assert book.prepared
         confirming = purpose is Purpose.CONFIRMATION
         return TrialInput(
@@ -85,6 +88,9 @@ class TrialRuns:
             deadline=None if confirming else book.deadline,
             ledger=records,
             seed=book.request.seed,
+            concurrent_trials=side_by_side,
+            activity=target.calls(execution.sample_timeout) if isinstance(target, ActivityTarget) else None,
+            experiment=target.rules() if isinstance(target, ExternalTarget) else None,
         )
 
 

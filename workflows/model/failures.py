@@ -16,6 +16,9 @@ STALE_BASE: Final = "StaleBase"
 AGGREGATION_FAILED: Final = "AggregationFailed"
 """The outcomes are there, but cannot be turned into a result."""
 
+ORPHANED_EXPERIMENT: Final = "orphaned_experiment"
+"""The external runner no longer knows an experiment that it began."""
+
 PAYLOADS_TOO_LARGE: Final = "PayloadsTooLarge"
 """Raised by the SDK; running the work again would pay again and fail again."""
 

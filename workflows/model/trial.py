@@ -12,6 +12,7 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.candidates import Candidate
 from workflows.model.frozen import Payload
 from workflows.model.ledger import RoundRecord
+from workflows.model.remote_target import ActivityCalls, ExperimentRules
 
 
 class Split(StrEnum):
@@ -29,6 +30,15 @@ class Purpose(StrEnum):
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     CONFIRMATION = "confirmation"
+
+
+class Resumed(Payload):
+    """What a trial with a long history takes along when it continues as new; what was answered is in the store."""
+
+    started_at: datetime
+    next_pair: int = 0
+    """All pairs before it were tried."""
+    first_error: str | None = None
 
 
 class TrialInput(Payload):
@@ -51,6 +61,13 @@ class TrialInput(Payload):
     ledger: tuple[RoundRecord, ...] = ()
     """Round records that are committed together with this trial's start."""
     seed: int = 0
+    concurrent_trials: int = 1
+    """How many trials share `concurrent_samples`; needed where no worker of ours sees all calls."""
+    activity: ActivityCalls | None = None
+    """Set when the samples are answered by somebody else's activity."""
+    experiment: ExperimentRules | None = None
+    """Set when an external runner runs the trial."""
+    resumed: Resumed | None = None
 
 
 class ShardInput(Payload):
@@ -83,6 +100,8 @@ class ShardResult(Payload):
     """Pairs without an answer, because of infrastructure or because the shard was cancelled."""
     first_error: str | None = None
     """Why the first pair, in the shard's order, has no usable answer."""
+    errors: dict[str, int] = Field(default_factory=dict)
+    """Pairs without an answer, by the class of the error."""
     scoring_error: str | None = None
     """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
 
@@ -98,6 +117,8 @@ class TrialSummary(Payload):
     total_tokens: int = 0
     avg_latency_ms: float | None = None
     avg_ttft_ms: float | None = None
+    errors: dict[str, int] = Field(default_factory=dict)
+    """How many answers failed or are missing, by the class of the error: `timeout`, `http 500`, `raised ValueError`."""
 
 
 class Conclusion(Payload):
@@ -106,10 +127,14 @@ class Conclusion(Payload):
     trial: TrialInput
     ended: Literal["done", "cancelled", "timeout", "error"] = "done"
     error: str | None = None
+    errors: dict[str, int] = Field(default_factory=dict)
+    """Pairs without an answer, by the class of the error; those that failed are known from what is stored."""
     scoring_error: str | None = None
     """The first shard's that has one."""
     started_at: datetime | None = None
     """When the trial's workflow began."""
+    experiment_id: str | None = None
+    """The external runner's, when it ran the trial."""
 
 
 class TrialResult(Payload):

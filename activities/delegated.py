@@ -1,0 +1,318 @@
+"""Trials whose samples are answered elsewhere: what is missing goes out, answers come in, and are scored like any others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Protocol
+
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from activities.committing import until_back
+from activities.evaluation import RATE_LIMITED, Pair, ShardEvaluation, Work
+from activities.experiment_results import read_results, state_from
+from activities.gate import ClosedForLong
+from activities.heartbeat import heartbeating
+from activities.runners import Forgotten, Runners
+from activities.shard import context_of
+from activities.store.experiments import TrialExperiment
+from activities.store.refusals import store_errors
+from activities.targets.faults import Refused, Unreachable
+from activities.targets.given import GivenAnswers
+from workflows.contracts import Delegating
+from workflows.model.failures import (
+    AGGREGATION_FAILED,
+    INVALID_REQUEST,
+    ORPHANED_EXPERIMENT,
+    PERMANENT_TARGET_ERROR,
+    shorten,
+)
+from workflows.model.remote import (
+    AnswersInput,
+    Calls,
+    CallsInput,
+    ExperimentInput,
+    ExperimentKey,
+    ExperimentState,
+    Triggered,
+)
+from workflows.model.remote_target import ActivityTarget, ExternalTarget
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import ShardInput, ShardResult, Split
+from workflows.rules.canonical import canonical_json, derive_seed
+
+LARGEST_LOAD = 1_000_000
+"""Bytes of samples that go through the workflow at once. Configuration and parameters come on top; Temporal takes 2 MB."""
+
+LARGEST_CALL = 1_900_000
+LARGEST_INLINE = 4_000_000
+"""Bytes of samples that are sent to a runner with the trigger."""
+
+PAIRS_AT_ONCE = 1_000
+LONGEST_LAST_TRIGGER = 10.0
+"""Seconds that a trigger which is on its way gets to be answered when its trial is cancelled."""
+
+PATIENCE_WHEN_ASKING = 5.0
+"""Seconds. A runner that does not answer a question is asked again by the workflow, later."""
+
+LONGEST_REASON = 1_000
+
+
+class DelegationStore(Protocol):
+    """What delegating needs of the store."""
+
+    async def load_shard(self, shard: ShardInput) -> Work: ...
+    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
+    async def experiment_of(self, trial: ShardInput) -> TrialExperiment: ...
+    async def record_experiment(self, trial: ShardInput, experiment_id: str) -> object: ...
+
+
+class DelegatedEvaluation(Delegating):
+    """Stands between trials and those who answer for them."""
+
+    def __init__(
+        self,
+        store: DelegationStore,
+        shards: ShardEvaluation,
+        runners: Runners,
+        *,
+        is_away: Callable[[BaseException], bool],
+    ) -> None:
+        self._store = store
+        self._shards = shards
+        self._runners = runners
+        self._is_away = is_away
+
+    # -- somebody else's activity -------------------------------------------------------------------------------------------
+
+    @activity.defn(name="load_calls")
+    async def load_calls(self, asked: CallsInput) -> Calls:
+        async with heartbeating():
+            with store_errors():
+                work = await self._work(asked.shard)
+            target = work.suite.target
+            assert isinstance(target, ActivityTarget)
+            common = _common(asked.shard, work, target)
+            samples: list[dict[str, JsonValue]] = []
+            left = LARGEST_LOAD
+            until = asked.shard.last
+            for pair in work.pairs:
+                sample = _sample(pair, asked.shard)
+                size = len(canonical_json(sample).encode())
+                _refuse_too_large(sample, size + len(canonical_json(common).encode()))
+                if samples and size > left:
+                    until = _place(pair, asked.shard)
+                    break
+                left -= size
+                samples.append(sample)
+            return Calls(common=common, samples=tuple(samples), until=until, found=work.found)
+
+    @activity.defn(name="score_answers")
+    async def score_answers(self, given: AnswersInput) -> ShardResult:
+        async with heartbeating():
+            return await self._shards.take_over(given.shard, GivenAnswers(given.answers, complete=False))
+
+    # -- an external runner -------------------------------------------------------------------------------------------------
+
+    @activity.defn(name="trigger_experiment")
+    async def trigger_experiment(self, asked: ExperimentInput) -> Triggered:
+        async with heartbeating():
+            triggering = asyncio.create_task(self._trigger(asked))
+            try:
+                return await asyncio.shield(triggering)
+            except asyncio.CancelledError:
+                # What is on its way may arrive: only an experiment whose id is known can be cancelled.
+                await asyncio.wait({triggering}, timeout=LONGEST_LAST_TRIGGER)
+                if triggering.done():
+                    return triggering.result()
+                triggering.cancel()
+                raise
+
+    async def _trigger(self, asked: ExperimentInput) -> Triggered:
+        trial = asked.trial
+        with store_errors(), runner_errors():
+            known = await until_back(lambda: self._store.experiment_of(trial), self._is_away)
+            if known.experiment_id is not None:
+                return Triggered(experiment_id=known.experiment_id)
+            suite, target = await self._target(trial)
+            body = await self._request(asked, suite, target)
+            if body is None:
+                return Triggered()
+            key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
+            try:
+                experiment_id = await self._runners.trigger(target.url, body, key, target.patience.total_seconds())
+            except Forgotten as error:
+                raise Refused(f"target.url: there is no runner at {target.url} ({error})") from None
+            await until_back(lambda: self._store.record_experiment(trial, experiment_id), self._is_away)
+            return Triggered(experiment_id=experiment_id)
+
+    async def _request(self, asked: ExperimentInput, suite: EvaluationSuite, target: ExternalTarget) -> dict[str, Any] | None:
+        """What a trigger says; None when every answer is there."""
+        trial = asked.trial
+        inline: list[dict[str, JsonValue]] = []
+        left = 0 if target.samples == "reference" else LARGEST_INLINE
+        missing = 0
+        configuration: Mapping[str, Any] = {}
+        async for part, work in self._parts(trial):
+            configuration = work.configuration
+            missing += len(work.pairs)
+            for pair in work.pairs:
+                sample = _sample(pair, part)
+                left -= len(canonical_json(sample).encode())
+                if left >= 0 or target.samples == "inline":
+                    inline.append(sample)
+        if not missing:
+            return None
+        by_reference = len(inline) < missing
+        return {
+            "optimization_id": trial.run_id,
+            "candidate_id": trial.candidate_id,
+            "mask_id": trial.config_hash,
+            "evaluation_suite_id": suite.suite_id,
+            "execution_params": target.execution_params,
+            "trial_id": trial.trial_id,
+            "configuration": configuration,
+            "context": _context(trial),
+            "samples": None if by_reference else inline,
+            "samples_reference": _reference(trial, suite) if by_reference else None,
+            "completion": {
+                "workflow_id": asked.workflow_id,
+                "signal": asked.signal,
+                "namespace": activity.info().workflow_namespace,
+            },
+        }
+
+    @activity.defn(name="experiment_state")
+    async def experiment_state(self, key: ExperimentKey) -> ExperimentState:
+        with store_errors(), runner_errors():
+            _, target = await self._target(key.trial)
+            try:
+                reply = await self._runners.status(target.url, key.experiment_id, PATIENCE_WHEN_ASKING)
+                return state_from(target.url, reply)
+            except Forgotten:
+                return ExperimentState(status="unknown")
+            except (Unreachable, ClosedForLong) as error:
+                return ExperimentState(status="unreachable", error=shorten(str(error), LONGEST_REASON))
+
+    @activity.defn(name="collect_experiment")
+    async def collect_experiment(self, key: ExperimentKey) -> ShardResult:
+        async with heartbeating():
+            with store_errors(), runner_errors(reading=True):
+                suite, target = await self._target(key.trial)
+                patience = target.patience.total_seconds()
+                answers = await read_results(
+                    lambda cursor: self._runners.results(target.url, key.experiment_id, cursor, patience), suite.scorers
+                )
+            given = GivenAnswers(answers, complete=True)
+            results = [await self._shards.take_over(part, given) for part in _parts_of(key.trial)]
+            return ShardResult(
+                evaluated=sum(result.evaluated for result in results),
+                found=sum(result.found for result in results),
+                missing=sum(result.missing for result in results),
+                first_error=next((result.first_error for result in results if result.first_error), None),
+                scoring_error=next((result.scoring_error for result in results if result.scoring_error), None),
+            )
+
+    @activity.defn(name="cancel_experiment")
+    async def cancel_experiment(self, key: ExperimentKey) -> None:
+        with store_errors(), runner_errors():
+            _, target = await self._target(key.trial)
+            try:
+                await self._runners.cancel(target.url, key.experiment_id, PATIENCE_WHEN_ASKING)
+            except Forgotten:
+                return  # what nobody knows does not run
+
+    # -- the store ----------------------------------------------------------------------------------------------------------
+
+    async def _work(self, shard: ShardInput) -> Work:
+        return await until_back(lambda: self._store.load_shard(shard), self._is_away)
+
+    async def _target(self, trial: ShardInput) -> tuple[EvaluationSuite, ExternalTarget]:
+        suite = await until_back(lambda: self._store.suite(trial.run_id, trial.split), self._is_away)
+        assert isinstance(suite.target, ExternalTarget)
+        return suite, suite.target
+
+    async def _parts(self, trial: ShardInput) -> AsyncIterator[tuple[ShardInput, Work]]:
+        for part in _parts_of(trial):
+            yield part, await self._work(part)
+
+
+def _parts_of(trial: ShardInput) -> Iterator[ShardInput]:
+    """A whole trial in ranges that fit into memory."""
+    for first in range(trial.first, trial.last, PAIRS_AT_ONCE):
+        yield trial.model_copy(update={"first": first, "last": min(first + PAIRS_AT_ONCE, trial.last)})
+
+
+def _sample(pair: Pair, shard: ShardInput) -> dict[str, JsonValue]:
+    """A sample as strangers see it."""
+    return {
+        **asdict(pair.sample),
+        "tags": list(pair.sample.tags),
+        "replicate": pair.replicate,
+        "seed": derive_seed(shard.seed, pair.item_hash, pair.replicate),
+    }
+
+
+def _context(shard: ShardInput) -> dict[str, JsonValue]:
+    """The experiment as strangers see it; what is different for every sample is said with the sample."""
+    context = asdict(context_of(shard, replicate=0, seed=0))
+    return {name: value for name, value in context.items() if name not in {"replicate", "seed"}}
+
+
+def _common(shard: ShardInput, work: Work, target: ActivityTarget) -> dict[str, JsonValue]:
+    return {
+        "configuration": dict(work.configuration),
+        "context": _context(shard),
+        "execution_params": dict(target.execution_params),
+    }
+
+
+def _place(pair: Pair, shard: ShardInput) -> int:
+    return pair.position * shard.replicates + pair.replicate - shard.first_replicate
+
+
+def _refuse_too_large(sample: Mapping[str, Any], size: int) -> None:
+    if size > LARGEST_CALL:
+        message = (
+            f"sample {sample['id']} with the configuration has {size:,} bytes; an activity takes at most {LARGEST_CALL:,}: "
+            "keep what is large behind a reference that the activity resolves"
+        )
+        raise ApplicationError(message, type=INVALID_REQUEST, non_retryable=True)
+
+
+def _reference(trial: ShardInput, suite: EvaluationSuite) -> dict[str, JsonValue]:
+    """Where a runner that may read the store finds the samples."""
+    first = trial.first_replicate
+    return {
+        "view": "suite_items",
+        "run_id": trial.run_id,
+        "split": trial.split.value,
+        "dataset_id": suite.dataset_id,
+        "count": (trial.last - trial.first) // trial.replicates,
+        "replicates": list(range(first, first + trial.replicates)),
+    }
+
+
+@contextmanager
+def runner_errors(*, reading: bool = False) -> Iterator[None]:
+    """A runner's failures as Temporal shall see them. All patience is spent already, so hardly any is retried."""
+    try:
+        yield
+    except Forgotten:
+        raise ApplicationError(ORPHANED_EXPERIMENT, type=ORPHANED_EXPERIMENT, non_retryable=True) from None
+    except ClosedForLong as error:
+        raise ApplicationError(
+            str(error),
+            type=RATE_LIMITED,
+            next_retry_delay=timedelta(seconds=error.seconds),
+            category=ApplicationErrorCategory.BENIGN,
+        ) from error
+    except (Refused, Unreachable) as error:
+        kind = AGGREGATION_FAILED if reading else PERMANENT_TARGET_ERROR
+        said = f"{AGGREGATION_FAILED}: {error}" if reading else str(error)
+        raise ApplicationError(shorten(said), type=kind, non_retryable=True) from None

@@ -1,0 +1,59 @@
+"""Answers that came from elsewhere, as a target that has them already: what follows is the same as for any other target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from activities.targets.answers import output_from
+from activities.targets.faults import CandidateFault, Unreachable
+from ratchet import ExperimentContext, Output, Sample
+from workflows.model.failures import shorten
+from workflows.model.remote import GivenAnswer
+
+KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores")
+
+
+class GivenAnswers:
+    """Answers by sample and replicate. With `complete`, a pair that has none counts as missing, else it is left alone."""
+
+    def __init__(self, answers: Iterable[GivenAnswer], *, complete: bool) -> None:
+        self._complete = complete
+        self._answers: dict[tuple[str, int], GivenAnswer] = {}
+        for given in answers:
+            self._answers.setdefault((given.sample_id, given.replicate), given)
+
+    def concern(self, sample: Sample, replicate: int) -> bool:
+        return self._complete or (sample.id, replicate) in self._answers
+
+    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        given = self._answers.get((sample.id, context.replicate))
+        if given is None:
+            raise Unreachable(f"replicate {context.replicate} has no answer")
+        if given.missing is not None:
+            raise Unreachable(given.missing)
+        if given.fault is not None:
+            raise CandidateFault(given.fault)
+        return output_of(given.answer)
+
+
+def output_of(answer: Any) -> Output:
+    """An answer in JSON: text, or an object with `value` or `error`."""
+    if isinstance(answer, str):
+        return output_from(answer)
+    if not isinstance(answer, Mapping):
+        raise CandidateFault(f"the answer is unusable: it is a {type(answer).__name__}; give text, or an object with value")
+    if answer.get("error") is not None:
+        raise _failed(answer)
+    if "value" not in answer:
+        keys = shorten(", ".join(sorted(answer)), 200) or "nothing"
+        raise CandidateFault(f"the answer is unusable: it has neither value nor error, but {keys}")
+    return output_from(Output(**{name: answer[name] for name in KNOWN if answer.get(name) is not None or name == "value"}))
+
+
+def _failed(answer: Mapping[str, Any]) -> CandidateFault:
+    """What failed may have cost something all the same."""
+    bill = output_from(Output(value="", **{name: answer[name] for name in ("tokens", "cost", "latency_ms") if name in answer}))
+    return CandidateFault(
+        shorten(f"target failed: {answer['error']}"), tokens=bill.tokens, cost=bill.cost, latency_ms=bill.latency_ms
+    )

@@ -1,0 +1,81 @@
+"""What trials that run elsewhere hand to their activities, and get back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from workflows.model.frozen import Payload
+from workflows.model.trial import ShardInput
+
+ExperimentStatus = Literal["pending", "running", "completed", "failed", "cancelled", "timeout", "unknown", "unreachable"]
+"""What a runner says of an experiment; `unknown` when it says that there is none, `unreachable` when it says nothing."""
+
+
+class CallsInput(Payload):
+    """Asks for what is missing of a shard, in a form that goes to somebody else's activity."""
+
+    shard: ShardInput
+
+
+class Calls(Payload):
+    """What a call says: the same for all samples, and sample by sample."""
+
+    common: dict[str, JsonValue] = Field(default_factory=dict)
+    """configuration, context, execution_params"""
+    samples: tuple[dict[str, JsonValue], ...] = ()
+    """Those without an answer, so many as fit into one message."""
+    until: int
+    """One past the last pair of the shard that this covers; the rest is asked for separately."""
+    found: int = 0
+
+
+class GivenAnswer(Payload):
+    """What came back for one (sample, replicate) pair: an answer, or why there is none."""
+
+    sample_id: str
+    replicate: int
+    answer: JsonValue = None
+    fault: str | None = None
+    """The candidate's fault: the worst score."""
+    missing: str | None = None
+    """Nobody's fault: no outcome at all."""
+
+
+class AnswersInput(Payload):
+    """Answers to score and to commit."""
+
+    shard: ShardInput
+    answers: tuple[GivenAnswer, ...]
+
+
+class ExperimentInput(Payload):
+    """Asks for an experiment over what is missing of a trial."""
+
+    trial: ShardInput
+    """All pairs of the trial."""
+    workflow_id: str
+    """To whom the runner may signal that it is done."""
+    signal: str
+
+
+class Triggered(Payload):
+    """The experiment of a trial."""
+
+    experiment_id: str | None = None
+    """None when there is nothing to run, because every answer is there already."""
+
+
+class ExperimentKey(Payload):
+    """An experiment, and the trial that it belongs to."""
+
+    trial: ShardInput
+    experiment_id: str
+
+
+class ExperimentState(Payload):
+    """Where an experiment stands."""
+
+    status: ExperimentStatus
+    error: str | None = None

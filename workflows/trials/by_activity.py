@@ -1,0 +1,240 @@
+"""A trial whose samples somebody else's activity answers, on a task queue of its own, in whatever language.
+
+An activity cannot call an activity, so the trial does it: for each shard an activity of ours says what is missing, theirs
+answers it, and one of ours scores and commits the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
+from temporalio.workflow import ActivityCancellationType
+
+from workflows.contracts import Delegating
+from workflows.model.failures import NOT_RETRYABLE, shorten
+from workflows.model.remote import AnswersInput, Calls, CallsInput, GivenAnswer
+from workflows.model.remote_target import ActivityCalls
+from workflows.model.trial import Resumed, ShardInput, ShardResult, TrialInput
+from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSWERS
+from workflows.reasons import reason_of
+from workflows.rules.canonical import canonical_json
+from workflows.rules.given import answers_in, pair_of, size_of
+from workflows.trials.endings import GoesOn, refuse_broken_scoring, to_the_end, uninterrupted
+from workflows.trials.in_shards import shards_of
+from workflows.trials.room import Room
+
+SHARDS_SIDE_BY_SIDE = 3
+"""While one shard is loaded and another one scored, a third keeps the activity busy."""
+
+LARGEST_PART = 1_000_000
+"""Bytes of answers that are scored together; Temporal takes 2 MB at once."""
+
+LIKELY_ANSWER = 64 * 1024
+"""Bytes to expect of an answer as long as none has come: they make the history grow, too."""
+
+FIRST_PAUSE = timedelta(seconds=1)
+LONGEST_PAUSE = timedelta(minutes=1)
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""What SDKs call the error of an activity that their worker gave up because it stops."""
+
+Sample = dict[str, JsonValue]
+
+
+class ByActivity:
+    """Evaluates the shards of one trial."""
+
+    experiment_id = None
+
+    def __init__(self, trial: TrialInput, calls: ActivityCalls) -> None:
+        self._trial = trial
+        self._calls = calls
+        self._resumed = trial.resumed or Resumed(started_at=workflow.info().start_time)
+        side_by_side = max(1, trial.concurrent_samples // (calls.batch * trial.concurrent_trials))
+        self._room = Room(min(side_by_side, max(1, PENDING_AT_ONCE // trial.concurrent_trials)))
+        self._largest_answer: int | None = None
+        self._goes_on_at: int | None = None
+
+    async def run(self) -> list[ShardResult]:
+        """All shards in their order, a few of them at once. Whatever ends this, the answers that came are committed."""
+        running: list[asyncio.Future[ShardResult]] = []
+        try:
+            await self._start(running)
+            results = await asyncio.gather(*running)
+        except BaseException:
+            for shard in running:
+                shard.cancel()
+            await to_the_end(asyncio.gather(*running, return_exceptions=True))
+            raise
+        before = ShardResult(first_error=self._resumed.first_error)
+        if self._goes_on_at is not None:
+            first_error = next((r.first_error for r in [before, *results] if r.first_error), None)
+            raise GoesOn(self._resumed.model_copy(update={"next_pair": self._goes_on_at, "first_error": first_error}))
+        return [before, *results]
+
+    async def _start(self, running: list[asyncio.Future[ShardResult]]) -> None:
+        """Start shard after shard, until one fails or the history gets too long."""
+        room = asyncio.Semaphore(SHARDS_SIDE_BY_SIDE)
+        for shard in shards_of(self._trial):
+            if shard.first < self._resumed.next_pair:
+                continue
+            await room.acquire()
+            if any(one.done() and one.exception() is not None for one in running):
+                return
+            if self._must_go_on_at(shard):
+                return
+            task = asyncio.ensure_future(self._shard(shard))
+            task.add_done_callback(lambda _: room.release())
+            running.append(task)
+
+    def _must_go_on_at(self, shard: ShardInput) -> bool:
+        """Whether the history is so long that nothing more should begin. What this shard lacks is then asked for later."""
+        if not workflow.info().is_continue_as_new_suggested():
+            return False
+        self._goes_on_at = shard.first if self._goes_on_at is None else min(self._goes_on_at, shard.first)
+        return True
+
+    async def _shard(self, shard: ShardInput) -> ShardResult:
+        """Load, ask, score; in several turns when the samples do not fit into one message."""
+        results: list[ShardResult] = []
+        first = shard.first
+        while first < shard.last and (first == shard.first or not self._must_go_on_at(shard)):
+            part = shard.model_copy(update={"first": first})
+            loaded = await workflow.execute_activity_method(
+                Delegating.load_calls,
+                CallsInput(shard=part),
+                task_queue=self._trial.evaluation_task_queue,
+                summary=f"{shard.candidate_id}: what is missing of {first}-{shard.last - 1}",
+                **LOAD_CALLS,
+            )
+            first = loaded.until
+            results += await self._answered_and_scored(part.model_copy(update={"last": first}), loaded)
+        return ShardResult(
+            evaluated=sum(result.evaluated for result in results),
+            found=sum(result.found for result in results),
+            missing=sum(result.missing for result in results),
+            first_error=next((result.first_error for result in results if result.first_error), None),
+        )
+
+    async def _answered_and_scored(self, shard: ShardInput, loaded: Calls) -> list[ShardResult]:
+        answers: list[GivenAnswer] = []
+        calls = [asyncio.ensure_future(self._call(shard, loaded, batch, answers)) for batch in self._batches(loaded.samples)]
+        try:
+            await asyncio.gather(*calls)
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            await to_the_end(self._hand_back(shard, calls, answers))
+            raise
+        scored = await uninterrupted(self._scored(shard, answers))
+        return [ShardResult(found=loaded.found), *map(refuse_broken_scoring, scored)]
+
+    async def _hand_back(
+        self, shard: ShardInput, calls: Sequence[asyncio.Future[None]], answers: Sequence[GivenAnswer]
+    ) -> None:
+        await asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.gather(self._scored(shard, answers), return_exceptions=True)
+
+    def _batches(self, samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
+        for first in range(0, len(samples), self._calls.batch):
+            yield samples[first : first + self._calls.batch]
+
+    async def _call(self, shard: ShardInput, loaded: Calls, batch: Sequence[Sample], answers: list[GivenAnswer]) -> None:
+        asked: dict[str, JsonValue] = {**loaded.common}
+        if self._calls.batch == 1:
+            asked["sample"] = batch[0]
+        else:
+            asked["samples"] = list(batch)
+        likely = (LIKELY_ANSWER if self._largest_answer is None else self._largest_answer) * len(batch)
+        async with self._room.taken(len(canonical_json(asked).encode()) + likely):
+            if not self._must_go_on_at(shard):
+                given = await self._asked(asked, batch)
+                self._largest_answer = max(self._largest_answer or 0, *map(size_of, given))
+                answers += given
+
+    async def _asked(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> list[GivenAnswer]:
+        """What the activity answers. Calls that are lost with their worker are made again without limit, others are not."""
+        own_errors = 0
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                returned = await self._execute(asked, batch)
+            except ActivityError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise asyncio.CancelledError from None
+                cause = error.cause or error
+            else:
+                encoding = returned.payload.metadata.get("encoding", b"")
+                return answers_in(encoding, returned.payload.data, batch, listed=self._calls.batch > 1)
+            if not _is_lost_with_its_worker(cause):
+                own_errors += 1
+                if own_errors >= self._calls.attempts or self._is_final(cause):
+                    return self._without_answer(cause, batch)
+            wanted = cause.next_retry_delay if isinstance(cause, ApplicationError) else None
+            await workflow.sleep(wanted or pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _execute(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> RawValue:
+        more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
+        returned: RawValue = await workflow.execute_activity(
+            self._calls.activity,
+            asked,
+            result_type=RawValue,
+            task_queue=self._calls.task_queue,
+            start_to_close_timeout=self._calls.timeout,
+            heartbeat_timeout=self._calls.heartbeat,
+            retry_policy=ONE_CALL,
+            cancellation_type=ActivityCancellationType.TRY_CANCEL,
+            summary=shorten(f"{self._trial.candidate.candidate_id}: {batch[0]['id']}{more}", 150),
+        )
+        return returned
+
+    def _is_final(self, cause: BaseException) -> bool:
+        """Whether another call would be no use. One that took too long may have been lost, when no heartbeat would tell."""
+        if isinstance(cause, TimeoutError):
+            return self._calls.heartbeat is not None
+        return isinstance(cause, ApplicationError) and (cause.non_retryable or cause.type in NOT_RETRYABLE)
+
+    def _without_answer(self, cause: BaseException, batch: Sequence[Sample]) -> list[GivenAnswer]:
+        """Whose fault it is: what took too long or gave up for good is the candidate's, the rest nobody's."""
+        if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
+            why = {"fault": f"{self._calls.activity} took longer than {self._calls.timeout.total_seconds():g} s"}
+        elif self._is_final(cause):
+            why = {"fault": shorten(f"{self._calls.activity} failed: {reason_of(cause)}")}
+        else:
+            why = {"missing": shorten(f"{self._calls.activity} failed {self._calls.attempts} times: {reason_of(cause)}")}
+        return [GivenAnswer(**pair_of(sample), **why) for sample in batch]
+
+    async def _scored(self, shard: ShardInput, answers: Sequence[GivenAnswer]) -> list[ShardResult]:
+        """Score and commit, in so many parts as fit into one message each."""
+        parts: list[list[GivenAnswer]] = [[]]
+        size = 0
+        for answer in answers:
+            size += size_of(answer)
+            if size > LARGEST_PART and parts[-1]:
+                parts.append([])
+                size = size_of(answer)
+            parts[-1].append(answer)
+        return await asyncio.gather(*[self._score(shard, part) for part in parts if part])
+
+    async def _score(self, shard: ShardInput, part: Sequence[GivenAnswer]) -> ShardResult:
+        async with self._room.taken(sum(map(size_of, part)), calls=0):
+            return await workflow.execute_activity_method(
+                Delegating.score_answers,
+                AnswersInput(shard=shard, answers=tuple(part)),
+                task_queue=self._trial.evaluation_task_queue,
+                summary=f"{shard.candidate_id}: score {len(part)} answers",
+                **SCORE_ANSWERS,
+            )
+
+
+def _is_lost_with_its_worker(cause: BaseException) -> bool:
+    if isinstance(cause, TimeoutError):
+        return cause.type == TimeoutType.HEARTBEAT
+    return isinstance(cause, ApplicationError) and cause.type == WORKER_SHUTDOWN

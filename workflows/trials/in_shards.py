@@ -1,0 +1,72 @@
+"""A trial whose samples our own workers answer: cut into shards, fanned out side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+
+from temporalio import workflow
+
+from workflows.contracts import Evaluating
+from workflows.model.trial import ShardInput, ShardResult, TrialInput
+from workflows.policies import SHARD, SHARDS_AT_ONCE, SHARDS_PER_TRIAL
+from workflows.trials.endings import refuse_broken_scoring
+
+
+class InShards:
+    """Evaluates the shards of one trial."""
+
+    experiment_id = None
+
+    def __init__(self, trial: TrialInput) -> None:
+        self._trial = trial
+        self._room = asyncio.Semaphore(SHARDS_AT_ONCE)
+
+    async def run(self) -> list[ShardResult]:
+        """All shards, a bounded number at once. When one of them fails for good, the others hand back what they have."""
+        shards = [asyncio.ensure_future(self._shard(shard)) for shard in shards_of(self._trial)]
+        try:
+            return await asyncio.gather(*shards)
+        except BaseException:
+            for shard in shards:
+                shard.cancel()
+            await asyncio.gather(*shards, return_exceptions=True)
+            raise
+
+    async def _shard(self, shard: ShardInput) -> ShardResult:
+        async with self._room:
+            result = await workflow.execute_activity_method(
+                Evaluating.evaluate_shard,
+                shard,
+                task_queue=self._trial.evaluation_task_queue,
+                summary=f"{shard.candidate_id}: answers {shard.first}-{shard.last - 1}",
+                **SHARD,
+            )
+        return refuse_broken_scoring(result)
+
+
+def shards_of(trial: TrialInput) -> Iterator[ShardInput]:
+    """The trial's (sample, replicate) pairs in contiguous ranges; large trials get larger shards, not more of them."""
+    pairs = trial.samples * trial.replicates
+    size = max(trial.calls_per_shard, math.ceil(pairs / SHARDS_PER_TRIAL))
+    for first in range(0, pairs, size):
+        yield shard_of(trial, first, min(first + size, pairs))
+
+
+def shard_of(trial: TrialInput, first: int, last: int) -> ShardInput:
+    """One range of the trial's pairs."""
+    return ShardInput(
+        run_id=trial.run_id,
+        trial_id=trial.trial_id,
+        candidate_id=trial.candidate.candidate_id,
+        config_hash=trial.candidate.config_hash,
+        split=trial.split,
+        first=first,
+        last=last,
+        replicates=trial.replicates,
+        first_replicate=trial.candidate.first_replicate,
+        concurrent_samples=trial.concurrent_samples,
+        seed=trial.seed,
+        round=trial.candidate.round,
+    )
