@@ -44,6 +44,8 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
         ) from None
     except (botocore.HTTPClientError, botocore.IncompleteReadError, boto3.exceptions.RetriesExceededError) as error:
         raise SourceAway(f"dataset.path: {url} cannot be fetched now: {error}") from None
+    except botocore.ParamValidationError:
+        raise DatasetError(f"dataset.path: {url}: {bucket!r} is no name of a bucket; correct the path") from None
     except (botocore.BotoCoreError, ValueError) as error:
         raise DatasetError(f"dataset.path: {url} cannot be fetched: {error}") from None
 

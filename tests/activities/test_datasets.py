@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.datasets import DatasetError, Ingested, check_items, draw_splits, ingest, worker_file
+from activities.datasets import DatasetError, Ingested, check_items, draw_splits, ingest, split_sizes, worker_file
+from activities.datasets.stored import strata_of
 from activities.store.connection import Database
 from activities.store.migrating import StoreError
 from activities.store.reading import StoreReader
 from activities.store.samples import delete_dataset
 from workflows.model.dataset import Item, Splits
 from workflows.model.trial import Split
+from workflows.rules.slices import stratum
 
 
 def items(*values: dict[str, Any]) -> list[Item]:
@@ -289,3 +292,92 @@ class TestSplits:
             assert bool(drawn[split]) == bool(share) or count < 3
             assert share or not drawn[split]
             assert abs(len(drawn[split]) - share / whole * count) < 2 or count < 3
+
+
+class TestStrata:
+    """Stratified splits give every value its share, and every value that has enough samples a place in each split."""
+
+    SPLITS = Splits(train=0.4, validation=0.4, test=0.2, stratify_by="expected")
+
+    def drawn(self, classes: list[str], splits: Splits = SPLITS, seed: int = 0) -> dict[str, Counter[str]]:
+        hashes = [f"{n:064x}" for n in range(len(classes))]
+        class_of = dict(zip(hashes, classes, strict=True))
+        found = draw_splits(hashes, splits, seed, classes)
+        assert {split: len(members) for split, members in found.items()} == split_sizes(len(classes), splits, Counter(classes))
+        return {split.value: Counter(class_of[member] for member in members) for split, members in found.items()}
+
+    def test_every_value_has_its_share_of_every_split(self) -> None:
+        drawn = self.drawn(["a"] * 100 + ["b"] * 50 + ["c"] * 10)
+        assert drawn["train"] == {"a": 40, "b": 20, "c": 4}
+        assert drawn["validation"] == {"a": 40, "b": 20, "c": 4}
+        assert drawn["test"] == {"a": 20, "b": 10, "c": 2}
+
+    def test_without_strata_a_rare_value_may_be_missing_and_with_them_it_never_is(self) -> None:
+        classes = ["common"] * 97 + ["rare"] * 3
+        hashes = [f"{n:064x}" for n in range(100)]
+        rare = set(hashes[97:])
+        by_chance = [draw_splits(hashes, self.SPLITS, seed) for seed in range(20)]
+        assert any(not rare & set(members) for drawn in by_chance for members in drawn.values())
+        for seed in range(20):
+            assert [self.drawn(classes, seed=seed)[split]["rare"] for split in ("train", "validation", "test")] == [1, 1, 1]
+
+    def test_values_too_rare_for_every_split_even_out_the_shares(self) -> None:
+        drawn = self.drawn([f"only {n}" for n in range(100)])
+        assert {split: members.total() for split, members in drawn.items()} == {"train": 40, "validation": 40, "test": 20}
+
+    def test_shares_that_leave_samples_out_leave_out_the_same_share_of_every_value(self) -> None:
+        drawn = self.drawn(["a"] * 60 + ["b"] * 40, Splits(validation=0.3, test=0.2, stratify_by="expected"))
+        assert drawn == {"validation": {"a": 18, "b": 12}, "test": {"a": 12, "b": 8}, "train": {}}
+
+    @given(
+        st.lists(st.sampled_from("aaaaaabbbcde"), min_size=1, max_size=60),
+        st.integers(0, 5),
+        st.integers(1, 5),
+        st.integers(0, 5),
+    )
+    def test_whatever_the_values_and_shares(self, classes: list[str], train: int, validation: int, test: int) -> None:
+        whole = train + validation + test
+        shares = {"train": train / whole, "validation": validation / whole, "test": test / whole}
+        needed = [split for split, share in shares.items() if share]
+        drawn = self.drawn(classes, Splits(**shares, stratify_by="tags"))
+        assert sum((members for members in drawn.values()), Counter()) == Counter(classes)
+        for value, count in Counter(classes).items():
+            if count >= len(needed):
+                assert all(drawn[split][value] for split in needed)
+        for split, members in drawn.items():
+            assert shares[split] or not members
+            assert not shares[split] or members or len(classes) < 3
+
+    def test_it_depends_on_the_seed_and_not_on_the_order_of_the_file(self) -> None:
+        hashes, classes = [f"{n:064x}" for n in range(60)], ["a", "b", "c"] * 20
+        assert draw_splits(hashes, self.SPLITS, 7, classes) == draw_splits(hashes[::-1], self.SPLITS, 7, classes[::-1])
+        assert draw_splits(hashes, self.SPLITS, 7, classes) != draw_splits(hashes, self.SPLITS, 8, classes)
+
+    @pytest.mark.parametrize(
+        ("field", "values"),
+        [
+            ("expected", ['"x"', '{"y":1}', "null"]),
+            ("expected.y", ["", "1", ""]),
+            ("input.language", ['"de"', '"en"', ""]),
+            ("input.deep.er", ["", "[2]", ""]),
+            ("tags", ['["a","b"]', '["a","b"]', "[]"]),
+        ],
+    )
+    async def test_the_store_and_a_check_without_one_see_the_same_values(
+        self, database: Database, field: str, values: list[str]
+    ) -> None:
+        given = items(
+            {"input": {"language": "de"}, "expected": "x", "tags": ["b", "a"]},
+            {"input": {"language": "en", "deep": {"er": [2]}}, "expected": {"y": 1.0}, "tags": ["a", "b", "a"]},
+            {"input": 7},
+        )
+        stored = await ingest(database, given)
+        async with database.connection() as connection:
+            assert await strata_of(connection, stored.dataset_id, Splits(validation=1, stratify_by=field)) == values
+        assert [stratum(item, field) or "" for item in given] == values
+
+    async def test_a_field_that_no_sample_has_is_refused(self, database: Database) -> None:
+        stored = await ingest(database, items({"input": {"language": "de"}}))
+        async with database.connection() as connection:
+            with pytest.raises(DatasetError, match=r"stratify_by: no sample has 'input\.lang'; correct the field"):
+                await strata_of(connection, stored.dataset_id, Splits(validation=1, stratify_by="input.lang"))
