@@ -117,7 +117,7 @@ async def _ingested(servers: Servers, checked: Checked) -> str:
     try:
         return (await ingest(servers.database, source, given.name)).dataset_id
     except DatasetError as error:
-        raise CommandError(f"{checked.path}: dataset.path: {error}") from None
+        raise CommandError(f"{checked.path}: dataset.path: {str(error).removeprefix('dataset.path: ')}") from None
 
 
 async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
