@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from activities.targets.isolation import Isolation
+from activities.targets.processes import WarmProcesses
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
 
@@ -14,6 +15,7 @@ from ratchet import ExperimentContext, Output, Sample
 if TYPE_CHECKING:
     from activities.models import ChatModels
     from activities.plugins import Plugins
+    from activities.targets.http import HttpEndpoints
     from workflows.model.suite import EvaluationSuite
 
 
@@ -31,6 +33,8 @@ class TargetTools:
     plugins: Plugins
     threads: PluginThreads = field(default_factory=PluginThreads)
     isolation: Isolation = field(default_factory=Isolation)
+    processes: WarmProcesses = field(default_factory=WarmProcesses)
+    http: HttpEndpoints | None = None
 
 
 def _chat(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
@@ -44,11 +48,21 @@ def _python(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate:
     from activities.targets.python import PythonAnswers
 
     assert suite.target.kind == "python"
-    return PythonAnswers(suite.target, tools.plugins, tools.threads, tools.isolation, timeout=timeout, isolate=isolate)
+    return PythonAnswers(
+        suite.target, tools.plugins, tools.threads, tools.isolation, tools.processes, timeout=timeout, isolate=isolate
+    )
+
+
+def _http(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
+    from activities.targets.http import HttpAnswers
+
+    assert suite.target.kind == "http" and tools.http is not None
+    return HttpAnswers(suite.target, tools.http, timeout=timeout)
 
 
 _REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, float, bool], Answering]] = {
     "chat": _chat,
+    "http": _http,
     "python": _python,
 }
 

@@ -1,16 +1,20 @@
-"""Chat targets: messages with placeholders, factors as request parameters, answers with their price."""
+"""Chat targets: messages with placeholders, factors as request parameters, answers with their price; one request or a chain."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from activities.models import ChatModels
+from activities.models import ChatAnswer, ChatModels
+from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from ratchet import ExperimentContext, Output, Sample
-from workflows.model.target import ChatTarget, Price
-from workflows.rules.placeholders import UnknownPlaceholder, render
+from workflows.model.chat_target import ChatStep, ChatTarget, Message
+from workflows.model.target import Price
+from workflows.rules.placeholders import StepAnswer, UnknownPlaceholder, fill, render, step_answer_of
+from workflows.rules.target_texts import spliced_messages
 
 REQUEST_PARAMETERS = (
     "temperature",
@@ -29,34 +33,66 @@ REQUEST_PARAMETERS = (
 )
 """Factors of these names are sent as the parameter of that name. `model` is sent by way of the target's `model`."""
 
-_ONE_FACTOR = re.compile(r"\{\{\s*factors\.([\w./:-]+)\s*\}\}")
+NOT_FILLED = "placeholder"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A step of a chain that has its answer."""
+
+    name: str
+    model: str
+    answer: ChatAnswer
 
 
 class ChatAnswers:
-    """Answers samples with a chat model."""
+    """Answers samples with one request to a chat model, or with a chain of them."""
 
     def __init__(self, target: ChatTarget, models: ChatModels, prices: Mapping[str, Price], *, timeout: float) -> None:
         self._target = target
+        self._requests = target.requests
         self._models = models
         self._prices = prices
         self._timeout = timeout
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
-        target = self._target
+        if self._target.steps is None:
+            return _output_of((await self._asked(self._requests[0], configuration, sample, ())).answer)
+        taken: list[_Taken] = []
+        for request in self._requests:
+            taken.append(await self._step(request, configuration, sample, taken))
+        return self._chained(configuration, sample, taken)
+
+    async def _step(
+        self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]
+    ) -> _Taken:
+        """The next step; one that fails has cost what the steps before it did, too."""
         try:
-            model = render(target.model, configuration, sample.input)
-            messages = [
-                {"role": message.role, "content": render(message.content, configuration, sample.input)}
-                for message in target.messages
-            ]
-            stated = {name: _filled(value, configuration, sample.input) for name, value in target.parameters.items()}
+            return await self._asked(request, configuration, sample, taken)
+        except CandidateFault as fault:
+            raise CandidateFault(
+                f"step {request.name}: {fault}",
+                tokens=fault.tokens + _tokens(taken),
+                cost=fault.cost + _cost(taken),
+                latency_ms=None if fault.latency_ms is None else fault.latency_ms + _latency(taken),
+                kind=fault.kind,
+            ) from None
+
+    async def _asked(
+        self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]
+    ) -> _Taken:
+        steps = step_answer_of({step.name: step.answer.value for step in taken})
+        try:
+            model = render(request.model or "", configuration, sample.input, steps)
+            messages = _messages(request, configuration, sample, steps)
+            stated = fill(request.parameters, configuration, sample.input, steps)
         except UnknownPlaceholder as error:
-            raise CandidateFault(str(error)) from None
+            raise CandidateFault(str(error), kind=NOT_FILLED) from None
         factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
         parameters = {**factors, **stated}
-        stream = bool(parameters.pop("stream", target.stream))
+        stream = bool(parameters.pop("stream", self._target.stream))
         answer = await self._models.ask(
-            base_url=target.base_url,
+            base_url=self._target.base_url,
             model=model,
             messages=messages,
             parameters=parameters,
@@ -64,25 +100,78 @@ class ChatAnswers:
             timeout=self._timeout,
             prices=self._prices,
         )
-        return Output(
-            value=answer.value,
-            tokens=answer.tokens,
-            cost=answer.cost,
-            latency_ms=answer.latency_ms,
-            ttft_ms=answer.ttft_ms,
-            trace={"finish_reason": answer.finish_reason} if answer.finish_reason not in (None, "stop") else None,
+        return _Taken(request.name, model, answer)
+
+    def _chained(self, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]) -> Output:
+        last = taken[-1].answer
+        value = last.value
+        if self._target.output is not None:
+            steps = step_answer_of({step.name: step.answer.value for step in taken})
+            try:
+                value = fill(self._target.output, configuration, sample.input, steps)
+            except UnknownPlaceholder as error:
+                raise CandidateFault(
+                    f"output: {error}", tokens=_tokens(taken), cost=_cost(taken), latency_ms=_latency(taken), kind=NOT_FILLED
+                ) from None
+        # What an answer's JSON holds, such as NaN, is only looked at here.
+        return output_from(
+            Output(
+                value=value,
+                tokens=_tokens(taken),
+                cost=_cost(taken),
+                latency_ms=_latency(taken),
+                ttft_ms=None if last.ttft_ms is None else _latency(taken[:-1]) + last.ttft_ms,
+                trace={"steps": [_traced(step) for step in taken]},
+            )
         )
 
 
-def _filled(value: Any, configuration: Mapping[str, Any], sample_input: Any) -> Any:
-    """A parameter with its placeholders substituted. One that is nothing but a factor keeps that factor's type."""
-    if isinstance(value, str):
-        whole = _ONE_FACTOR.fullmatch(value)
-        if whole is not None and not isinstance(configuration.get(whole.group(1), ""), str):
-            return configuration[whole.group(1)]
-        return render(value, configuration, sample_input)
-    if isinstance(value, Mapping):
-        return {name: _filled(part, configuration, sample_input) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_filled(part, configuration, sample_input) for part in value]
-    return value
+def _messages(request: ChatStep, configuration: Mapping[str, Any], sample: Sample, steps: StepAnswer) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    for entry in request.messages:
+        if isinstance(entry, Message):
+            messages.append({"role": entry.role, "content": render(entry.content, configuration, sample.input, steps)})
+            continue
+        try:
+            messages += spliced_messages(fill(entry.splice, configuration, sample.input, steps))
+        except UnknownPlaceholder:
+            raise
+        except ValueError as error:
+            raise CandidateFault(f"{entry.splice} {error}", kind=NOT_FILLED) from None
+    return messages
+
+
+def _output_of(answer: ChatAnswer) -> Output:
+    return Output(
+        value=answer.value,
+        tokens=answer.tokens,
+        cost=answer.cost,
+        latency_ms=answer.latency_ms,
+        ttft_ms=answer.ttft_ms,
+        trace={"finish_reason": answer.finish_reason} if answer.finish_reason not in (None, "stop") else None,
+    )
+
+
+def _traced(step: _Taken) -> dict[str, Any]:
+    answer = step.answer
+    return {
+        "name": step.name,
+        "model": step.model,
+        "output": answer.value,
+        "tokens": answer.tokens,
+        "cost": answer.cost,
+        "latency_ms": answer.latency_ms,
+        "finish_reason": answer.finish_reason,
+    }
+
+
+def _tokens(taken: Sequence[_Taken]) -> int:
+    return sum(step.answer.tokens for step in taken)
+
+
+def _cost(taken: Sequence[_Taken]) -> float:
+    return math.fsum(step.answer.cost for step in taken)
+
+
+def _latency(taken: Sequence[_Taken]) -> float:
+    return math.fsum(step.answer.latency_ms for step in taken)

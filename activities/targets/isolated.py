@@ -1,7 +1,7 @@
-"""The child's side of isolation: one call of a plug-in in a process of its own, which may die without taking a worker along.
+"""The child's side of isolation: calls of a plug-in in a process of its own, which may die without taking a worker along.
 
-Reads one JSON object from stdin, writes `ready` when the plug-in is imported, then one JSON object with the answer.
-Whatever the plug-in itself prints goes to stderr.
+Reads one JSON object from stdin that names the plug-in, and writes `ready` when it is imported; then, for every JSON object
+with a call, writes one with the answer. Whatever the plug-in itself prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from activities.plugins import Plugins
+from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from ratchet import ExperimentContext, Output, Sample, Score
@@ -30,6 +31,8 @@ READY = "ready"
 class _Kind(NamedTuple):
     """How a kind of plug-in is called, and how its answer is written."""
 
+    name: str
+    parameters: int
     arguments: Callable[[dict[str, Any]], tuple[Any, ...]]
     answer: Callable[[Any], Any]
 
@@ -53,36 +56,44 @@ def _scores(returned: Any) -> list[Any]:
 
 
 _KINDS = {
-    "target": _Kind(_target_arguments, lambda returned: dataclasses.asdict(output_from(returned))),
-    "scorer": _Kind(_scorer_arguments, _scores),
+    "target": _Kind("target", 3, _target_arguments, lambda returned: dataclasses.asdict(output_from(returned))),
+    "scorer": _Kind("scorer", 2, _scorer_arguments, _scores),
 }
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    request = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    _write(answers, _answer(request, answers))
-    # Not sys.exit: threads that the plug-in left behind must not keep this process alive.
-    os._exit(0)
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read_until_the_parent_ends, args=(requests,), daemon=True).start()
+    try:
+        plugin, kind = _imported(json.loads(requests.get()))
+    except BaseException as error:
+        _write(answers, json.dumps({"fault": f"importing the plug-in raised {described(error)}"}))
+        # Not sys.exit: threads that the plug-in left behind must not keep this process alive.
+        os._exit(0)
+    _write(answers, READY)
+    while True:
+        _write(answers, _answer(plugin, kind, json.loads(requests.get())))
 
 
-def _end_with_the_parent() -> None:
-    """Stdin ends when the worker does, however it ends; then nobody waits for the answer."""
-    sys.stdin.read()
+def _read_until_the_parent_ends(requests: queue.SimpleQueue[str]) -> None:
+    """Stdin ends when the worker does, however it ends; then nobody waits for an answer."""
+    for line in sys.stdin:
+        requests.put(line)
     os._exit(1)
 
 
-def _answer(request: dict[str, Any], answers: TextIO) -> str:
+def _imported(named: dict[str, Any]) -> tuple[Plugin, _Kind]:
+    place = named["search_path"]
+    plugins = Plugins(named["allowed"], Path(place) if place else None)
+    kind = _KINDS[named["kind"]]
+    return plugins.resolve(named["reference"], kind.parameters), kind
+
+
+def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
-        kind = _KINDS[request["kind"]]
-        place = request["search_path"]
-        plugins = Plugins(request["allowed"], Path(place) if place else None)
         arguments = kind.arguments(request)
-        plugin = plugins.resolve(request["reference"], len(arguments))
-        answers.write(f"{READY}\n")
-        answers.flush()
         started = time.perf_counter()
         returned = plugin.call(*arguments)
         if inspect.isawaitable(returned):
@@ -90,9 +101,9 @@ def _answer(request: dict[str, Any], answers: TextIO) -> str:
         elapsed_ms = (time.perf_counter() - started) * 1000
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:
-        return json.dumps({"fault": str(error)})
+        return json.dumps({"fault": str(error), "kind": error.kind})
     except BaseException as error:
-        return json.dumps({"fault": f"{request['kind']} raised {described(error)}"})
+        return json.dumps({"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"})
 
 
 async def _awaited(returned: Any) -> Any:

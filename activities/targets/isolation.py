@@ -1,4 +1,4 @@
-"""The worker's side of isolation: a plug-in's call in a fresh process, for code that kills or blocks the process it runs in."""
+"""The worker's side of isolation: plug-ins in processes of their own, for code that kills or blocks the one it runs in."""
 
 from __future__ import annotations
 
@@ -27,11 +27,109 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 
 
 class IsolatedFault(Exception):
-    """The call gave no answer: it raised, took too long, or killed its process."""
+    """The call gave no answer: it raised, took too long, or killed its process. `kind` is the class of the error."""
+
+    def __init__(self, message: str, kind: str, *, leaves_the_process_usable: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.leaves_the_process_usable = leaves_the_process_usable
+
+
+class ProcessDied(IsolatedFault):
+    """The process ended in the middle of the call."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "process died")
+
+
+class PluginProcess:
+    """A process that has imported one plug-in and answers one call at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, kind: str) -> None:
+        self._process = process
+        self._kind = kind
+
+    @classmethod
+    async def started(cls, plugins: Plugins, reference: str, kind: str) -> PluginProcess:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            start_new_session=True,
+            limit=LARGEST_ANSWER,
+        )
+        started = cls(process, kind)
+        try:
+            await started._import(plugins, reference)
+        except BaseException:
+            await started.kill()
+            raise
+        return started
+
+    async def _import(self, plugins: Plugins, reference: str) -> None:
+        named = {
+            "kind": self._kind,
+            "reference": reference,
+            "allowed": list(plugins.allowed),
+            "search_path": str(plugins.search_path) if plugins.search_path is not None else None,
+        }
+        self._send(named)
+        try:
+            async with asyncio.timeout(LONGEST_START):
+                line = await self._line()
+        except TimeoutError:
+            raise IsolatedFault(f"{self._kind} took longer than {LONGEST_START:.0f} s to import", "timeout") from None
+        if line.decode().strip() != READY:
+            await self._understood(line)
+
+    async def call(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The answer to one call."""
+        self._send(request)
+        try:
+            async with asyncio.timeout(timeout):
+                line = await self._line()
+        except TimeoutError:
+            raise IsolatedFault(f"took longer than the sample timeout of {timeout:g} s", "timeout") from None
+        return await self._understood(line)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def kill(self) -> None:
+        """The whole group: what the plug-in started goes with it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        try:
+            return await self._process.stdout.readline()
+        except ValueError:  # it wrote more than fits
+            return b""
+
+    async def _understood(self, line: bytes) -> dict[str, Any]:
+        if not line.endswith(b"\n"):
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)  # one that only closed its output would be waited for in vain
+            raise ProcessDied(f"{self._kind} killed its process ({_ending(await self._process.wait())})")
+        answer: dict[str, Any] = json.loads(line)
+        if "fault" in answer:
+            kind = shorten(answer.get("kind", "import failed"), 80)
+            raise IsolatedFault(shorten(answer["fault"]), kind, leaves_the_process_usable="kind" in answer)
+        return answer
 
 
 class Isolation:
-    """Calls plug-ins in processes of their own, a bounded number at a time."""
+    """Calls plug-ins in a fresh process each, a bounded number at a time."""
 
     def __init__(self, processes: int | None = None) -> None:
         self._places = asyncio.Semaphore(processes or max(2, os.cpu_count() or 1))
@@ -45,75 +143,38 @@ class Isolation:
         context: ExperimentContext,
         timeout: float,
     ) -> Output:
-        request = {
-            "kind": "target",
-            "configuration": dict(configuration),
-            "sample": dataclasses.asdict(sample),
-            "context": {**dataclasses.asdict(context), "flags": dict(context.flags)},
-        }
-        answer = await self._call(plugins, reference, request, timeout)
-        output = Output(**answer["answer"])
-        # Measured by the child: a process that starts is not the target's latency.
-        return output if output.latency_ms is not None else dataclasses.replace(output, latency_ms=answer["elapsed_ms"])
+        request = target_request(configuration, sample, context)
+        return target_output(await self._call(plugins, reference, "target", request, timeout))
 
     async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
         """What the scorer returned, scores as mappings."""
-        request = {"kind": "scorer", "output": dataclasses.asdict(output), "sample": dataclasses.asdict(sample)}
-        answer = await self._call(plugins, reference, request, timeout)
+        request = {"output": dataclasses.asdict(output), "sample": dataclasses.asdict(sample)}
+        answer = await self._call(plugins, reference, "scorer", request, timeout)
         return list(answer["answer"])
 
-    async def _call(self, plugins: Plugins, reference: str, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        place = {
-            "reference": reference,
-            "allowed": list(plugins.allowed),
-            "search_path": str(plugins.search_path) if plugins.search_path is not None else None,
-        }
+    async def _call(
+        self, plugins: Plugins, reference: str, kind: str, request: dict[str, Any], timeout: float
+    ) -> dict[str, Any]:
         async with self._places:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-c",
-                PROGRAM,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
-                start_new_session=True,
-                limit=LARGEST_ANSWER,
-            )
+            process = await PluginProcess.started(plugins, reference, kind)
             try:
-                return await _converse(process, {**request, **place}, timeout)
+                return await process.call(request, timeout)
             finally:
-                # The whole group: what the plug-in started goes with it.
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+                await process.kill()
 
 
-async def _converse(process: asyncio.subprocess.Process, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(request).encode() + b"\n")
-    try:
-        async with asyncio.timeout(LONGEST_START):
-            first = await process.stdout.readline()
-    except TimeoutError:
-        raise IsolatedFault(f"{request['kind']} took longer than {LONGEST_START:.0f} s to import") from None
-    if first.decode().strip() != READY:
-        return await _read(process, request["kind"], first)
-    try:
-        async with asyncio.timeout(timeout):
-            line = await process.stdout.readline()
-    except TimeoutError:
-        raise IsolatedFault(f"took longer than the sample timeout of {timeout:g} s") from None
-    return await _read(process, request["kind"], line)
+def target_request(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> dict[str, Any]:
+    return {
+        "configuration": dict(configuration),
+        "sample": dataclasses.asdict(sample),
+        "context": {**dataclasses.asdict(context), "flags": dict(context.flags)},
+    }
 
 
-async def _read(process: asyncio.subprocess.Process, kind: str, line: bytes) -> dict[str, Any]:
-    if not line.endswith(b"\n"):
-        raise IsolatedFault(f"{kind} killed its process ({_ending(await process.wait())})")
-    answer: dict[str, Any] = json.loads(line)
-    if "fault" in answer:
-        raise IsolatedFault(shorten(answer["fault"]))
-    return answer
+def target_output(answer: dict[str, Any]) -> Output:
+    """As measured by the child: a process that starts, or waits for its turn, is not the target's latency."""
+    output = Output(**answer["answer"])
+    return output if output.latency_ms is not None else dataclasses.replace(output, latency_ms=answer["elapsed_ms"])
 
 
 def _ending(code: int) -> str:

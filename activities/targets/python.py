@@ -1,4 +1,4 @@
-"""Python targets: async ones in the worker's loop, others in threads, and each in a process of its own when it must be."""
+"""Python targets: async ones in the worker's loop, others in threads or warm processes, and in one of their own if need be."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from activities.metering import at_most, metered
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
-from activities.targets.faults import CandidateFault
+from activities.targets.faults import CandidateFault, TookTooLong
 from activities.targets.isolation import IsolatedFault, Isolation
+from activities.targets.processes import WarmProcesses
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import described, shorten
@@ -35,20 +37,31 @@ class PythonAnswers:
         plugins: Plugins,
         threads: PluginThreads,
         isolation: Isolation,
+        processes: WarmProcesses,
         *,
         timeout: float,
         isolate: bool,
     ) -> None:
         self._reference = target.ref
+        self._at_most = target.at_most
         self._plugins = plugins
         self._threads = threads
         self._isolation = isolation
         self._timeout = timeout
         self._isolate = isolate
-        # Importing code that kills its process must not happen in this one.
-        self._plugin: Plugin | None = None if isolate else plugins.resolve(target.ref, 3)
+        # Importing code that kills its process must not happen in this one, and code that runs elsewhere need not.
+        elsewhere = isolate or target.pool == "process"
+        self._plugin: Plugin | None = None if elsewhere else plugins.resolve(target.ref, 3)
+        warm = target.pool == "process" and not isolate
+        self._pool = processes.of(plugins, target.ref, target.processes) if warm else None
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        async with metered(at_most(self._at_most)) as call:
+            output = await self._answered(configuration, sample, context)
+            call.took(output.tokens, output.cost)
+            return output
+
+    async def _answered(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         started = time.perf_counter()
         if self._plugin is None or (not self._plugin.is_async and self._threads.hanging >= MOST_HANGING_THREADS):
             output = await self._isolated(configuration, sample, context)
@@ -64,11 +77,13 @@ class PythonAnswers:
 
     async def _isolated(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         try:
+            if self._pool is not None:
+                return await self._pool.answer(configuration, sample, context, self._timeout)
             return await self._isolation.call_target(
                 self._plugins, self._reference, configuration, sample, context, self._timeout
             )
         except IsolatedFault as fault:
-            raise CandidateFault(str(fault)) from None
+            raise CandidateFault(str(fault), kind=fault.kind) from None
 
     async def _call(self, plugin: Plugin, *arguments: Any) -> Any:
         if plugin.is_async:
@@ -82,12 +97,13 @@ class PythonAnswers:
             raise
         if not finished:
             await _abandon(call)
-            raise CandidateFault(f"took longer than the sample timeout of {self._timeout:g} s")
+            raise TookTooLong(f"took longer than the sample timeout of {self._timeout:g} s")
         if call.cancelled():
-            raise CandidateFault("target raised CancelledError")
+            raise CandidateFault("target raised CancelledError", kind="raised CancelledError")
         error, returned = call.result()
         if error is not None:
-            raise CandidateFault(shorten(f"target raised {described(error)}")) from error
+            kind = shorten(f"raised {type(error).__name__}", 80)
+            raise CandidateFault(shorten(f"target raised {described(error)}"), kind=kind) from error
         return returned
 
     async def _in_thread(self, plugin: Plugin, arguments: tuple[Any, ...]) -> tuple[BaseException | None, Any]:

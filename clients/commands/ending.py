@@ -11,6 +11,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.following import why_it_was_refused
 from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.servers import Servers
+from clients.reporting.facts import errors_met
 from clients.reports import RunFacts, Verbosity, box, facts_of, write_history
 
 EXIT_CODES = {"completed": ExitCode.DONE, "cancelled": ExitCode.CANCELLED}
@@ -71,6 +72,7 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
         "iterations": len(facts.iterations),
         "counts": facts.counts.model_dump(mode="json"),
         "spend": facts.spend.model_dump(mode="json"),
+        "errors": errors_met(facts),
     }
 
 

@@ -93,7 +93,7 @@ def _dearest(priced: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _prompt_tokens(request: OptimizationRequest) -> int:
-    texts = [message.content for message in request.target.messages] if isinstance(request.target, ChatTarget) else []
+    texts = list(request.target.texts) if isinstance(request.target, ChatTarget) else []
     texts += [value for value in request.baseline.values() if isinstance(value, str)]
     items = request.dataset.items or []
     sample = sum(len(canonical_json(item.input)) for item in items) // len(items) if items else 0
@@ -104,4 +104,5 @@ def _prompt_tokens(request: OptimizationRequest) -> int:
 def _answer_tokens(request: OptimizationRequest) -> int:
     parameters = request.target.parameters if isinstance(request.target, ChatTarget) else {}
     given = [parameters.get(name, request.baseline.get(name)) for name in _LIMITS]
-    return next((limit for limit in given if isinstance(limit, int) and limit > 0), TOKENS_OF_AN_ANSWER)
+    each = next((limit for limit in given if isinstance(limit, int) and limit > 0), TOKENS_OF_AN_ANSWER)
+    return each * (len(request.target.requests) if isinstance(request.target, ChatTarget) else 1)

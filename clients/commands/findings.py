@@ -19,11 +19,11 @@ from clients.spec_files import SpecFile, SpecFileError, read_spec_file
 from workflows.model.dataset import Item, Splits
 from workflows.model.explanation import explain
 from workflows.model.request import OptimizationRequest
-from workflows.model.target import ChatTarget
 from workflows.model.trial import Split
 from workflows.rules.placeholders import placeholders
 from workflows.rules.slices import stratum
 from workflows.rules.spec_check import check_request
+from workflows.rules.target_texts import target_texts
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _MissingInputs:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        texts = [message.content for message in request.target.messages] if isinstance(request.target, ChatTarget) else []
+        texts = [placed.text for placed in target_texts(request.target)]
         if texts:
             texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
         self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
@@ -161,7 +161,7 @@ class _MissingInputs:
     def look(self, where: str, item: Item) -> None:
         missing = next((name for name in self._wanted if not _has(item, name)), None)
         if missing is not None and not self.findings:
-            self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which a message of the target needs")
+            self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which the target needs")
 
 
 def _has(item: Item, name: str) -> bool:

@@ -11,11 +11,21 @@ from typing import Final
 from pydantic import JsonValue
 from rich.cells import cell_len
 
-from clients.reporting.facts import Iteration, RunFacts, best_iteration, fixed_factors, improvement, steps, treatment
+from clients.reporting.facts import (
+    Iteration,
+    RunFacts,
+    best_iteration,
+    errors_met,
+    fixed_factors,
+    improvement,
+    steps,
+    treatment,
+)
 from clients.reporting.figures import objective_text, percent_text, signed, telling_apart
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from workflows.model.run import Confirmation
+from workflows.rules.error_counts import told
 from workflows.rules.slices import Slice, Slices
 
 COLUMNS: Final = 68
@@ -67,6 +77,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows = _labelled("Iterations:", f"{len(facts.iterations)}{running}")
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))
+        rows += _errors(facts)
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
     change = improvement(facts)
@@ -130,6 +141,16 @@ def _slices(slices: Slices) -> list[str]:
 
 def _slice_scores(part: Slice) -> list[str]:
     return telling_apart(*(score for score in (part.baseline, part.best) if score is not None))
+
+
+def _errors(facts: RunFacts) -> list[str]:
+    """What went wrong, and the share of answers in the iteration that has the fewest; nothing if all is well."""
+    errors = errors_met(facts)
+    if not errors:
+        return []
+    coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
+    least = [] if coverage >= 1.0 else _labelled("Coverage:", f"{coverage:.1%} at least")
+    return [*_labelled("Errors:", told(errors)), *least]
 
 
 def _fixed_factors(facts: RunFacts) -> str:

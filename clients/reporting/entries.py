@@ -10,6 +10,7 @@ from clients.reporting.facts import (
     RunFacts,
     Step,
     best_iteration,
+    errors_met,
     fixed_factors,
     improvement,
     steps,
@@ -76,6 +77,7 @@ def _trial(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
         "extra": {
             "status": iteration.status.value,
             "failure_reason": iteration.failure_reason,
+            "errors": iteration.statistics.errors,
             "dataset_split": iteration.split,
             "started_at": instant(iteration.started_at) if iteration.started_at else None,
             "duration_ms": iteration.duration_ms,
@@ -135,6 +137,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),
+        "errors": errors_met(facts),
         "budget": facts.request.budget.model_dump(mode="json"),
         "dataset_id": facts.dataset_id,
         "evaluation_suite_id": facts.evaluation_suite_id,

@@ -22,6 +22,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.run import OptimizationResult
 from workflows.model.search import ModelProposer, StepProposer
 from workflows.rules.canonical import canonical_json
+from workflows.rules.error_counts import summed
 from workflows.rules.scoring import is_better
 from workflows.rules.slices import Slices
 from workflows.rules.stepping import can_step
@@ -46,6 +47,8 @@ class Statistics(Payload):
     failure_count: int = 0
     total_cost: float = 0.0
     coverage: float = 0.0
+    errors: dict[str, int] = Field(default_factory=dict)
+    """How many answers failed or are missing, by the class of the error."""
 
 
 class Iteration(Payload):
@@ -206,6 +209,11 @@ def _proposable(request: OptimizationRequest) -> Sequence[str]:
         case StepProposer():
             return [name for name in named if can_step(factors[name])]
     return named
+
+
+def errors_met(facts: RunFacts) -> dict[str, int]:
+    """All answers of the run that failed or are missing, by the class of the error."""
+    return summed(iteration.statistics.errors for iteration in facts.iterations)
 
 
 def fixed_factors(facts: RunFacts) -> Configuration:

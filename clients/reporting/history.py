@@ -99,6 +99,10 @@ def document_of(history: RecordedHistory) -> dict[str, Any]:
     for iteration in document["iterations"]:
         if iteration["sampleMeans"] is None:
             del iteration["sampleMeans"]
+    measured = [*document["iterations"], *([document["bestIteration"]] if document["bestIteration"] else [])]
+    for one in measured:
+        if not one["statistics"]["errors"]:
+            del one["statistics"]["errors"]
     if document["slices"] is None:
         del document["slices"]
     return {**document, FINGERPRINT: fingerprint(document)}

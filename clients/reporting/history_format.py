@@ -53,6 +53,7 @@ class RecordedStatistics(HistoryPart):
     failure_count: int | None = None
     total_cost: float | None = None
     coverage: float | None = None
+    errors: dict[str, int] = Field(default_factory=dict)
 
 
 class _Measured(HistoryPart):

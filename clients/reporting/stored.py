@@ -75,6 +75,7 @@ def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) ->
             failure_count=summary.failed,
             total_cost=summary.total_cost,
             coverage=trial.coverage or 0.0,
+            errors=summary.errors,
         ),
         score=trial.score if status is IterationStatus.SUCCESS else None,
         status=status,

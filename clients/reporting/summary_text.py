@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from clients.reporting.facts import Improvement, RunFacts, best_iteration, improvement
+from clients.reporting.facts import Improvement, RunFacts, best_iteration, errors_met, improvement
 from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
 from clients.reporting.visible import one_line
 from workflows.model.ledger import Counts, Spend
 from workflows.model.run import Progress
+from workflows.rules.error_counts import told
 
 NEAREST = 3
 """How many stop rules are shown."""
@@ -51,6 +52,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             ),
             "Trials": _trials(facts.counts),
             "Spend": _spend(facts.spend, limits),
+            "Errors": _errors(facts),
             "Time": duration_text(((facts.finished_at or now) - facts.started_at).total_seconds()),
         }
     )
@@ -73,6 +75,14 @@ def _trials(counts: Counts) -> str:
         if count
     ]
     return f"{', '.join(told)}; {counts.proposed} proposed, {counts.rejected} rejected"
+
+
+def _errors(facts: RunFacts) -> str:
+    errors = errors_met(facts)
+    if not errors:
+        return ""
+    coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
+    return told(errors) + (f"; coverage {coverage:.1%} at least" if coverage < 1.0 else "")
 
 
 def _spend(spend: Spend, budget: Mapping[str, float]) -> str:

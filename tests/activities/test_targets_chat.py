@@ -242,13 +242,27 @@ class TestTheCandidatesFaults:
 
     @pytest.mark.parametrize("stream", [False, True])
     async def test_an_answer_that_takes_too_long_is_a_failed_outcome(self, server: SimulatedModel, stream: bool) -> None:
-        server.simulate({"stall": True, "first": 1, **({"after_chunks": 1} if stream else {})})
+        server.simulate({"stall": True, **({"after_chunks": 1} if stream else {})})
         store = store_for(chat(server.base_url, stream=stream), sample_timeout=timedelta(seconds=0.2))
         started = time.monotonic()
         await evaluated(store)
-        assert store.by_sample()["s0"].error == "took longer than the sample timeout of 0.2 s"
-        assert time.monotonic() - started < 2
-        assert server.calls == 1
+        outcome = store.by_sample()["s0"]
+        assert (outcome.error, outcome.error_class) == ("took longer than the sample timeout of 0.2 s", "timeout")
+        assert time.monotonic() - started < 3
+        assert server.calls == 3
+
+    async def test_a_call_that_was_lost_on_its_way_is_made_again(self, server: SimulatedModel) -> None:
+        server.simulate({"stall": True, "first": 2})
+        store = store_for(chat(server.base_url), sample_timeout=timedelta(seconds=0.2))
+        await evaluated(store)
+        assert store.by_sample()["s0"].status == "answered"
+        assert server.calls == 3
+
+    async def test_a_model_that_is_always_too_slow_is_not_asked_three_times_for_everything(self, server: SimulatedModel) -> None:
+        server.simulate({"stall": True})
+        store = store_for(chat(server.base_url), TICKETS, sample_timeout=timedelta(seconds=0.2))
+        assert (await evaluated(store)).evaluated == 40
+        assert server.calls < 60
 
 
 class TestInfrastructure:

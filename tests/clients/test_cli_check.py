@@ -104,7 +104,7 @@ MALFORMED = {
     "sample without what is asked": (
         CHAT.replace(ITEMS, "{path: other.jsonl}"),
         5,
-        "dataset.path: other.jsonl line 2: input has no 'q', which a message of the target needs",
+        "dataset.path: other.jsonl line 2: input has no 'q', which the target needs",
     ),
     "reference": (changed("mine:target", "mine"), 4, "target.ref: is not a plug-in reference"),
     "no module": (changed("mine:target", "nix:target"), 4, "target.ref: plug-in nix:target: there is no module 'nix'"),

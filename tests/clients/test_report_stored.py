@@ -35,7 +35,9 @@ def trial(candidate: str, round: int, index: int = 0, **changes: Any) -> TrialIn
         "status": "completed",
         "score": 0.5,
         "coverage": 1.0,
-        "summary": TrialSummary(total=20, passed=10, failed=10, pass_rate=0.5, total_tokens=900, avg_latency_ms=12.5),
+        "summary": TrialSummary(
+            total=20, passed=10, failed=10, pass_rate=0.5, total_tokens=900, avg_latency_ms=12.5, errors={"timeout": 2}
+        ),
         "stopped_early": None,
         "error": None,
         "failure": None,
@@ -118,6 +120,7 @@ def test_iterations_are_the_trials_of_the_search_in_the_order_of_the_proposals()
         "failure_count": 10,
         "total_cost": 0.0,
         "coverage": 1.0,
+        "errors": {"timeout": 2},
     }
     assert list(first.configuration) == ["model", "temperature", "systemPrompt"]  # as the spec has them
     assert facts.request == request() and facts.rejections[0].reason_code is ReasonCode.TOO_LONG

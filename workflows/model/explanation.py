@@ -21,6 +21,8 @@ PATTERNS = {
     "at most 100 characters",
     r"^[A-Za-z_][\w.-]{0,63}$": "is no name for a score; start with a letter or _, go on with letters, digits and _ . -, "
     "at most 64 characters",
+    r"^[A-Za-z_]\w{0,63}$": "is no name for a step; start with a letter or _, go on with letters, digits and _, "
+    "at most 64 characters",
     r"^[0-9a-f]{64}$": "is no content hash; give the 64 hexadecimal digits that ingesting the dataset printed",
     r"^(tags|(input|expected)(\.[^.]+)*)$": "is no part of an item; write tags, expected, or a field such as input.language",
 }
@@ -121,6 +123,8 @@ def _is_tag(location: tuple[int | str, ...], index: int) -> bool:
     step, before = location[index], location[:index]
     if before[0] == "configuration":
         return index >= 2 and step in _UNIONS and not _names_a_field(location, index)
+    if before[0] == "target" and before[-2:-1] == ("messages",) and isinstance(before[-1], int):
+        return True
     return before in {("target",), ("optimizer", "proposer")} or _follows_a_scorers_number(before)
 
 

@@ -1,4 +1,4 @@
-"""Placeholders: `{{input.name}}` and `{{factors.name}}`, everywhere the same.
+"""Placeholders: `{{input.name}}` and `{{factors.name}}`, everywhere the same; `{{steps.name}}` in a chain of model calls.
 
 They only substitute. Single braces are plain text, an unknown name is an error, and what was substituted is never read
 again, so a sample that contains `{{…}}` stays data.
@@ -6,8 +6,10 @@ again, so a sample that contains `{{…}}` stays data.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from workflows.rules.canonical import canonical_json
@@ -37,13 +39,24 @@ def is_placeholder_name(name: str) -> bool:
     return match is not None and (match.group(1) == "input" or match.group(2) is not None)
 
 
-def render(text: str, factors: Mapping[str, Any], sample_input: Any) -> str:
+StepAnswer = Callable[[str], Any]
+"""What `{{steps.…}}` stands for, by its name."""
+
+
+def no_steps(name: str) -> Any:
+    """Where there are no steps, `steps.name` names nothing."""
+    raise UnknownPlaceholder(name, "{{input}}, {{input.…}} and {{factors.…}}")
+
+
+def render(text: str, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer = no_steps) -> str:
     """The text with every placeholder substituted; text factors may themselves refer to the input and to other factors."""
 
     def rendered(part: str, within: tuple[str, ...]) -> str:
         return _substitute(part, lambda name: value_of(name, within))
 
     def value_of(name: str, within: tuple[str, ...]) -> str:
+        if name.startswith("steps."):
+            return as_text(step_answer(name))
         if not name.startswith("factors."):
             return as_text(_input_value(name, sample_input))
         factor = name.removeprefix("factors.")
@@ -53,6 +66,69 @@ def render(text: str, factors: Mapping[str, Any], sample_input: Any) -> str:
         return rendered(value, (*within, factor)) if isinstance(value, str) else as_text(value)
 
     return rendered(text, ())
+
+
+def fill(template: Any, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer = no_steps) -> Any:
+    """JSON with every placeholder in its texts substituted.
+
+    A text that is nothing but one placeholder becomes the value itself, whatever its type; `{{factors}}` becomes all of them.
+    """
+    filled = partial(fill, factors=factors, sample_input=sample_input, step_answer=step_answer)
+    match template:
+        case str():
+            return _filled_text(template, factors, sample_input, step_answer)
+        case Mapping():
+            return {name: filled(part) for name, part in template.items()}
+        case list():
+            return [filled(part) for part in template]
+    return template
+
+
+def _filled_text(text: str, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer) -> Any:
+    whole = whole_placeholder(text)
+    if whole is None:
+        return render(text, factors, sample_input, step_answer)
+    if whole == "factors":
+        return dict(factors)
+    if whole.startswith("steps."):
+        return step_answer(whole)
+    if not whole.startswith("factors."):
+        return _input_value(whole, sample_input)
+    name = whole.removeprefix("factors.")
+    keeps_its_type = name in factors and not isinstance(factors[name], str)
+    return factors[name] if keeps_its_type else render(text, factors, sample_input, step_answer)
+
+
+def whole_placeholder(text: str) -> str | None:
+    """The name in a text that is one placeholder and nothing else."""
+    match = _PLACEHOLDER.fullmatch(text.strip())
+    return None if match is None else match.group(1).strip()
+
+
+def step_answer_of(answers: Mapping[str, Any]) -> StepAnswer:
+    """`steps.name` is that step's answer, `steps.name.key` a part of it; an answer that is JSON in a text is read for that."""
+
+    def answer(name: str) -> Any:
+        step, *path = name.removeprefix("steps.").split(".")
+        if step not in answers:
+            raise UnknownPlaceholder(name, _listed("steps", answers))
+        value = answers[step]
+        if path and isinstance(value, str):
+            value = _parsed(value)
+        for key in path:
+            if not isinstance(value, Mapping) or key not in value:
+                raise UnknownPlaceholder(name, f"{{{{steps.{step}}}}}, whose answer has no {key!r}")
+            value = value[key]
+        return value
+
+    return answer
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:

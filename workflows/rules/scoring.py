@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Real
 
@@ -14,6 +15,7 @@ from workflows.model.scorers import OVER_LABELS, ClassificationScorer, Component
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import TrialSummary
 from workflows.rules.classification import Classification, classify
+from workflows.rules.error_counts import summed
 
 
 class ScoringFailed(ValueError):
@@ -44,6 +46,8 @@ class TrialStatistics(Payload):
     total_cost: float = 0.0
     avg_latency_ms: float | None = None
     avg_ttft_ms: float | None = None
+    errors: dict[str, int] = Field(default_factory=dict)
+    """Answers that failed or are missing, by the class of the error."""
     metrics: dict[str, MetricStatistics] = Field(default_factory=dict)
     classification: dict[str, Classification] = Field(default_factory=dict)
     """For each scorer of kind classification: how often each label was right, missed, and given in another's place."""
@@ -59,11 +63,18 @@ class TrialStatistics(Payload):
             total_tokens=self.total_tokens,
             avg_latency_ms=self.avg_latency_ms,
             avg_ttft_ms=self.avg_ttft_ms,
+            errors=self.errors,
         )
 
 
-def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expected_pairs: int) -> TrialStatistics:
-    """The statistics of a trial's outcomes; samples weigh as the dataset says, replicates of a sample alike."""
+def statistics(
+    measured: Sequence[MeasuredSample], suite: EvaluationSuite, expected_pairs: int, missing: Mapping[str, int] | None = None
+) -> TrialStatistics:
+    """The statistics of a trial's outcomes; samples weigh as the dataset says, replicates of a sample alike.
+
+    `missing` are the pairs without an answer, by the class of the error.
+    """
+    failed = Counter(outcome.error_class or "failed" for outcome in measured if outcome.status == "failed")
     metrics = {name: _metric(name, measured, suite) for name in _given_scores(measured, suite)}
     passed = sum(1 for outcome in measured if _passed(suite.metric, outcome, suite.metric))
     return TrialStatistics(
@@ -77,6 +88,7 @@ def statistics(measured: Sequence[MeasuredSample], suite: EvaluationSuite, expec
         total_cost=math.fsum(outcome.cost for outcome in measured),
         avg_latency_ms=_mean([o.latency_ms for o in measured if o.latency_ms is not None]),
         avg_ttft_ms=_mean([o.ttft_ms for o in measured if o.ttft_ms is not None]),
+        errors=summed([failed, missing or {}]),
         metrics=metrics,
         classification={
             scorer.score_name: _classification(scorer, measured)

@@ -1,0 +1,258 @@
+"""HTTP targets: a JSON endpoint behind the worker's gates, with its request and its response described in the spec."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+
+from activities.gate import Gates
+from activities.metering import at_most, metered
+from activities.models import LOOPBACK
+from activities.patience import Patience, patiently, retry_after
+from activities.targets.answers import output_from
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
+from ratchet import ExperimentContext, Output, Sample
+from workflows.model.failures import shorten
+from workflows.model.http_target import HttpResponse, HttpTarget
+from workflows.rules.placeholders import UnknownPlaceholder, fill, render
+
+TOKEN = "RATCHET_HTTP_TOKEN"  # noqa: S105 (the name of the variable)
+URLS = "RATCHET_HTTP_URLS"
+CONNECT_TIMEOUT = 10.0
+LARGEST_RESPONSE = 16 * 1024 * 1024
+OVERLAY = "X-Ratchet-Overlay"
+SAFE_IN_HEADERS = "!#$&'()*+,/:;=?@[]~ "
+
+_THROTTLING = (429, 503, 529)
+_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
+_FOR_GOOD = (401, 402, 403, 404, 405, 407, 410, 501)
+_ABSENT = object()
+
+
+class HttpEndpoints:
+    """The worker's one session, and what its operator says of where it may go."""
+
+    def __init__(self, gates: Gates, patience: Patience, *, environment: Mapping[str, str] | None = None) -> None:
+        self.gates = gates
+        self.patience = patience
+        self._environment = environment if environment is not None else os.environ
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # The run's own limits decide what is in flight, so the session must not add one; nor may it keep cookies, by
+            # which the answer to one sample could depend on another's.
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def credentials(self, target: HttpTarget) -> dict[str, str]:
+        """The header with the worker's token, for origins that its operator named. Others are not even called, except on
+        this machine: a spec must not be able to make a worker call anything in its network."""
+        origin = origin_of(target.url)
+        named = {origin_of(part) for part in self._environment.get(URLS, "").split(",") if part.strip()}
+        if origin not in named and (target.auth != "none" or urlsplit(origin).hostname not in LOOPBACK):
+            raise Refused(
+                f"target.url: this worker does not know {origin} and will not call it; its operator can add it to {URLS}",
+                kind="unknown origin",
+            )
+        if target.auth == "none":
+            return {}
+        token = self._environment.get(TOKEN, "").strip()
+        if not token:
+            raise Refused(
+                f"target.auth is {target.auth}, but {TOKEN} is not set in the worker's environment; set it", kind="no token"
+            )
+        return {"Authorization": f"Bearer {token}"} if target.auth == "bearer" else {"X-API-Key": token}
+
+
+def origin_of(url: str) -> str:
+    parts = urlsplit(url.strip())
+    host = parts.hostname or ""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class HttpAnswers:
+    """Answers samples with an HTTP endpoint."""
+
+    def __init__(self, target: HttpTarget, endpoints: HttpEndpoints, *, timeout: float) -> None:
+        self._target = target
+        self._endpoints = endpoints
+        self._timeout = timeout
+
+    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        target = self._target
+        credentials = self._endpoints.credentials(target)
+        try:
+            url = _url(target.url, configuration, sample)
+            headers = {name: _header(render(text, configuration, sample.input)) for name, text in target.headers.items()}
+            body = None if target.method == "GET" else fill(target.body, configuration, sample.input)
+        except UnknownPlaceholder as error:
+            raise CandidateFault(str(error), kind="placeholder") from None
+        headers |= {**_experiment(context, sample), **credentials, "Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        gate = self._endpoints.gates.at(origin_of(target.url), urlsplit(target.url).path)
+        return await patiently(gate, lambda: self._paid_for(url, data, headers), self._endpoints.patience)
+
+    async def _paid_for(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
+        async with metered(at_most(self._target.at_most)) as call:
+            output = await self._once(url, data, headers)
+            call.took(output.tokens, output.cost)
+            return output
+
+    async def _once(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
+        started = time.perf_counter()
+        request = self._endpoints.session.request(self._target.method, url, data=data, headers=headers, allow_redirects=False)
+        try:
+            async with asyncio.timeout(self._timeout), request as response:
+                text = await _whole(response, self._target.url)
+        except TimeoutError:
+            raise TookTooLong(f"took longer than the sample timeout of {self._timeout:g} s") from None
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise CandidateFault(shorten(f"the request cannot be sent: {error}", 300), kind="placeholder") from None
+        except (aiohttp.ClientError, OSError) as error:
+            why = shorten(f"{self._target.url} cannot be reached: {type(error).__name__}: {error}", 300)
+            raise Unreachable(why) from error
+        self._refuse_status(response, text, headers)
+        return self._understood(text, response.headers.get(OVERLAY), (time.perf_counter() - started) * 1000)
+
+    def _refuse_status(self, response: aiohttp.ClientResponse, text: bytes, sent: Mapping[str, str]) -> None:
+        status, kind = response.status, f"http {response.status}"
+        if 200 <= status < 300:
+            return
+        where = f"{self._target.url}: HTTP {status}: {_said(text, sent)}"
+        if 300 <= status < 400:
+            raise Refused(f"{where}; it redirects, and requests do not follow: write the URL it redirects to", kind=kind)
+        if status in _THROTTLING:
+            raise Throttled(where, retry_after(response.headers), kind=kind)
+        if status in _FOR_GOOD:
+            raise Refused(f"{where}; check target.url and target.auth, and {TOKEN} in the worker's environment", kind=kind)
+        if status >= 500 or status in _TRANSIENT_BELOW_500:
+            raise Unreachable(where, kind=kind)
+        raise CandidateFault(f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}", kind=kind)
+
+    def _understood(self, text: bytes, overlay: str | None, latency_ms: float) -> Output:
+        try:
+            reply = json.loads(text)
+        except (ValueError, RecursionError):
+            start = text[:80].decode("utf-8", "replace")
+            raise Unreachable(
+                f"{self._target.url} answered something that is not JSON: {start!r}", kind=BROKEN_ANSWER
+            ) from None
+        where = self._target.response
+        bill = {name: _at(reply, path) for name, path in _bill(where) if path is not None}
+        spent = output_from(
+            Output(value="", **{"latency_ms": latency_ms, **{k: v for k, v in bill.items() if v not in (None, _ABSENT)}})
+        )
+        fault = None if where.error is None else _at(reply, where.error)
+        value = reply if where.output is None else _at(reply, where.output)
+        if fault not in (None, _ABSENT, "", False):
+            why, kind = f"target failed: {fault if isinstance(fault, str) else json.dumps(fault)}", "target failed"
+        elif value is _ABSENT or value is None:
+            why, kind = f"the response has no {where.output or 'content'}: {_said(text, {})}", "no output"
+        else:
+            echoed = overlay if where.overlay_hash is None else _at(reply, where.overlay_hash)
+            return output_from(
+                Output(
+                    value=value,
+                    tokens=spent.tokens,
+                    cost=spent.cost,
+                    latency_ms=spent.latency_ms,
+                    trace=None if where.trace is None else _present(_at(reply, where.trace)),
+                    overlay_hash=_present(echoed),
+                    scores=None if where.scores is None else _present(_at(reply, where.scores)),
+                )
+            )
+        raise CandidateFault(shorten(why), tokens=spent.tokens, cost=spent.cost, latency_ms=spent.latency_ms, kind=kind)
+
+
+def _bill(where: HttpResponse) -> tuple[tuple[str, str | None], ...]:
+    return (("tokens", where.tokens), ("cost", where.cost), ("latency_ms", where.latency_ms))
+
+
+def _present(value: Any) -> Any:
+    return None if value is _ABSENT else value
+
+
+def _at(reply: Any, path: str) -> Any:
+    """What is at the end of a path such as `choices.0.text`."""
+    value = reply
+    for step in path.split("."):
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _ABSENT
+    return value
+
+
+def _url(template: str, configuration: Mapping[str, Any], sample: Sample) -> str:
+    """What is substituted is quoted, so that it cannot change where the request goes."""
+    scheme, _, rest = template.partition("://")
+    parts = rest.split("{{")
+    filled = parts[0]
+    for part in parts[1:]:
+        name, _, behind = part.partition("}}")
+        value = render(f"{{{{{name}}}}}", configuration, sample.input)
+        if value in {".", ".."}:
+            raise CandidateFault(f"target.url: {{{{{name}}}}} is {value!r}, which would lead elsewhere", kind="placeholder")
+        filled += quote(value, safe="") + behind
+    return f"{scheme}://{filled}"
+
+
+def _header(text: str) -> str:
+    if not text.isprintable():
+        raise CandidateFault("a header would have line breaks or control characters; take them out", kind="placeholder")
+    return text
+
+
+def _experiment(context: ExperimentContext, sample: Sample) -> dict[str, str]:
+    """What the request is for; names that headers cannot carry are percent-encoded."""
+    facts = {
+        "Run": context.run_id,
+        "Trial": context.id,
+        "Candidate": context.candidate_id,
+        "Overlay": context.overrides_tag,
+        "Sample": sample.id,
+        "Replicate": context.replicate,
+        "Seed": context.seed,
+    }
+    return {f"X-Ratchet-{name}": quote(str(fact), safe=SAFE_IN_HEADERS) for name, fact in facts.items() if fact is not None}
+
+
+async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:
+    text = bytearray()
+    async for chunk in response.content.iter_chunked(1 << 16):
+        text += chunk
+        if len(text) > LARGEST_RESPONSE:
+            raise CandidateFault(f"output is unusable: {url} answered more than {LARGEST_RESPONSE:,} bytes")
+    return bytes(text)
+
+
+def _said(text: bytes, sent: Mapping[str, str]) -> str:
+    """What the endpoint said, without the token, which some endpoints quote."""
+    said = text[:4000].decode("utf-8", "replace")
+    for name in ("Authorization", "X-API-Key"):
+        token = sent.get(name, "").removeprefix("Bearer ")
+        said = said.replace(token, "(hidden)") if token else said
+    return shorten(" ".join(said.split()), 300)
