@@ -15,9 +15,9 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,8 +36,10 @@ from activities.datasets.callables import PluginDatasets
 from activities.delegated import DelegatedEvaluation
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
+from activities.limits import SharedLimits
 from activities.models import ChatModels
 from activities.plugins import Plugins
+from activities.run_limits import RunLimits
 from activities.runners import Runners
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
@@ -45,6 +47,7 @@ from activities.store.writing import Store
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
 from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting
+from workflows.model.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
@@ -73,6 +76,10 @@ class Settings:
     plugins: str = ""
     plugin_path: Path | None = None
     data_dir: Path | None = None
+    rate_limits: Mapping[str, RateLimit] = field(default_factory=dict)
+    """What all runs together may ask of models and endpoints, over all workers."""
+    concurrent_samples: int | None = None
+    """Target calls in flight on this worker, over all runs."""
     grace: timedelta = timedelta(seconds=30)
 
     @classmethod
@@ -92,8 +99,25 @@ class Settings:
             plugins=environment.get("RATCHET_PLUGINS", ""),
             plugin_path=Path(plugin_path) if plugin_path else None,
             data_dir=Path(data_dir) if data_dir else None,
+            rate_limits=_rate_limits(environment.get("RATCHET_RATE_LIMITS", "")),
+            concurrent_samples=_positive(environment.get("RATCHET_CONCURRENT_SAMPLES", ""), "RATCHET_CONCURRENT_SAMPLES"),
             grace=timedelta(seconds=grace),
         )
+
+
+def _rate_limits(text: str) -> dict[str, RateLimit]:
+    try:
+        return parse_rate_limits(text, "RATCHET_RATE_LIMITS")
+    except ValueError as error:
+        raise SystemExit(str(error)) from None
+
+
+def _positive(text: str, name: str) -> int | None:
+    if not text.strip():
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise SystemExit(f"{name} is {text!r}; give a whole number of 1 or more, or leave it out")
+    return int(text)
 
 
 def versions() -> dict[str, str]:
@@ -143,9 +167,11 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             workers.append(_workflow_worker(client, settings, bookkeeping))
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
-            evaluation = ShardEvaluation(store, ChatModels(Gates()), plugins, is_away=is_away)
+            gates = Gates(SharedLimits(store, is_away, settings.rate_limits))
+            in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
+            evaluation = ShardEvaluation(store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight)
             stack.push_async_callback(evaluation.close)
-            runners = Runners(Gates())
+            runners = Runners(gates)
             stack.push_async_callback(runners.close)
             delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away)
             served = [

@@ -224,6 +224,10 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         prices=spec.prices,
         sample_timeout=spec.execution.sample_timeout,
         reuse=spec.reuse,
+        retry_of=spec.retry_of,
+        priority=spec.execution.priority,
+        rate_limits=spec.execution.rate_limits,
+        concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
         plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
     )
     return DrawnSuite(suite, hashes)

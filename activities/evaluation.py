@@ -14,23 +14,27 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.committing import OutcomeBatches, until_back
 from activities.concluding import Concluding, ConclusionStore
-from activities.gate import ClosedForLong, RunLimits
+from activities.fair_queue import Caller, calling_for
+from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
 from activities.models import ChatModels
 from activities.plugins import VERSION, Plugins, invalid
 from activities.proposing import ProposalStore, Proposing
+from activities.run_limits import RunLimits
 from activities.scorers import ScorerTools
 from activities.scorers.bounded import BoundedMatching
 from activities.shard import PairToAnswer, ShardAtWork
 from activities.store.refusals import store_errors
 from activities.targets import TargetTools, target_for
 from activities.targets.faults import Refused
+from activities.targets.given import GivenAnswers
 from activities.targets.isolation import Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Sample
 from workflows.contracts import Evaluating
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
+from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialResult
@@ -72,6 +76,8 @@ class Work(Protocol):
     def pairs(self) -> Sequence[Pair]: ...
     @property
     def found(self) -> int: ...
+    @property
+    def adjusted(self) -> AdjustedLimits: ...
 
 
 class EvaluationStore(ConclusionStore, ProposalStore, Protocol):
@@ -79,7 +85,7 @@ class EvaluationStore(ConclusionStore, ProposalStore, Protocol):
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
     async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> object: ...
-    async def concurrency(self, run_id: str) -> int | None: ...
+    async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
 
 
 class ShardEvaluation(Evaluating):
@@ -97,13 +103,13 @@ class ShardEvaluation(Evaluating):
         self._store = store
         self._plugins = plugins
         self._is_away = is_away
-        self._limits = limits or RunLimits(store.concurrency)
+        self._limits = limits or RunLimits(store.adjusted_limits, forget=models.gates.limits.forget)
         self._threads = PluginThreads()
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
         self._targets = TargetTools(models, plugins, self._threads, self._isolation)
-        self._scorers = ScorerTools(plugins, self._threads, self._matching)
+        self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
         self._concluding = Concluding(store, plugins, self._threads)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
 
@@ -128,21 +134,31 @@ class ShardEvaluation(Evaluating):
         async with heartbeating():
             return await self._evaluate(shard)
 
-    async def _evaluate(self, shard: ShardInput) -> ShardResult:
+    async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
+        """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
+        return await self._evaluate(shard, given)
+
+    async def _evaluate(self, shard: ShardInput, given: GivenAnswers | None = None) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
-            if not work.pairs:
+            wanted = [pair for pair in work.pairs if given is None or given.concern(pair.sample, pair.replicate)]
+            if not wanted:
                 return ShardResult(found=work.found)
             await self._refuse_other_code(work.suite)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            async with self._limits.of(shard.run_id, shard.concurrent_samples) as limit:
+            async with self._limits.of(
+                _caller(shard.run_id, work),
+                shard.concurrent_samples,
+                trial_id=shard.trial_id,
+                trial_capacity=work.suite.concurrent_samples_per_trial,
+            ) as limit:
                 at_work = ShardAtWork(
                     shard,
                     work.suite,
                     work.configuration,
-                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in work.pairs],
-                    target=target_for(work.suite, self._targets, isolate=isolate),
-                    scorers=replace(self._scorers, isolation=self._isolation if isolate else None),
+                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in wanted],
+                    target=given or target_for(work.suite, self._targets, isolate=isolate),
+                    scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
                     batches=OutcomeBatches(
                         lambda outcomes: self._store.commit_outcomes(shard, work.suite.evaluator, outcomes), self._is_away
@@ -160,7 +176,7 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:
         async with heartbeating():
-            with store_errors():
+            with store_errors(), calling_for(Caller(request.run_id, request.priority, request.rate_limits)):
                 return await self._proposing.propose(request)
 
     async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
@@ -175,6 +191,16 @@ class ShardEvaluation(Evaluating):
                     f"({expected[:12]}…); a worker with that code must take this shard, or start a new run with the new code",
                     type=OTHER_CODE,
                 )
+
+
+def _caller(run_id: str, work: Work) -> Caller:
+    """The run with its limits of now; the suite has those of the spec."""
+    suite, adjusted = work.suite, work.adjusted
+    return Caller(
+        run_id,
+        suite.priority if adjusted.priority is None else adjusted.priority,
+        suite.rate_limits if adjusted.rate_limits is None else adjusted.rate_limits,
+    )
 
 
 async def _finished_or_handed_back(at_work: ShardAtWork) -> None:

@@ -1,6 +1,6 @@
-"""What may run at once and how fast: an adaptive gate per endpoint, and a limit per run, both for the whole worker process.
+"""The way to an endpoint: the limits that were set for it, and an adaptive gate that learns from its complaints.
 
-A gate costs nothing until its endpoint first says "too many requests". From then on it spaces out calls: the rate grows
+The gate costs nothing until its endpoint first says "too many requests". From then on it spaces out calls: the rate grows
 a little with every success and shrinks when the endpoint complains, and a Retry-After closes the gate for everybody.
 """
 
@@ -10,8 +10,13 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+
+from activities.fair_queue import FairQueue, current_caller
+from activities.in_flight import Room
+from activities.limits import SharedLimit, SharedLimits
+from activities.slowness import Slowness
 
 LONGEST_WAIT = 30.0
 """Seconds. An endpoint that is closed for longer gets its slot back: the activity ends and is retried after the delay."""
@@ -38,10 +43,6 @@ LARGEST_BURST = 0.05
 """Seconds of calls that may start together, so that pacing does not depend on the precision of timers."""
 
 
-SECONDS_BETWEEN_LOOKS = 2.0
-"""How often a run's limit is looked up, since an operator may change it."""
-
-
 class ClosedForLong(Exception):
     """The endpoint asked for more patience than a waiting activity should have."""
 
@@ -51,14 +52,22 @@ class ClosedForLong(Exception):
 
 
 class Gate:
-    """The pace of calls to one endpoint, shared by everything in this process that calls it."""
+    """The way to one endpoint, shared by everything in this process that calls it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        limits: Callable[[], Sequence[SharedLimit]] = tuple,
+    ) -> None:
+        """`limits` are those the caller's calls are under, whatever the endpoint itself says."""
         self._clock = clock
+        self._limits = limits
+        self.slowness = Slowness()
         self._rate: float | None = None
         self._known_good = math.inf
         self._most_per_second = 0.0
-        self._turn = asyncio.Lock()
+        self._waiting = FairQueue()
+        self._opening: asyncio.TimerHandle | None = None
         self._next_start = 0.0
         self._closed_until = 0.0
         self._decreased_at = float("-inf")
@@ -69,22 +78,56 @@ class Gate:
         """Calls per second; None as long as the endpoint never complained."""
         return self._rate
 
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[None]:
+        """Wait until a call may start; it is over at the end of the block."""
+        room = Room([shared.in_flight for shared in self._limits() if shared.limit.concurrent_requests is not None])
+        await room.acquire()
+        try:
+            await self.enter()
+            yield
+        finally:
+            room.release()
+
     async def enter(self) -> None:
-        """Wait until a call may start."""
+        """Wait until a call may start: for the limits first, so that a closed gate has the last word."""
+        caller = current_caller()
+        for shared in self._limits():
+            await shared.enter(caller)
         if self._rate is None:
             return
-        # One at a time: who waits behind goes by the rate of then, not by the one of now.
-        async with self._turn:
-            while True:
-                now = self._clock()
-                closed_for = self._closed_until - now
-                if closed_for > LONGEST_WAIT:
-                    raise ClosedForLong(closed_for)
-                start = max(self._next_start, self._closed_until, now - LARGEST_BURST)
-                if start <= now:
-                    self._next_start = start + 1.0 / self._rate
-                    return
-                await asyncio.sleep(start - now)
+        self._refuse_a_long_wait()
+        turn = self._waiting.add(caller)
+        if self._opening is None:
+            self._admit()
+        await turn
+
+    def took(self, tokens: int) -> None:
+        """A call was answered, with so many tokens."""
+        for shared in self._limits():
+            shared.took(tokens)
+
+    def _admit(self) -> None:
+        """Let in whose turn it is, and come back when the next one may start: by the rate of then, not by the one of now."""
+        self._opening = None
+        while self._waiting:
+            now = self._clock()
+            try:
+                self._refuse_a_long_wait()
+            except ClosedForLong as closed:
+                return self._waiting.fail(closed)
+            start = max(self._next_start, self._closed_until, now - LARGEST_BURST)
+            if start > now:
+                self._opening = asyncio.get_running_loop().call_later(start - now, self._admit)
+                return None
+            if self._waiting.admit():
+                self._next_start = start + 1.0 / (self._rate or math.inf)
+        return None
+
+    def _refuse_a_long_wait(self) -> None:
+        closed_for = self._closed_until - self._clock()
+        if closed_for > LONGEST_WAIT:
+            raise ClosedForLong(closed_for)
 
     def succeeded(self) -> None:
         """A call was answered: go a little faster. While nothing is known of the endpoint, a lot: double every second."""
@@ -117,96 +160,12 @@ class Gate:
 class Gates:
     """One gate per endpoint and model."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: SharedLimits | None = None) -> None:
+        self.limits = limits or SharedLimits()
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def at(self, base_url: str, model: str) -> Gate:
-        return self._gates.setdefault((base_url, model), Gate())
-
-
-class Limit:
-    """How many calls of one run are in flight in this process; can be changed while calls wait. First come, first served."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
-
-    def resize(self, capacity: int) -> None:
-        """Take effect at once when growing, and as calls end when shrinking."""
-        self._capacity = max(1, capacity)
-        self._admit()
-
-    async def acquire(self) -> None:
-        if self._in_flight < self._capacity and not self._waiting:
-            self._in_flight += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # admitted and cancelled in the same moment: pass the place on
-            raise
-
-    def release(self) -> None:
-        self._in_flight -= 1
-        self._admit()
-
-    def _admit(self) -> None:
-        while self._waiting and self._in_flight < self._capacity:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._in_flight += 1
-                turn.set_result(None)
-
-
-class RunLimits:
-    """One limit per run, over all its shards in this process; forgotten with the run's last shard."""
-
-    def __init__(
-        self, capacity_of: Callable[[str], Awaitable[int | None]] | None = None, *, interval: float = SECONDS_BETWEEN_LOOKS
-    ) -> None:
-        """`capacity_of` tells what a run's limit is now, if it was changed while the run is going on."""
-        self._capacity_of = capacity_of
-        self._interval = interval
-        self._limits: dict[str, Limit] = {}
-        self._users: dict[str, int] = {}
-        self._watchers: dict[str, asyncio.Task[None]] = {}
-
-    @asynccontextmanager
-    async def of(self, run_id: str, capacity: int) -> AsyncIterator[Limit]:
-        """The run's limit while a shard of it is worked on; the first shard's capacity counts until it is changed."""
-        if run_id not in self._limits:
-            self._limits[run_id] = Limit(capacity)
-            if self._capacity_of is not None:
-                self._watchers[run_id] = asyncio.create_task(self._watch(run_id, self._capacity_of))
-        self._users[run_id] = self._users.get(run_id, 0) + 1
-        try:
-            yield self._limits[run_id]
-        finally:
-            self._users[run_id] -= 1
-            if not self._users[run_id]:
-                del self._users[run_id], self._limits[run_id]
-                watcher = self._watchers.pop(run_id, None)
-                if watcher is not None:
-                    watcher.cancel()
-
-    async def _watch(self, run_id: str, capacity_of: Callable[[str], Awaitable[int | None]]) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            try:
-                capacity = await capacity_of(run_id)
-            except Exception:  # noqa: S112 (the store is away: the limit stays what it was)
-                continue
-            if capacity is not None:
-                self._limits[run_id].resize(capacity)
+        gate = self._gates.get((base_url, model))
+        if gate is None:
+            gate = self._gates[base_url, model] = Gate(limits=lambda: self.limits.of(base_url, model))
+        return gate

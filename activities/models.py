@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -35,7 +35,16 @@ _TRANSIENT_BELOW_500 = (408, 409, 423, 425)
 _OUT_OF_MONEY = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 _NO_SUCH_MODEL = ("model_not_found", "invalid_model", "deployment_not_found")
 
-T = TypeVar("T")
+
+
+class Counted(Protocol):
+    """An answer that says what it took."""
+
+    @property
+    def tokens(self) -> int: ...
+
+
+T = TypeVar("T", bound=Counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +112,23 @@ class ChatModels:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again."""
         url = self.base_url(base_url)
         client = self._client(url, model)
+        gate = self.gates.at(url, model)
 
         async def once() -> T:
             try:
                 async with asyncio.timeout(timeout):
-                    return await answered(client)
+                    answer = await answered(client)
+                    gate.took(answer.tokens)
+                    return answer
+            except CandidateFault as fault:
+                gate.took(fault.tokens)
+                raise
             except TimeoutError:
                 raise TookTooLong(f"took longer than the sample timeout of {timeout:g} s") from None
             except (openai.APIError, aiohttp.ClientError, httpx2.HTTPError, OSError) as error:
                 raise _classified(error, model, url) from error
 
-        return await patiently(self.gates.at(url, model), once, self.patience)
+        return await patiently(gate, once, self.patience)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
         if url not in self._clients:

@@ -42,9 +42,9 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
     first_failure: float | None = None
     delay = patience.first_delay
     while True:
-        await gate.enter()
         try:
-            result = await call()
+            async with gate.call():
+                result = await call()
         except TookTooLong:
             gate.slowness.too_long()
             slow += 1

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activities.committing import OutcomeBatches
-from activities.gate import ClosedForLong, Limit
+from activities.gate import ClosedForLong
+from activities.in_flight import Room
 from activities.scorers import ScorerTools, details_of_a_failure, score
 from activities.scorers.grades import Grade
 from activities.targets import Answering
@@ -51,7 +52,7 @@ class ShardAtWork:
         *,
         target: Answering,
         scorers: ScorerTools,
-        limit: Limit,
+        limit: Room,
         batches: OutcomeBatches,
     ) -> None:
         self._shard = shard

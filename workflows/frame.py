@@ -75,6 +75,8 @@ class WorkflowFrame:
             split=book.prepared.search_split,
             seed=derive_seed(book.request.seed, "propose", book.round + 1, index),
             prices={name: price.model_dump() for name, price in book.request.prices.items()},
+            priority=book.priority,
+            rate_limits=book.rate_limits,
         )
         try:
             async with self._room:

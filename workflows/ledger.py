@@ -47,6 +47,8 @@ class Ledger:
                 limits={
                     "concurrent_samples": self._book.concurrent_samples,
                     "concurrent_trials": self._book.concurrent_trials,
+                    "priority": self._book.priority,
+                    "rate_limits": {name: limit.model_dump() for name, limit in self._book.rate_limits.items()},
                 },
             )
             if ledger == self._written:

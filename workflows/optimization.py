@@ -48,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.result import RunEnded, result_of
     from workflows.rules.budget import affordable_trials, exhausted
     from workflows.rules.canonical import NotCanonical, canonical_json, content_hash
+    from workflows.rules.spec_check import unknown_limits
     from workflows.rules.stopping import decide
     from workflows.rules.validation import Refusal, examine
     from workflows.runbook import RunBook
@@ -373,6 +374,8 @@ class OptimizationWorkflow:
     @adjust.validator
     def _may_adjust(self, adjustment: Adjustment) -> None:
         self._refuse_when_closing()
+        for problem in unknown_limits(self.request, adjustment.rate_limits or {}):
+            raise ApplicationError(problem, type=INVALID_REQUEST)
 
     @workflow.update(
         description="Try a configuration of your own in the next round; factors left out keep the baseline's values"

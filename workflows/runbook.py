@@ -15,6 +15,7 @@ from workflows.model.candidates import Candidate, Rejection
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import Pending, Prepared, Proposed, RunState, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
@@ -47,6 +48,8 @@ class RunBook:
         self.limits = Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
         self.concurrent_trials = request.execution.concurrent_trials
         self.concurrent_samples = request.execution.concurrent_samples
+        self.priority = request.execution.priority
+        self.rate_limits = request.execution.rate_limits
         self.prepared: Prepared | None = None
         self.round = 0
         self.baseline: TrialFacts | None = None
@@ -97,7 +100,12 @@ class RunBook:
     def request_in_force(self) -> OptimizationRequest:
         """The spec with every adjustment applied, for the next execution."""
         execution = self.request.execution.model_copy(
-            update={"concurrent_trials": self.concurrent_trials, "concurrent_samples": self.concurrent_samples}
+            update={
+                "concurrent_trials": self.concurrent_trials,
+                "concurrent_samples": self.concurrent_samples,
+                "priority": self.priority,
+                "rate_limits": self.rate_limits,
+            }
         )
         return self.request.model_copy(update={"stop": self.limits.stop, "budget": self.limits.budget, "execution": execution})
 
@@ -343,6 +351,8 @@ class RunBook:
         given = only_given(adjustment)
         self.concurrent_trials = given.get("concurrent_trials", self.concurrent_trials)
         self.concurrent_samples = given.get("concurrent_samples", self.concurrent_samples)
+        self.priority = given.get("priority", self.priority)
+        self.rate_limits = changed_limits(self.rate_limits, given.get("rate_limits", {}))
         stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         self.limits = Limits(

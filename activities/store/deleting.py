@@ -21,6 +21,7 @@ async def delete_run(connection: Connection, run_id: str) -> bool:
         """,
         run_id,
     )
+    await connection.execute("DELETE FROM rate_limits WHERE run_id = $1", run_id)
     await connection.execute("DELETE FROM runs WHERE run_id = $1", run_id)
     await connection.execute(
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from activities.store.connection import Connection
 from activities.store.encoding import optional_text, storable_json, storable_text
 from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
@@ -134,7 +136,7 @@ async def write_ledger(
     records: Sequence[RoundRecord],
     *,
     status: str | None = None,
-    limits: Mapping[str, int] | None = None,
+    limits: Mapping[str, JsonValue] | None = None,
 ) -> list[Event]:
     """Write decided rounds and the run's status, and return the events that tell of them."""
     events = [event for record in records for event in _events_of(record)]
@@ -218,7 +220,7 @@ async def _write_rejections(connection: Connection, run: LockedRun, records: Seq
 
 
 async def _write_standing(
-    connection: Connection, run: LockedRun, records: Sequence[RoundRecord], status: str, limits: Mapping[str, int]
+    connection: Connection, run: LockedRun, records: Sequence[RoundRecord], status: str, limits: Mapping[str, JsonValue]
 ) -> None:
     """The run's row after its last decided round. Counts only grow, whatever order trials and rounds arrive in."""
     last = records[-1] if records else None

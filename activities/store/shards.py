@@ -15,6 +15,7 @@ from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
 from activities.store.migrating import StoreError
 from ratchet.plugins import Record, Sample
+from workflows.model.limits import AdjustedLimits
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import ShardInput, Split
 from workflows.rules.canonical import content_hash
@@ -40,13 +41,23 @@ class ShardWork:
     """Those of the range that have no answer yet, in order."""
     found: int
     """How many already had one."""
+    adjusted: AdjustedLimits
+    """The run's limits, where they were changed since it began."""
 
 
 async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
     """The pairs of the shard's range that nobody has answered yet."""
-    suite = await load_suite(connection, shard.run_id, shard.split)
-    configuration = await load_overlay(connection, shard.config_hash)
-    if suite.reuse == "always":
+    told = await connection.fetchrow(
+        "SELECT s.body, r.limits, o.configuration FROM suites s JOIN runs r USING (run_id)"
+        " LEFT JOIN overlays o ON o.config_hash = $3 WHERE s.run_id = $1 AND s.split = $2",
+        shard.run_id,
+        shard.split.value,
+        shard.config_hash,
+    )
+    body, limits, overlay = told or (None, None, None)
+    suite = _suite(body, shard.run_id, shard.split)
+    configuration = _configuration(overlay, shard.config_hash)
+    if suite.reuse == "always" or suite.retry_of is not None:
         await _copy_from_other_runs(connection, shard, suite)
     rows = await connection.fetch(
         """
@@ -79,7 +90,7 @@ async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
         if missing:
             sample = _sample(row)
             pairs += [Pair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
-    return ShardWork(suite, configuration, pairs, in_range - len(pairs))
+    return ShardWork(suite, configuration, pairs, in_range - len(pairs), AdjustedLimits.model_validate_json(limits or "{}"))
 
 
 def _positions(shard: ShardInput) -> tuple[int, int]:
@@ -106,6 +117,10 @@ def _sample(row: Any) -> Sample:
 
 async def load_suite(connection: Connection, run_id: str, split: Split) -> EvaluationSuite:
     body = await connection.fetchval("SELECT body FROM suites WHERE run_id = $1 AND split = $2", run_id, split.value)
+    return _suite(body, run_id, split)
+
+
+def _suite(body: str | None, run_id: str, split: Split) -> EvaluationSuite:
     if body is None:
         raise StoreError(f"run {run_id!r} has no samples for its {split.value} split in the store")
     return EvaluationSuite.model_validate_json(body)
@@ -114,6 +129,10 @@ async def load_suite(connection: Connection, run_id: str, split: Split) -> Evalu
 async def load_overlay(connection: Connection, config_hash: str) -> dict[str, Any]:
     """A configuration, proven to be the one its hash names."""
     text = await connection.fetchval("SELECT configuration FROM overlays WHERE config_hash = $1", config_hash)
+    return _configuration(text, config_hash)
+
+
+def _configuration(text: str | None, config_hash: str) -> dict[str, Any]:
     if text is None:
         raise StoreError(f"overlay {config_hash} is not in the store")
     configuration: dict[str, Any] = json.loads(text)

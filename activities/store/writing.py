@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.store import ledger, proposals, shards, trials
+from activities.store import experiments, ledger, proposals, rate_limits, shards, trials
 from activities.store.connection import Database
 from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
@@ -13,6 +13,7 @@ from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record
 from workflows.model.candidates import Candidate
 from workflows.model.factors import Configuration
+from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
@@ -45,11 +46,16 @@ class Store:
         async with self._database.transaction() as connection:
             await ledger.finish_run(connection, finish)
 
-    async def concurrency(self, run_id: str) -> int | None:
-        """How many samples the run may have in flight now, when the adjust update changed it."""
+    async def adjusted_limits(self, run_id: str) -> AdjustedLimits:
+        """The run's limits as the adjust update left them."""
         async with self._database.connection() as connection:
-            limit = await connection.fetchval("SELECT limits -> 'concurrent_samples' FROM runs WHERE run_id = $1", run_id)
-            return None if limit is None else int(limit)
+            limits = await connection.fetchval("SELECT limits FROM runs WHERE run_id = $1", run_id)
+            return AdjustedLimits() if limits is None else AdjustedLimits.model_validate_json(limits)
+
+    async def lease_starts(self, name: tuple[str, str], limit: RateLimit, calls: int, tokens: float, owed: float) -> float:
+        """Reserve calls and tokens of a limit that workers share; in how many seconds the first call may start."""
+        async with self._database.connection() as connection:
+            return await rate_limits.lease_starts(connection, name, limit, calls, tokens, owed)
 
     # Trials
 
@@ -77,6 +83,18 @@ class Store:
         """For each sample that both trials have an answer to: what it was worth in each."""
         async with self._database.connection() as connection:
             return await trials.paired_means(connection, run_id, one, other)
+
+    # External experiments
+
+    async def experiment_of(self, trial: ShardInput) -> experiments.TrialExperiment:
+        """The external experiment that was triggered for a trial, if there is one."""
+        async with self._database.connection() as connection:
+            return await experiments.experiment_of(connection, trial)
+
+    async def record_experiment(self, trial: ShardInput, experiment_id: str) -> None:
+        """Keep which experiment belongs to a trial."""
+        async with self._database.connection() as connection:
+            await experiments.record_experiment(connection, trial, experiment_id)
 
     # Samples and outcomes
 

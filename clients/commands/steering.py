@@ -58,17 +58,30 @@ def add_to(app: typer.Typer) -> None:
         wall_time: Annotated[str | None, typer.Option("--wall-time", metavar="TIME", help="Time in all: 90s, 15m, 2h.")] = None,
         concurrent_trials: Annotated[int | None, typer.Option("--concurrent-trials", help="Trials side by side.")] = None,
         concurrent_samples: Annotated[int | None, typer.Option("--concurrent-samples", help="Target calls in flight.")] = None,
+        priority: Annotated[
+            int | None, typer.Option("--priority", help="1 to 5: whose calls go first where runs wait for the same endpoint.")
+        ] = None,
+        requests_per_minute: Annotated[
+            list[str] | None,
+            typer.Option("--requests-per-minute", metavar="MODEL=N", help="How often a model, or a URL, may be called."),
+        ] = None,
+        tokens_per_minute: Annotated[
+            list[str] | None,
+            typer.Option("--tokens-per-minute", metavar="MODEL=N", help="Tokens of a model, or of a URL, in and out."),
+        ] = None,
         max_rounds: Annotated[int | None, typer.Option("--max-rounds", help="Rounds after the baseline.")] = None,
         no_improvement: Annotated[
             int | None, typer.Option("--no-improvement", help="Rounds in a row without a better one.")
         ] = None,
         score: Annotated[float | None, typer.Option("--score", help="The score that is good enough.")] = None,
     ) -> int:
-        """Change budgets, concurrency and stop rules of an open run; what is left out stays, 0 is unlimited."""
+        """Change budgets, limits and stop rules of an open run; what is left out stays, and a budget of 0 is unlimited."""
         budget = {"cost": cost, "tokens": tokens, "samples": samples, "trials": trials, "wall_time": wall_time}
         rest: dict[str, Any] = {
             "concurrent_trials": concurrent_trials,
             "concurrent_samples": concurrent_samples,
+            "priority": priority,
+            "rate_limits": rate_limits_of(requests_per_minute or [], tokens_per_minute or []),
             "max_rounds": max_rounds,
             "no_improvement": no_improvement,
             "score": score,
@@ -82,6 +95,19 @@ def add_to(app: typer.Typer) -> None:
         from clients.commands.interrupting import run_async
 
         return run_async(context, lambda _: delete_run(context, run_id))
+
+
+def rate_limits_of(requests: list[str], tokens: list[str]) -> dict[str, dict[str, str]] | None:
+    """`MODEL=N`, as often as given, as the update's limits by model."""
+    limits: dict[str, dict[str, str]] = {}
+    for field, given in (("requests_per_minute", requests), ("tokens_per_minute", tokens)):
+        for text in given:
+            name, separator, number = text.rpartition("=")
+            if not separator or not name or not number.replace("_", "").isdecimal():
+                option = field.replace("_", "-")
+                raise CommandError(f"adjust: --{option}: {text!r} is no limit; write MODEL=N, e.g. --{option} gpt-5-mini=300")
+            limits.setdefault(name, {})[field] = number
+    return limits or None
 
 
 def adjustment_of(budget: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
 from ratchet import Record, Sample
 from workflows.model.candidates import Candidate
+from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Proposed
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
@@ -78,6 +79,7 @@ class Work:
     configuration: dict[str, Any]
     pairs: list[Pair]
     found: int
+    adjusted: AdjustedLimits
 
 
 @dataclass
@@ -91,7 +93,7 @@ class MemoryStore:
     batches: list[int] = field(default_factory=list)
     refusals_left: int = 0
     refuses_for_good: bool = False
-    limit: int | None = None
+    adjusted: AdjustedLimits = field(default_factory=AdjustedLimits)
     proposals: dict[tuple[str, int, int], Proposed] = field(default_factory=dict)
     recorded: list[tuple[TrialResult, Sequence[float | None]]] = field(default_factory=list)
     evidence: list[Record] = field(default_factory=list)
@@ -111,7 +113,7 @@ class MemoryStore:
             for replicate in range(shard.replicates)
         ][shard.first : shard.last]
         missing = [pair for pair in wanted if (pair.item_hash, pair.replicate) not in self.outcomes]
-        return Work(self.the_suite, self.configuration, missing, len(wanted) - len(missing))
+        return Work(self.the_suite, self.configuration, missing, len(wanted) - len(missing), AdjustedLimits())
 
     async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
         self._perhaps_away()
@@ -161,8 +163,8 @@ class MemoryStore:
         self._perhaps_away()
         return self.proposals.setdefault((run_id, round_index, index), proposed)
 
-    async def concurrency(self, run_id: str) -> int | None:
-        return self.limit
+    async def adjusted_limits(self, run_id: str) -> AdjustedLimits:
+        return self.adjusted
 
     def by_sample(self) -> dict[str, Outcome]:
         """Outcomes by sample id; for shards with one replicate."""

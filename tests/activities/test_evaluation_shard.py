@@ -12,7 +12,8 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 
 from activities.evaluation import OTHER_CODE
-from activities.gate import RunLimits
+from activities.fair_queue import Caller
+from activities.run_limits import RunLimits
 from tests.activities import evaluation_plugins
 from tests.activities.evaluation_doubles import (
     MemoryStore,
@@ -26,6 +27,7 @@ from tests.activities.evaluation_doubles import (
     suite,
 )
 from workflows.model.failures import INVALID_REQUEST
+from workflows.model.limits import AdjustedLimits
 from workflows.model.target import PythonTarget
 from workflows.model.trial import ShardResult
 
@@ -129,8 +131,8 @@ async def test_all_shards_of_a_run_share_its_limit() -> None:
 
 
 async def test_the_limit_follows_an_adjustment_while_the_shard_runs() -> None:
-    store = MemoryStore(suite("patient"), samples(60, seconds=0.02), limit=12)
-    limits = RunLimits(store.concurrency, interval=0.02)
+    store = MemoryStore(suite("patient"), samples(60, seconds=0.02), adjusted=AdjustedLimits(concurrent_samples=12))
+    limits = RunLimits(store.adjusted_limits, interval=0.02)
     async with evaluation(store, limits=limits) as evaluating:
         await activity_environment().run(evaluating.evaluate_shard, shard(60, concurrent_samples=2))
     assert evaluation_plugins.most_in_flight == 12
@@ -216,12 +218,14 @@ class TestCancellation:
         store = MemoryStore(suite("patient"), samples(40, seconds=5))
         limits = RunLimits()
         environment = activity_environment()
-        async with evaluation(store, limits=limits) as evaluating, limits.of("run", 4) as limit:
+        async with evaluation(store, limits=limits) as evaluating, limits.of(Caller("run"), 4) as room:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(40)))
             await _called(4)
             environment.cancel()
             await running
-            assert limit.in_flight == 0
+            async with asyncio.timeout(2):
+                for _ in range(4):
+                    await room.acquire()
 
 
 class TestTheCandidatesFaults:

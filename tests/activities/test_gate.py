@@ -1,14 +1,14 @@
-"""The gate costs nothing until an endpoint complains, then everybody goes slower; a run's limit is one for the whole worker."""
+"""The gate costs nothing until an endpoint complains, then everybody goes slower."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
 
-from activities.gate import ClosedForLong, Gate, Gates, Limit, RunLimits
+from activities.fair_queue import Caller, calling_for
+from activities.gate import ClosedForLong, Gate, Gates
 
 
 class Clock:
@@ -97,6 +97,24 @@ class TestRate:
             await gate.enter()
         assert 0.2 < time.perf_counter() - started < 0.6
 
+    async def test_the_run_of_the_higher_priority_gets_more_turns_and_the_other_some(self) -> None:
+        gate = Gate()
+        for _ in range(235):
+            gate.succeeded()
+        gate.throttled()  # 200 a second
+        order: list[str] = []
+
+        async def call(run_id: str, priority: int) -> None:
+            with calling_for(Caller(run_id, priority)):
+                await gate.enter()
+            order.append(run_id)
+
+        low = [asyncio.create_task(call("low", 1)) for _ in range(40)]
+        high = [asyncio.create_task(call("high", 3)) for _ in range(40)]
+        await asyncio.gather(*low, *high)
+        first = order[11:51]  # those that came at once were all there was
+        assert 5 <= first.count("low") <= 11, order
+
 
 class TestRetryAfter:
     async def test_it_closes_the_gate_for_everybody(self) -> None:
@@ -130,88 +148,7 @@ class TestRetryAfter:
         assert gates.at("a", "m") is not gates.at("b", "m")
 
 
-class TestLimit:
-    async def test_no_more_than_its_capacity_are_in_flight(self) -> None:
-        limit, most = Limit(3), 0
-
-        async def call() -> None:
-            nonlocal most
-            await limit.acquire()
-            most = max(most, limit.in_flight)
-            await asyncio.sleep(0)
-            limit.release()
-
-        await asyncio.gather(*[call() for _ in range(50)])
-        assert (most, limit.in_flight) == (3, 0)
-
-    async def test_growing_admits_at_once_and_shrinking_as_calls_end(self) -> None:
-        limit = Limit(1)
-        waiting = [asyncio.create_task(limit.acquire()) for _ in range(6)]
-        await _until(lambda: limit.in_flight == 1)
-        limit.resize(4)
-        await _until(lambda: limit.in_flight == 4)
-        limit.resize(2)
-        limit.release()
-        limit.release()
-        await asyncio.sleep(0)
-        assert limit.in_flight == 2
-        limit.release()
-        await _until(lambda: sum(task.done() for task in waiting) == 5)
-        for task in waiting:
-            task.cancel()
-
-    async def test_a_waiting_call_that_is_cancelled_takes_no_place(self) -> None:
-        limit = Limit(1)
-        await limit.acquire()
-        first, second = asyncio.create_task(limit.acquire()), asyncio.create_task(limit.acquire())
-        await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.sleep(0)
-        limit.release()
-        await second
-        assert limit.in_flight == 1
-
-    async def test_a_call_cancelled_as_it_is_admitted_passes_its_place_on(self) -> None:
-        limit = Limit(1)
-        await limit.acquire()
-        first, second = asyncio.create_task(limit.acquire()), asyncio.create_task(limit.acquire())
-        await asyncio.sleep(0)
-        limit.release()
-        first.cancel()
-        await second
-        assert limit.in_flight == 1
-
-    async def test_it_is_shared_by_a_run_and_forgotten_with_it(self) -> None:
-        limits = RunLimits()
-        async with limits.of("run", 3) as one:
-            async with limits.of("run", 99) as other, limits.of("another", 5) as third:
-                assert one is other
-                assert (one.capacity, third.capacity) == (3, 5)
-            assert one.capacity == 3
-        async with limits.of("run", 7) as later:
-            assert later.capacity == 7
-
-    async def test_a_look_at_the_store_that_fails_changes_nothing(self) -> None:
-        answers: list[int | Exception | None] = [ConnectionError("away"), None, 9]
-
-        async def capacity(run_id: str) -> int | None:
-            answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        async with RunLimits(capacity, interval=0.01).of("run", 3) as limit:
-            assert limit.capacity == 3
-            await _until(lambda: limit.capacity == 9)
-
-
 def _answer(gate: Gate, clock: Clock, *, calls: int, seconds: float) -> None:
     for _ in range(calls):
         clock.now += seconds / calls
         gate.succeeded()
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(2):
-        while not condition():
-            await asyncio.sleep(0.001)

@@ -16,7 +16,7 @@ async def test_a_store_that_was_killed_and_came_back_is_used_as_before(mortal_po
     await mortal_postgres.execute("CREATE DATABASE store")
     database = await Database.open(mortal_postgres.url("store"))
     run = await ExampleRun(Store(database), database).open()
-    await asyncio.gather(*(run.store.concurrency(run.run_id) for _ in range(20)))  # several connections
+    await asyncio.gather(*(run.store.adjusted_limits(run.run_id) for _ in range(20)))  # several connections
 
     mortal_postgres.kill()
     errors = [await error_of(run) for _ in range(25)]

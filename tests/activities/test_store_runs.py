@@ -10,6 +10,7 @@ from ratchet.optimizer import StopReason
 from tests.activities.store_examples import NOON, ExampleRun
 from workflows.model.candidates import ReasonCode, Rejection
 from workflows.model.ledger import Counts, Spend
+from workflows.model.limits import AdjustedLimits
 from workflows.model.run import LedgerInput, Proposed
 
 
@@ -123,11 +124,11 @@ async def test_pausing_and_resuming_is_told_each_time_and_only_once(example: Exa
 
 async def test_adjusted_limits_are_what_shards_ask_for(example: ExampleRun) -> None:
     run = await example.open()
-    assert await run.store.concurrency(run.run_id) is None
+    assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits()
     await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), limits={"concurrent_samples": 8}))
     await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), limits={"concurrent_trials": 2}))
-    assert await run.store.concurrency(run.run_id) == 8
-    assert await run.store.concurrency("unknown") is None
+    assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits(concurrent_samples=8)
+    assert await run.store.adjusted_limits("unknown") == AdjustedLimits()
 
 
 async def test_counts_never_shrink_when_an_older_round_arrives_late(example: ExampleRun, reader: StoreReader) -> None:

@@ -12,6 +12,7 @@ from workflows.model.candidates import Candidate, Rejection
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload, SpecPart
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Adjustment, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
@@ -147,6 +148,8 @@ class ProposalInput(Payload):
     split: Split
     seed: int = 0
     prices: dict[str, Any] = Field(default_factory=dict)
+    priority: int = DEFAULT_PRIORITY
+    rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
 
 
 class Proposed(Payload):

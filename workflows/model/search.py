@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from workflows.model.durations import Duration
 from workflows.model.frozen import SpecPart
+from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.target import PluginReference
+from workflows.model.task_queues import TaskQueue
 from workflows.model.values import CanonicalMapping, ShortText, Text
-
-_TASK_QUEUE = re.compile(r"[A-Za-z0-9][\w./:-]{0,199}")
-
-
-def _is_task_queue(value: str) -> str:
-    if not _TASK_QUEUE.fullmatch(value):
-        raise ValueError(
-            "is no task queue; start with a letter or digit, go on with letters, digits and _ . / : -, at most 200 characters"
-        )
-    return value
-
-
-TaskQueue = Annotated[str, AfterValidator(_is_task_queue)]
-"""What Temporal does not take as a task queue would be tried for ever."""
 
 
 class ModelProposer(SpecPart):
@@ -123,7 +110,14 @@ class Execution(SpecPart):
     concurrent_trials: Annotated[int, Field(ge=1, le=100)] = 4
     """Trials side by side."""
     concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] = 32
-    """Target calls in flight, over all trials of the run, on each worker."""
+    """Target calls in flight, over all trials of the run, on each worker. What bounds all workers together is `rate_limits`."""
+    concurrent_samples_per_trial: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Target calls of one trial in flight, on each worker. Default: as many as the run may have."""
+    rate_limits: RateLimits = Field(default_factory=dict)
+    """How fast models and endpoints may be called for this run, over all workers, by the model's name or the endpoint's URL.
+    What holds for all runs together is the operator's to say, by RATCHET_RATE_LIMITS."""
+    priority: Priority = DEFAULT_PRIORITY
+    """From 1 to 5: where runs wait for the same endpoint, each step up gets twice the share; nobody waits for ever."""
     sample_timeout: Duration = timedelta(seconds=60)
     """The longest one target call may take; beyond it the sample counts as failed."""
     min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.95
@@ -160,6 +154,9 @@ class Adjustment(SpecPart):
     budget: BudgetChange | None = None
     concurrent_trials: Annotated[int, Field(ge=1, le=100)] | None = None
     concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    priority: Priority | None = None
+    rate_limits: RateLimits | None = None
+    """New limits by model or URL; what is left out stays."""
     max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
     no_improvement: Annotated[int, Field(le=100_000)] | None = None
     score: float | None = None
@@ -168,7 +165,7 @@ class Adjustment(SpecPart):
     def _changes_something(self) -> Adjustment:
         budget_changes = self.budget is not None and bool(only_given(self.budget))
         if not budget_changes and not set(only_given(self)) - {"budget"}:
-            raise ValueError("changes nothing; give budget, concurrent_trials, concurrent_samples or a stop rule")
+            raise ValueError("changes nothing; give budget, a limit such as concurrent_samples, or a stop rule")
         return self
 
 

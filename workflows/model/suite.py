@@ -10,6 +10,7 @@ from pydantic import Field
 
 from workflows.model.durations import Duration
 from workflows.model.frozen import Payload
+from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.scorers import Objective, Scorer
 from workflows.model.target import Price, Target
 from workflows.model.trial import Split
@@ -34,6 +35,11 @@ class EvaluationSuite(Payload):
     prices: dict[str, Price] = Field(default_factory=dict)
     sample_timeout: Duration = timedelta(seconds=60)
     reuse: Literal["run", "always", "never"] = "run"
+    retry_of: str | None = None
+    """The run whose answers are taken over, whatever `reuse` says."""
+    priority: int = DEFAULT_PRIORITY
+    rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
+    concurrent_samples_per_trial: int | None = None
     plugins: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or its stated version; a worker with other code must not answer."""
 

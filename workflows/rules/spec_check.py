@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import jsonschema
 
@@ -40,6 +40,7 @@ def check_request(request: OptimizationRequest) -> list[str]:
         *_scoring(request),
         *_optimizer(request),
         *_money(request),
+        *_limits(request),
     ]
 
 
@@ -242,6 +243,20 @@ def _money(request: OptimizationRequest) -> Iterator[str]:
                 f"prices: {model!r} ({where}) has no price, and budget.cost is {request.budget.cost:g}; "
                 f"add prices: {{{model}: {{input: …, output: …}}}} per million tokens, or drop budget.cost"
             )
+
+
+def _limits(request: OptimizationRequest) -> Iterator[str]:
+    for problem in unknown_limits(request, request.execution.rate_limits):
+        yield f"execution.{problem}"
+
+
+def unknown_limits(request: OptimizationRequest, names: Iterable[str]) -> Iterator[str]:
+    """A limit of what is never called would silently limit nothing."""
+    models = list(dict.fromkeys(model for _, model in models_used(request)))
+    for name in names:
+        if name not in models and not name.startswith(("http://", "https://")):
+            known = f"known are {', '.join(models)}, or the URL of an endpoint" if models else "give the URL of an endpoint"
+            yield f"rate_limits: {name!r} is no model that this run calls; {known}"
 
 
 def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
