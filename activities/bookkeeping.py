@@ -45,7 +45,7 @@ from workflows.model.scorers import CostScorer, PythonScorer, RubricScorer, plac
 from workflows.model.suite import EvaluationSuite
 from workflows.model.target import PythonTarget
 from workflows.model.trial import Split, TrialInput
-from workflows.rules.budget import refuse_baseline
+from workflows.rules.budget import CONFIRMATION_TRIALS, Needs, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.spec_check import check_request
 
@@ -97,7 +97,7 @@ class StoreBookkeeping(Bookkeeping):
                 strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
             plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
             baseline_hash = content_hash(spec.baseline)
-            too_small = refuse_baseline(spec.budget, plan.search.suite.samples * spec.replicates)
+            too_small = refuse_baseline(spec.budget, _needs(plan, spec.replicates))
             if too_small is not None:
                 raise invalid_request([too_small])
         except DatasetError as error:
@@ -191,6 +191,11 @@ class EvaluationPlan:
     test: DrawnSuite | None
 
 
+def _needs(plan: EvaluationPlan, replicates: int) -> Needs:
+    confirmed = plan.test.suite.samples if plan.test else 0
+    return Needs(plan.search.suite.samples * replicates, CONFIRMATION_TRIALS * confirmed * replicates)
+
+
 def plan_evaluation(
     prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str], strata: Sequence[str] | None = None
 ) -> EvaluationPlan:
@@ -242,7 +247,7 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
     answering = _answering(spec)
     scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
     parts: dict[str, Any] = {
-        "target": spec.target.model_dump(mode="json", by_alias=True),
+        "target": spec.target.model_dump(mode="json", by_alias=True, exclude={"at_most"}),
         "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
         "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
     }

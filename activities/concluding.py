@@ -13,9 +13,10 @@ from activities.plugins import Plugins
 from activities.targets.threads import PluginThreads
 from ratchet import Record
 from ratchet.optimizer import TrialStatus
+from workflows.model.amounts import NOTHING, Amount
 from workflows.model.failures import described, shorten
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Purpose, Split, TrialResult
+from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.rules.error_counts import told
 from workflows.rules.scoring import (
     ScoringFailed,
@@ -42,6 +43,7 @@ class ConclusionStore(Protocol):
         self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
     ) -> Sequence[MeasuredSample]: ...
     async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
+    async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
         self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
     ) -> object: ...
@@ -69,6 +71,7 @@ class Concluding:
         facts = statistics(measured, suite, trial.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
         paid = [outcome for outcome in measured if outcome.paid]
+        lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -83,6 +86,12 @@ class Concluding:
             paid_samples=len(paid),
             paid_tokens=sum(outcome.tokens for outcome in paid),
             paid_cost=math.fsum(outcome.cost for outcome in paid),
+            lost_samples=lost.samples,
+            lost_tokens=lost.tokens,
+            lost_cost=lost.cost,
+            reused_samples=len(measured) - len(paid),
+            stopped_early=_stopped_early(conclusion, facts),
+            exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
         await self._store.record_trial(result, conclusion, sample_means(measured, suite))
@@ -99,6 +108,8 @@ class Concluding:
                 return "failed", None, _ended_early(conclusion, facts), "execution"
         if conclusion.scoring_error is not None:
             return "failed", None, conclusion.scoring_error, "scoring"
+        if conclusion.exhausted is not None and facts.coverage < conclusion.trial.min_coverage:
+            return "cancelled", None, _stopped_early(conclusion, facts), None
         problem = await self._execution_problem(conclusion, facts, measured)
         if problem is not None:
             return "failed", None, problem, "execution"
@@ -152,6 +163,14 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
         except Exception as error:  # what it returned raises when it is read or shown
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+
+def _stopped_early(conclusion: Conclusion, facts: TrialStatistics) -> str | None:
+    """A trial that the budget did not cover says so; one that is measured too little for that is not compared."""
+    if conclusion.exhausted is None:
+        return None
+    wanted = conclusion.trial.samples * conclusion.trial.replicates
+    return f"the {conclusion.exhausted} budget is exhausted: {facts.outcomes} of {wanted} samples have an answer"
 
 
 def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:

@@ -12,6 +12,7 @@ import openai
 from activities.models import ChatModels, bill, parsed
 from activities.targets.faults import Unreachable
 from workflows.model.target import Price
+from workflows.rules.bounds import embedding_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ async def embed(
         tokens, cost = bill(answer.get("usage"), prices.get(model))
         return Embedded(_vectors(answer.get("data"), len(texts)), tokens, cost)
 
-    return await models.call(base_url, model, timeout, answered)
+    return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)))
 
 
 def _vectors(data: Any, wanted: int) -> list[list[float]]:

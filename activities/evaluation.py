@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -12,14 +13,17 @@ from typing import Any, Protocol
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.breaker import Breakers, TargetDown
 from activities.committing import OutcomeBatches, until_back
 from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
+from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
 from activities.plugins import VERSION, Plugins, invalid
 from activities.proposing import ProposalStore, Proposing
+from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.run_limits import RunLimits
 from activities.scorers import ScorerTools
 from activities.scorers.bounded import BoundedMatching
@@ -28,6 +32,7 @@ from activities.store.refusals import store_errors
 from activities.targets import TargetTools, target_for
 from activities.targets.faults import Refused
 from activities.targets.given import GivenAnswers
+from activities.targets.http import HttpEndpoints
 from activities.targets.isolation import Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Sample
@@ -37,7 +42,8 @@ from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
-from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialResult
+from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
+from workflows.rules.error_counts import ErrorCounts, summed
 
 SUSPICIOUS_ATTEMPT = 3
 """From this attempt on a plug-in may be what killed the workers before: it runs in processes of its own."""
@@ -80,11 +86,13 @@ class Work(Protocol):
     def adjusted(self) -> AdjustedLimits: ...
 
 
-class EvaluationStore(ConclusionStore, ProposalStore, Protocol):
+class EvaluationStore(ConclusionStore, ProposalStore, BudgetStore, Protocol):
     """What evaluation needs of the store."""
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
-    async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> object: ...
+    async def commit_outcomes(
+        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+    ) -> object: ...
     async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
 
 
@@ -108,7 +116,9 @@ class ShardEvaluation(Evaluating):
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
-        self._targets = TargetTools(models, plugins, self._threads, self._isolation)
+        self._http = HttpEndpoints(models.gates, models.patience, environment=models.environment)
+        self._targets = TargetTools(models, plugins, self._threads, self._isolation, http=self._http)
+        self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
         self._concluding = Concluding(store, plugins, self._threads)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
@@ -117,6 +127,8 @@ class ShardEvaluation(Evaluating):
         """End what this worker started."""
         await self._matching.close()
         await self._models.close()
+        await self._http.close()
+        await self._targets.processes.close()
 
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
@@ -146,12 +158,14 @@ class ShardEvaluation(Evaluating):
                 return ShardResult(found=work.found)
             await self._refuse_other_code(work.suite)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            async with self._limits.of(
+            purse = self._purse(shard, len(wanted), samples_each=1 if given is None else 0) if shard.metered else None
+            limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
                 trial_id=shard.trial_id,
                 trial_capacity=work.suite.concurrent_samples_per_trial,
-            ) as limit:
+            )
+            async with limits as limit, purse.open() if purse else nullcontext():
                 at_work = ShardAtWork(
                     shard,
                     work.suite,
@@ -160,12 +174,34 @@ class ShardEvaluation(Evaluating):
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
-                    batches=OutcomeBatches(
-                        lambda outcomes: self._store.commit_outcomes(shard, work.suite.evaluator, outcomes), self._is_away
-                    ),
+                    batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, purse), self._is_away),
+                    breaker=self._breakers.of(shard.trial_id) if given is None else None,
+                    purse=purse,
                 )
                 await _finished_or_handed_back(at_work)
             return at_work.result(work.found)
+
+    def _purse(self, shard: ShardInput, calls: int, *, samples_each: int) -> Purse:
+        info = activity.info()
+        key = LeaseKey(
+            shard.run_id,
+            f"{shard.trial_id}#{info.activity_id}",
+            info.attempt,
+            fresh_nonce(),
+            candidate_id=shard.candidate_id,
+            trial_id=shard.trial_id,
+            confirming=shard.split is Split.TEST,
+        )
+        return Purse(self._store, key, self._is_away, most_needed=calls, samples_each=samples_each)
+
+    def _commit(
+        self, shard: ShardInput, evaluator: str, purse: Purse | None
+    ) -> Callable[[Sequence[Outcome]], Awaitable[object]]:
+        if purse is None:
+            return lambda outcomes: self._store.commit_outcomes(shard, evaluator, outcomes)
+        return lambda outcomes: purse.written_with(
+            lambda key, books: self._store.commit_outcomes(shard, evaluator, outcomes, (key, books))
+        )
 
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
@@ -219,7 +255,7 @@ async def _finished_or_handed_back(at_work: ShardAtWork) -> None:
             raise
         return
     if at_work.fatal is not None:
-        raise _told(at_work.fatal)
+        raise _told(at_work.fatal, summed([at_work.errors]))
 
 
 async def _uninterrupted(ending: Coroutine[Any, Any, None], patience: float | None) -> None:
@@ -237,11 +273,11 @@ async def _uninterrupted(ending: Coroutine[Any, Any, None], patience: float | No
         finishing.result()
 
 
-def _told(fatal: Exception) -> Exception:
+def _told(fatal: Exception, errors: ErrorCounts) -> Exception:
     """What ended a shard, as Temporal is told: whether trying again can help, and when."""
     match fatal:
-        case Refused():
-            return ApplicationError(shorten(str(fatal)), type=PERMANENT_TARGET_ERROR, non_retryable=True)
+        case Refused() | TargetDown():
+            return ApplicationError(shorten(str(fatal)), {"errors": errors}, type=PERMANENT_TARGET_ERROR, non_retryable=True)
         case ClosedForLong():
             return ApplicationError(
                 str(fatal),

@@ -16,12 +16,14 @@ import httpx2
 import openai
 
 from activities.gate import Gates
+from activities.metering import Bound, metered
 from activities.patience import Patience as Patience
 from activities.patience import patiently as patiently
 from activities.patience import retry_after
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
 from workflows.model.failures import shorten
 from workflows.model.target import Price
+from workflows.rules.bounds import chat_bound
 
 DEFAULT_URL = "https://api.openai.com/v1"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -42,6 +44,8 @@ class Counted(Protocol):
 
     @property
     def tokens(self) -> int: ...
+    @property
+    def cost(self) -> float: ...
 
 
 T = TypeVar("T", bound=Counted)
@@ -75,6 +79,11 @@ class ChatModels:
         self._environment = environment if environment is not None else os.environ
         self._clients: dict[str, openai.AsyncOpenAI] = {}
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The worker's, or what a test gives instead."""
+        return self._environment
+
     def base_url(self, given: str | None) -> str:
         return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
 
@@ -104,10 +113,15 @@ class ChatModels:
             latency_ms = (time.perf_counter() - started) * 1000
             return _understood(answer, prices.get(model), latency_ms, ttft_ms)
 
-        return await self.call(base_url, model, timeout, answered)
+        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)))
 
     async def call(
-        self, base_url: str | None, model: str, timeout: float, answered: Callable[[openai.AsyncOpenAI], Awaitable[T]]
+        self,
+        base_url: str | None,
+        model: str,
+        timeout: float,
+        answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
+        at_most: Bound,
     ) -> T:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again."""
         url = self.base_url(base_url)
@@ -128,7 +142,14 @@ class ChatModels:
             except (openai.APIError, aiohttp.ClientError, httpx2.HTTPError, OSError) as error:
                 raise _classified(error, model, url) from error
 
-        return await patiently(gate, once, self.patience)
+        async def paid_for() -> T:
+            async with metered(at_most) as call:
+                answer = await once()
+                if answer.tokens:  # no answer takes none: an endpoint that reports none leaves it unknown
+                    call.took(answer.tokens, answer.cost)
+                return answer
+
+        return await patiently(gate, paid_for, self.patience)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
         if url not in self._clients:

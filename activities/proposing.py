@@ -8,17 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
+from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.committing import until_back
 from activities.gate import ClosedForLong
+from activities.leases import Books, LeaseKey
+from activities.metering import BudgetExhausted, carrying
 from activities.models import ChatAnswer, ChatModels
 from activities.plugins import Plugins, invalid
+from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from activities.targets.threads import PluginThreads
 from ratchet import Record
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
-from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, described, shorten
+from workflows.model.failures import BUDGET_EXHAUSTED, PERMANENT_TARGET_ERROR, PROPOSER_FAILED, described, shorten
 from workflows.model.run import ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
 from workflows.model.target import Price
@@ -56,11 +60,20 @@ _OPEN, _CLOSE = re.compile(r"<new_value(?:\s[^>]*)?>"), "</new_value>"
 _FENCED = re.compile(r"```[\w-]*\n(.*?)\n?```", re.DOTALL)
 
 
-class ProposalStore(Protocol):
+class ProposalStore(BudgetStore, Protocol):
     """What proposing needs of the store."""
 
     async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None: ...
-    async def store_proposal(self, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed: ...
+    async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None: ...
+    async def store_proposal(
+        self,
+        run_id: str,
+        round_index: int,
+        index: int,
+        proposed: Proposed,
+        parent_hash: str = "",
+        lease: tuple[LeaseKey, Books] | None = None,
+    ) -> Proposed: ...
     async def overlay(self, config_hash: str) -> dict[str, Any]: ...
     async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
 
@@ -86,17 +99,48 @@ class Proposing:
         known = await self._store.proposal(request.run_id, request.round, request.index)
         if known is not None:
             return known
+        if request.metered:
+            purse = self._purse(request)
+            async with purse.open():
+                return await self._within(purse, request)
+        return await self._kept(request, await self._proposed(request), None)
+
+    async def _within(self, purse: Purse, request: ProposalInput) -> Proposed:
+        ticket = await purse.ticket()
+        try:
+            with carrying(ticket):
+                proposed = await self._proposed(request)
+        except BudgetExhausted as error:
+            raise ApplicationError(str(error), error.resource, type=BUDGET_EXHAUSTED, non_retryable=True) from None
+        finally:
+            ticket.close()
+        return await purse.written_with(lambda key, books: self._kept(request, proposed, (key, books)))
+
+    def _purse(self, request: ProposalInput) -> Purse:
+        holder = f"proposal {request.round}/{request.index}"
+        key = LeaseKey(request.run_id, holder, activity.info().attempt, fresh_nonce())
+        return Purse(self._store, key, self._is_away, samples_each=0)
+
+    async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, Books] | None) -> Proposed:
+        """It is paid for: a store that is away is waited for."""
+        place = (request.run_id, request.round, request.index)
+        return await until_back(
+            lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away
+        )
+
+    async def _proposed(self, request: ProposalInput) -> Proposed:
+        if request.retry_of is not None:
+            place = (request.retry_of, request.round, request.index)
+            known = await self._store.proposal_of(*place, request.config_hash)
+            if known is not None:
+                return known
         configuration = await self._store.overlay(request.config_hash)
         records = await self._store.records(request.run_id, request.split, request.config_hash, request.proposer.examples)
         match request.proposer:
             case ModelProposer() as proposer:
-                proposed = await self._written_by_model(request, proposer, configuration, records)
+                return await self._written_by_model(request, proposer, configuration, records)
             case PythonProposer() as proposer:
-                proposed = await self._returned_by_plugin(request, proposer, configuration, records)
-        # It is paid for: a store that is away is waited for.
-        return await until_back(
-            lambda: self._store.store_proposal(request.run_id, request.round, request.index, proposed), self._is_away
-        )
+                return await self._returned_by_plugin(request, proposer, configuration, records)
 
     async def _written_by_model(
         self, request: ProposalInput, proposer: ModelProposer, configuration: Configuration, records: Sequence[Record]

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from activities.breaker import Breaker, TargetDown
 from activities.committing import OutcomeBatches
 from activities.gate import ClosedForLong
 from activities.in_flight import Room
+from activities.metering import BudgetExhausted, carrying
+from activities.purse import Purse
 from activities.scorers import ScorerTools, details_of_a_failure, score
 from activities.scorers.grades import Grade
 from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample, Score
+from workflows.model.amounts import Resource
 from workflows.model.factors import Configuration
 from workflows.model.failures import shorten
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.canonical import derive_seed
+from workflows.rules.error_counts import summed
 from workflows.rules.scoring import ScoringFailed
 
 GRACE = 1.0
@@ -28,6 +34,8 @@ GRACE = 1.0
 
 LEAST_SCORING_TIME = 60.0
 """Seconds a scorer may take at least, since it may ask a model itself."""
+
+_FOR_GOOD = (Refused, TargetDown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class ShardAtWork:
         scorers: ScorerTools,
         limit: Room,
         batches: OutcomeBatches,
+        breaker: Breaker | None = None,
+        purse: Purse | None = None,
     ) -> None:
         self._shard = shard
         self._suite = suite
@@ -63,10 +73,17 @@ class ShardAtWork:
         self._scorers = scorers
         self._limit = limit
         self.batches = batches
+        self._breaker = breaker
+        self._purse = purse
+        self._handing_back = False
+        self.exhausted: Resource | None = None
+        """The budget of which too little is left for another call."""
         self._in_flight: set[asyncio.Task[None]] = set()
         self._errors: dict[tuple[int, int], str] = {}
         self._scoring_errors: dict[tuple[int, int], str] = {}
         self._answered = 0
+        self.errors: Counter[str] = Counter()
+        """Pairs that are left without an answer, by the class of the error."""
         self.fatal: Exception | None = None
         """What ends the whole shard: a refusing endpoint, one that is closed for long, a mistake in the request or here."""
 
@@ -84,7 +101,8 @@ class ShardAtWork:
 
     @property
     def _must_stop(self) -> bool:
-        return self.fatal is not None or bool(self._scoring_errors) or self.batches.error is not None
+        at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back
+        return at_its_end or bool(self._scoring_errors) or self.batches.error is not None
 
     def _ended(self, call: asyncio.Task[None]) -> None:
         # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
@@ -93,6 +111,7 @@ class ShardAtWork:
 
     async def hand_back(self) -> None:
         """After a cancellation: let calls in flight finish within a grace, end the others, commit everything there is."""
+        self._handing_back = True
         if self._in_flight:
             await asyncio.wait(self._in_flight, timeout=GRACE)
         for call in self._in_flight:
@@ -111,7 +130,9 @@ class ShardAtWork:
             found=found,
             missing=len(self._pairs) - self._answered,
             first_error=_first(self._errors),
+            errors=summed([self.errors]),
             scoring_error=_first(self._scoring_errors),
+            exhausted=self.exhausted,
         )
 
     async def _evaluate(self, pair: PairToAnswer) -> None:
@@ -119,22 +140,52 @@ class ShardAtWork:
         try:
             if self._must_stop:
                 return
-            outcome = await self._outcome(pair)
+            outcome = await self._paid_for(pair)
+        except BudgetExhausted as error:
+            self.exhausted = self.exhausted or error.resource
         except ScoringFailed as error:
             self._scoring_errors[place] = shorten(f"sample {pair.sample.id}: {error}")
         except Unreachable as error:
+            self.errors[error.kind] += 1
             self._errors[place] = shorten(f"sample {pair.sample.id}: {error}")
+        except TargetDown as error:
+            self.errors |= error.kinds
+            self.fatal = error if not isinstance(self.fatal, _FOR_GOOD) else self.fatal
         except ClosedForLong as error:
-            if not isinstance(self.fatal, Refused):
+            if not isinstance(self.fatal, _FOR_GOOD):
                 self.fatal = error
         except Exception as error:
-            if not isinstance(self.fatal, Refused):
+            if isinstance(error, Refused):
+                self.errors[error.kind] += 1
+            if not isinstance(self.fatal, _FOR_GOOD):
                 self.fatal = error
         else:
+            if outcome is None:
+                return
             if outcome.error is not None:
                 self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
             self._answered += 1
             self.batches.add(outcome)
+
+    async def _paid_for(self, pair: PairToAnswer) -> Outcome | None:
+        """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
+        if self._purse is None:
+            return await self._outcome_unless_down(pair)
+        ticket = await self._purse.ticket()
+        try:
+            if self._must_stop:
+                return None
+            with carrying(ticket):
+                outcome = await self._outcome_unless_down(pair)
+            ticket.answered(outcome.tokens, outcome.cost)
+            return outcome
+        finally:
+            ticket.close()
+
+    async def _outcome_unless_down(self, pair: PairToAnswer) -> Outcome:
+        if self._breaker is None:
+            return await self._outcome(pair)
+        return await self._breaker.answered(lambda: self._outcome(pair))
 
     async def _outcome(self, pair: PairToAnswer) -> Outcome:
         try:
@@ -157,6 +208,7 @@ class ShardAtWork:
                 tokens=output.tokens,
                 cost=output.cost,
                 latency_ms=output.latency_ms,
+                kind="other overlay",
             )
 
 
@@ -196,6 +248,7 @@ def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[s
         cost=fault.cost,
         latency_ms=fault.latency_ms,
         per_score=details,
+        error_class=fault.kind,
     )
 
 

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from ratchet.optimizer import RunContext
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.factors import Configuration, Factor, TextFactor
-from workflows.model.failures import shorten
+from workflows.model.failures import BUDGET_EXHAUSTED, shorten
 from workflows.model.run import CandidateKey, ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
-from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
 from workflows.policies import PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of
 from workflows.rules.canonical import derive_seed
@@ -74,6 +74,8 @@ class WorkflowFrame:
             limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
             split=book.prepared.search_split,
             seed=derive_seed(book.request.seed, "propose", book.round + 1, index),
+            metered=book.metered,
+            retry_of=book.request.retry_of,
             prices={name: price.model_dump() for name, price in book.request.prices.items()},
             priority=book.priority,
             rate_limits=book.rate_limits,
@@ -90,6 +92,8 @@ class WorkflowFrame:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
+            if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
+                raise BudgetRefused(error.cause.details[0]) from error
             raise ProposalFailed(reason_of(error)) from error
         book.spend_proposal(proposed)
         return proposed

@@ -50,6 +50,7 @@ class Ledger:
                     "priority": self._book.priority,
                     "rate_limits": {name: limit.model_dump() for name, limit in self._book.rate_limits.items()},
                 },
+                budget=self._book.limits.budget if self._book.budget_adjusted else None,
             )
             if ledger == self._written:
                 return

@@ -42,11 +42,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.model.search import Adjustment
     from workflows.model.trial import Purpose, TrialResult
     from workflows.optimizers import build_optimizer
-    from workflows.optimizers.protocol import ProposalFailed
+    from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
     from workflows.policies import INSPECT, PREPARE, STORE
     from workflows.reasons import reason_of
     from workflows.result import RunEnded, result_of
-    from workflows.rules.budget import affordable_trials, exhausted
+    from workflows.rules.budget import confirmation_fits, exhausted, exhausted_by
     from workflows.rules.canonical import NotCanonical, canonical_json, content_hash
     from workflows.rules.spec_check import unknown_limits
     from workflows.rules.stopping import decide
@@ -154,6 +154,10 @@ class OptimizationWorkflow:
         [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
         facts = self.book.record_baseline(candidate, result)
         self.ledger.add(self.book.round_record([candidate], [], [facts], workflow.now()))
+        if facts.status != "completed" and result.exhausted is not None:
+            over = exhausted_by(result.exhausted, self.book.limits.budget)
+            told = f"{over.message}, before the baseline was measured: {result.stopped_early}"
+            raise RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
         if facts.status != "completed":
             raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {result.error}", "failed")
         with self._optimizer_code("initialize"):
@@ -178,7 +182,7 @@ class OptimizationWorkflow:
             raise RunEnded(StopReason.STOPPED_EARLY, book.stop_requested)
         decision = decide(book.limits, book.facts(workflow.now()))
         if not decision.should_stop:
-            decision = exhausted(book.limits.budget, book.spend, book.calls_per_trial) or self._optimizer_decides()
+            decision = self._budget_decides() or self._optimizer_decides()
         if not decision.should_stop:
             return
         reason = decision.reason or StopReason.ALGORITHM_SPECIFIC
@@ -186,6 +190,12 @@ class OptimizationWorkflow:
         if reason is StopReason.TOO_MANY_FAILURES:
             raise RunEnded(reason, f"{message}: {book.recent_trials[-1].error}", "failed")
         raise RunEnded(reason, message)
+
+    def _budget_decides(self) -> StopDecision | None:
+        book = self.book
+        if book.exhausted is not None:
+            return exhausted_by(book.exhausted, book.limits.budget)
+        return exhausted(book.limits.budget, book.counted, book.needs)
 
     def _optimizer_decides(self) -> StopDecision:
         with self._optimizer_code("should_stop"):
@@ -230,6 +240,9 @@ class OptimizationWorkflow:
                     book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
                 )
                 return [*own, *(await proposed if inspect.isawaitable(proposed) else proposed)]
+        except BudgetRefused as error:
+            over = exhausted_by(error.resource, book.limits.budget)
+            raise RunEnded(over.reason or StopReason.PROPOSAL_FAILURE, over.message or "") from error
         except ProposalFailed as error:
             raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
 
@@ -276,8 +289,7 @@ class OptimizationWorkflow:
         samples = book.prepared.test_samples
         baseline = self.book.baseline_candidate_again()
         pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-        calls = samples * book.request.replicates
-        if not samples or affordable_trials(book.limits.budget, book.spend, calls, len(pair)) < len(pair):
+        if not samples or not confirmation_fits(book.limits.budget, book.counted, book.needs, len(pair)):
             return None
         self._show("running", "confirming the winner on the test split")
         results = await self.trials.run_all(pair, Purpose.CONFIRMATION)

@@ -46,6 +46,8 @@ def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, n
         rounds=book.round,
         counts=book.counts,
         spend=book.spend,
+        lost=book.lost,
+        reused=book.reused,
         evaluation_suite_id=book.prepared.evaluation_suite_id if book.prepared else None,
         started_at=book.started_at,
         finished_at=now,

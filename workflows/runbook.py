@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
 from workflows.admission import Admission
+from workflows.model.amounts import Amount, Resource
 from workflows.model.candidates import Candidate, Rejection
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
@@ -20,7 +21,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.run import Pending, Prepared, Proposed, RunState, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import TrialResult
-from workflows.rules.budget import affordable_trials
+from workflows.rules.budget import CONFIRMATION_TRIALS, Needs, affordable_trials
 from workflows.rules.canonical import normalize
 from workflows.rules.standing import first_standing, standing_after
 from workflows.rules.stopping import Facts, Limits
@@ -58,6 +59,10 @@ class RunBook:
         self.optimizer_state = OptimizerState()
         self.counts = Counts()
         self.spend = Spend()
+        self.lost = Spend()
+        self.reused = 0
+        self.exhausted: Resource | None = None
+        self.budget_adjusted = False
         self.consecutive_failures = 0
         self.barren_rounds = 0
         self.paused = False
@@ -86,6 +91,8 @@ class RunBook:
             optimizer=self.optimizer_state,
             counts=self.counts,
             spend=self.spend,
+            lost=self.lost,
+            reused=self.reused,
             consecutive_failures=self.consecutive_failures,
             barren_rounds=self.barren_rounds,
             recent_trials=_newest_within(CARRIED_BYTES, self.recent_trials),
@@ -115,6 +122,7 @@ class RunBook:
         self.started_at, self.paused_for = state.started_at, state.paused_for
         self.round, self.optimizer_state = state.round, state.optimizer
         self.counts, self.spend = state.counts, state.spend
+        self.lost, self.reused = state.lost, state.reused
         self.consecutive_failures, self.barren_rounds = state.consecutive_failures, state.barren_rounds
         self.recent_trials, self.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
         self.recent_rounds, self.waiting = list(state.recent_rounds), [*state.waiting, *self.waiting]
@@ -147,7 +155,7 @@ class RunBook:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a round's proposals, in their order, against everything tried before and against each other."""
-        affordable = affordable_trials(self.limits.budget, self.spend, self.calls_per_trial, len(proposals))
+        affordable = affordable_trials(self.limits.budget, self.counted, self.needs, len(proposals))
         candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable)
         self._count_proposals(len(proposals), rejections, len(candidates))
         return candidates, rejections
@@ -237,6 +245,13 @@ class RunBook:
             tokens=self.spend.tokens + result.paid_tokens,
             cost=self.spend.cost + result.paid_cost,
         )
+        self.lost = Spend(
+            samples=self.lost.samples + result.lost_samples,
+            tokens=self.lost.tokens + result.lost_tokens,
+            cost=self.lost.cost + result.lost_cost,
+        )
+        self.reused += result.reused_samples
+        self.exhausted = self.exhausted or result.exhausted
 
     def spend_proposal(self, proposed: Proposed) -> None:
         """Count what a proposer was paid for."""
@@ -294,6 +309,33 @@ class RunBook:
         return self.prepared.search_samples * self.request.replicates if self.prepared else 0
 
     @property
+    def needs(self) -> Needs:
+        """What one trial, and the confirmation, ask of the budget."""
+        prepared, target = self.prepared, self.request.target
+        stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
+        return Needs(
+            calls=self.calls_per_trial,
+            confirmation_calls=CONFIRMATION_TRIALS * prepared.test_samples * self.request.replicates if prepared else 0,
+            at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
+        )
+
+    @property
+    def counted(self) -> Spend:
+        """What counts against the budget: what was paid, and what may have been."""
+        return Spend(
+            samples=self.spend.samples + self.lost.samples,
+            trials=self.spend.trials,
+            tokens=self.spend.tokens + self.lost.tokens,
+            cost=self.spend.cost + self.lost.cost,
+        )
+
+    @property
+    def metered(self) -> bool:
+        """Whether what calls take is set aside before they are made."""
+        budget = self.limits.budget
+        return bool(budget.samples or budget.tokens or budget.cost)
+
+    @property
     def trial_history(self) -> TrialHistory:
         """Every finished trial, for the optimizer. Built without validating again what was validated before."""
         return TrialHistory.model_construct(trials=tuple(self.history))
@@ -315,7 +357,7 @@ class RunBook:
             best_score=self.best.score if self.best else None,
             improved_round=self.best.since_round if self.best else 0,
             elapsed=self.elapsed(now),
-            spend=self.spend,
+            spend=self.counted,
             barren_rounds=self.barren_rounds,
             consecutive_failures=self.consecutive_failures,
             direction=self.request.objective.direction,
@@ -355,6 +397,8 @@ class RunBook:
         self.rate_limits = changed_limits(self.rate_limits, given.get("rate_limits", {}))
         stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
+        if budget:
+            self.budget_adjusted, self.exhausted = True, None
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),
             self.limits.budget.model_copy(update=budget),

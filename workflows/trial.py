@@ -86,7 +86,8 @@ class TrialWorkflow:
         if results is None:
             return {"ended": "timeout", "error": "the run's time budget is over"}
         first_error = next((result.first_error for result in results if result.first_error), None)
-        return {"error": first_error, "errors": summed(result.errors for result in results)}
+        exhausted = next((result.exhausted for result in results if result.exhausted), None)
+        return {"error": first_error, "errors": summed(result.errors for result in results), "exhausted": exhausted}
 
     async def _evaluate_in_time(self, trial: TrialInput) -> list[ShardResult] | None:
         """Every shard's result; None when the run's time was over first, and the shards handed back what they had."""

@@ -88,6 +88,7 @@ class TrialRuns:
             deadline=None if confirming else book.deadline,
             ledger=records,
             seed=book.request.seed,
+            metered=book.metered,
             concurrent_trials=side_by_side,
             activity=target.calls(execution.sample_timeout) if isinstance(target, ActivityTarget) else None,
             experiment=target.rules() if isinstance(target, ExternalTarget) else None,

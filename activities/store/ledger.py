@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from activities.store.budgets import open_budget
 from activities.store.connection import Connection
 from activities.store.encoding import optional_text, storable_json, storable_text
 from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
@@ -95,6 +96,8 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         await connection.execute("DELETE FROM suites WHERE run_id = $1", new.run_id)
     for drawn in (new.search, *new.others):
         await _store_suite(connection, new.run_id, drawn)
+    confirmation = 2 * request.replicates * sum(drawn.suite.samples for drawn in new.others)
+    await open_budget(connection, new.run_id, request.budget, confirmation)
     run = LockedRun(new.run_id, opened["life"], "", 0)
     await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])
 

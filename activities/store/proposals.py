@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from activities.store.budgets import spend_unmetered
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
 from activities.store.events import lock_run
+from workflows.model.amounts import Amount
 from workflows.model.run import Proposed
 
 
@@ -20,13 +22,34 @@ async def load(connection: Connection, run_id: str, round_index: int, index: int
     return Proposed(values=from_json(row["new_values"]), rationale=row["rationale"], tokens=row["tokens"], cost=row["cost"])
 
 
-async def store(connection: Connection, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed:
+async def load_of(connection: Connection, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None:
+    """What another run was answered in this place, if it asked about the same configuration; it costs nothing again."""
+    row = await connection.fetchrow(
+        "SELECT new_values, rationale FROM proposals WHERE run_id = $1 AND round = $2 AND index = $3 AND parent_hash = $4",
+        retry_of,
+        round_index,
+        index,
+        parent_hash,
+    )
+    return None if row is None else Proposed(values=from_json(row["new_values"]), rationale=row["rationale"])
+
+
+async def store(
+    connection: Connection,
+    run_id: str,
+    round_index: int,
+    index: int,
+    proposed: Proposed,
+    *,
+    parent_hash: str = "",
+    metered: bool = False,
+) -> Proposed:
     """Store the answer with what it cost, unless an earlier one is there; return the one that counts."""
     await lock_run(connection, run_id)
     new = await connection.fetchval(
         """
-        INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost)
-        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING true
+        INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost, parent_hash)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING true
         """,
         run_id,
         round_index,
@@ -35,7 +58,10 @@ async def store(connection: Connection, run_id: str, round_index: int, index: in
         optional_text(proposed.rationale),
         proposed.tokens,
         proposed.cost,
+        parent_hash,
     )
+    if new and not metered:
+        await spend_unmetered(connection, run_id, Amount(tokens=proposed.tokens, cost=proposed.cost))
     if new:
         await connection.execute(
             "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3 WHERE run_id = $1",

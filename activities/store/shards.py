@@ -142,21 +142,23 @@ def _configuration(text: str | None, config_hash: str) -> dict[str, Any]:
 
 
 async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite: EvaluationSuite) -> None:
-    """Take over what other runs have paid for; of several answers the oldest."""
+    """Take over what other runs have paid for, but failed answers; of several the oldest. A retry takes from one run only."""
     await connection.execute(
         """
         INSERT INTO outcomes (config_hash, evaluator, run_id, item_hash, replicate, status, passed, scores, score_details,
-                              output, error, feedback, tokens, cost, latency_ms, ttft_ms, trace, trial_id, reused_from)
+                              output, error, error_class, feedback, tokens, cost, latency_ms, ttft_ms, trace, trial_id,
+                              reused_from)
         SELECT $3, $4, $1, drawn.item_hash, wanted.replicate, o.status, o.passed, o.scores, o.score_details,
-               o.output, o.error, o.feedback, o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, $9,
+               o.output, o.error, o.error_class, o.feedback, o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, $9,
                coalesce(o.reused_from, o.run_id)
         FROM suite_samples drawn
         CROSS JOIN generate_series($7::int, $7::int + $8::int - 1) AS wanted (replicate)
         CROSS JOIN LATERAL (
             SELECT * FROM outcomes other
             WHERE other.config_hash = $3 AND other.evaluator = $4 AND other.item_hash = drawn.item_hash
-              AND other.replicate = wanted.replicate
+              AND other.replicate = wanted.replicate AND other.status = 'answered'
               AND other.run_id = ANY(ARRAY(SELECT DISTINCT run_id FROM candidates WHERE config_hash = $3 AND run_id <> $1))
+              AND ($10::text IS NULL OR other.run_id = $10)
             ORDER BY other.created_at, other.run_id LIMIT 1
         ) o
         WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $5 AND drawn.position < $6
@@ -170,6 +172,7 @@ async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite
         shard.first_replicate,
         shard.replicates,
         shard.trial_id,
+        suite.retry_of,
     )
 
 
@@ -178,10 +181,10 @@ async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: 
     await connection.execute(
         """
         INSERT INTO outcomes (config_hash, evaluator, run_id, trial_id, item_hash, replicate, status, passed, scores,
-                              score_details, output, error, feedback, tokens, cost, latency_ms, ttft_ms, trace)
+                              score_details, output, error, feedback, tokens, cost, latency_ms, ttft_ms, trace, error_class)
         SELECT $1, $2, $3, $4, * FROM unnest(
             $5::text[], $6::int[], $7::text[], $8::bool[], $9::jsonb[], $10::jsonb[], $11::json[], $12::text[],
-            $13::text[], $14::bigint[], $15::float8[], $16::float8[], $17::float8[], $18::json[])
+            $13::text[], $14::bigint[], $15::float8[], $16::float8[], $17::float8[], $18::json[], $19::text[])
         WHERE EXISTS (SELECT FROM runs WHERE run_id = $3)
         ON CONFLICT DO NOTHING
         """,
@@ -203,6 +206,7 @@ async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: 
         [outcome.latency_ms for outcome in outcomes],
         [outcome.ttft_ms for outcome in outcomes],
         [optional_json(outcome.trace) for outcome in outcomes],
+        [optional_text(outcome.error_class) for outcome in outcomes],
     )
 
 
@@ -219,7 +223,7 @@ async def measured(
     rows = await connection.fetch(
         """
         SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
-               o.ttft_ms, o.score_details, o.reused_from IS NULL AS paid
+               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid
         FROM suites suite
         JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
@@ -242,7 +246,7 @@ async def measured(
     scores: dict[str, dict[str, float]] = {}
     decoded: dict[str | None, _ScoreDetails] = {None: _ScoreDetails()}
     measured = []
-    for position, weight, replicate, status, score, was_passed, tokens, cost, latency, ttft, details, paid in rows:
+    for position, weight, replicate, status, score, was_passed, tokens, cost, latency, ttft, details, error, paid in rows:
         # Few distinct scores come again and again; each is decoded once.
         if score not in scores:
             scores[score] = json.loads(score)
@@ -263,6 +267,7 @@ async def measured(
                 decoded[details].passed,
                 decoded[details].labels,
                 decoded[details].tokens,
+                error,
                 paid,
             )
         )

@@ -112,6 +112,12 @@ async def record_trial(
     await _end_trial(connection, result, trial, sample_means)
     await connection.execute(
         """
+        WITH unmetered AS (
+            UPDATE budgets SET
+                spent_samples = spent_samples + $6, spent_tokens = spent_tokens + $7, spent_cost = spent_cost + $8,
+                tokens_of_calls = tokens_of_calls + $7, cost_of_calls = cost_of_calls + $8
+            WHERE run_id = $1 AND NOT $12
+        )
         UPDATE runs SET
             completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
             paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
@@ -128,6 +134,7 @@ async def record_trial(
         trial.purpose is Purpose.BASELINE,
         trial.candidate.candidate_id,
         result.objective_score,
+        trial.metered,
     )
     await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
 
@@ -151,7 +158,7 @@ async def _end_trial(
             status = $4, score = $5, coverage = $6, total = $7, passed = $8, failed = $9, pass_rate = $10,
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
-            duration_ms = $22, finished_at = now()
+            duration_ms = $22, errors = $23, reused_samples = $24, finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
         """,
         trial.run_id,
@@ -176,6 +183,8 @@ async def _end_trial(
         result.paid_tokens,
         result.paid_cost,
         result.duration_ms,
+        storable_json(summary.errors),
+        result.reused_samples,
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.store import experiments, ledger, proposals, rate_limits, shards, trials
+from activities.leases import Books, Leased, LeaseKey, LeaseRequest
+from activities.store import budgets, experiments, ledger, proposals, rate_limits, shards, trials
 from activities.store.connection import Database
 from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
 from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record
+from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
 from workflows.model.factors import Configuration
 from workflows.model.limits import AdjustedLimits, RateLimit
@@ -39,6 +41,8 @@ class Store:
         async with self._database.transaction() as connection:
             run = await lock_run(connection, entry.run_id)
             events = await ledger.write_ledger(connection, run, entry.records, status=entry.status, limits=entry.limits)
+            if entry.budget is not None:
+                await budgets.set_limits(connection, entry.run_id, entry.budget)
             await announce(connection, run, events)
 
     async def finish_run(self, finish: FinishInput) -> None:
@@ -103,11 +107,37 @@ class Store:
         async with self._database.connection() as connection:
             return await shards.load_shard(connection, shard)
 
-    async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
-        """Store answers; the first answer to a pair wins."""
-        if outcomes:
+    async def commit_outcomes(
+        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+    ) -> None:
+        """Store answers, with what they took out of the budget; the first answer to a pair wins."""
+        if lease is not None:
+            async with self._database.transaction() as connection:
+                await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+                await budgets.write_books(connection, *lease)
+        elif outcomes:
             async with self._database.connection() as connection:
                 await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+
+    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+        """Set budget aside for calls."""
+        async with self._database.transaction() as connection:
+            return await budgets.lease(connection, key, books, request)
+
+    async def write_books(self, key: LeaseKey, books: Books) -> None:
+        """Keep where a purse stands."""
+        async with self._database.connection() as connection:
+            await budgets.write_books(connection, key, books)
+
+    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+        """Settle a purse for good."""
+        async with self._database.transaction() as connection:
+            await budgets.close_lease(connection, key, books)
+
+    async def settle_trial(self, trial: TrialInput) -> Amount:
+        """Settle what dead workers left open of a trial; what its calls lost in all."""
+        async with self._database.transaction() as connection:
+            return await budgets.settle_trial(connection, trial.run_id, trial.candidate.candidate_id, trial.trial_id)
 
     async def suite(self, run_id: str, split: Split) -> EvaluationSuite:
         """What every trial on a split is measured with."""
@@ -143,7 +173,25 @@ class Store:
         async with self._database.connection() as connection:
             return await proposals.load(connection, run_id, round_index, index)
 
-    async def store_proposal(self, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed:
+    async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None:
+        """What a run that is retried was answered in the same place."""
+        async with self._database.connection() as connection:
+            return await proposals.load_of(connection, retry_of, round_index, index, parent_hash)
+
+    async def store_proposal(
+        self,
+        run_id: str,
+        round_index: int,
+        index: int,
+        proposed: Proposed,
+        parent_hash: str = "",
+        lease: tuple[LeaseKey, Books] | None = None,
+    ) -> Proposed:
         """Keep a proposer's answer, and return the one that counts: the first."""
         async with self._database.transaction() as connection:
-            return await proposals.store(connection, run_id, round_index, index, proposed)
+            kept = await proposals.store(
+                connection, run_id, round_index, index, proposed, parent_hash=parent_hash, metered=lease is not None
+            )
+            if lease is not None:
+                await budgets.write_books(connection, *lease)
+            return kept

@@ -13,15 +13,17 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
+from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
 from ratchet import Record, Sample
+from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Proposed
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
-from workflows.model.target import ChatTarget, PythonTarget
+from workflows.model.target import ChatTarget, HttpTarget, PythonTarget
 from workflows.model.trial import Conclusion, Purpose, ShardInput, Split, TrialInput, TrialResult
 
 PLUGINS = "tests.activities.evaluation_plugins"
@@ -41,7 +43,7 @@ def misbehaviours(*how: str) -> list[Sample]:
     return [Sample(f"s{n}", {"how": one}, one) for n, one in enumerate(how)]
 
 
-def suite(target: PythonTarget | ChatTarget | str, **more: Any) -> EvaluationSuite:
+def suite(target: PythonTarget | ChatTarget | HttpTarget | str, **more: Any) -> EvaluationSuite:
     """A suite for a target, or for a plug-in of this name, scored by exact equality unless told otherwise."""
     if isinstance(target, str):
         target = PythonTarget(kind="python", ref=plugin(target))
@@ -115,7 +117,9 @@ class MemoryStore:
         missing = [pair for pair in wanted if (pair.item_hash, pair.replicate) not in self.outcomes]
         return Work(self.the_suite, self.configuration, missing, len(wanted) - len(missing), AdjustedLimits())
 
-    async def commit_outcomes(self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
+    async def commit_outcomes(
+        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+    ) -> None:
         self._perhaps_away()
         self.batches.append(len(outcomes))
         for outcome in outcomes:
@@ -159,7 +163,30 @@ class MemoryStore:
     async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None:
         return self.proposals.get((run_id, round_index, index))
 
-    async def store_proposal(self, run_id: str, round_index: int, index: int, proposed: Proposed) -> Proposed:
+    async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None:
+        return self.proposals.get((retry_of, round_index, index))
+
+    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+        raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def write_books(self, key: LeaseKey, books: Books) -> None:
+        raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+        raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def settle_trial(self, trial: TrialInput) -> Amount:
+        raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def store_proposal(
+        self,
+        run_id: str,
+        round_index: int,
+        index: int,
+        proposed: Proposed,
+        parent_hash: str = "",
+        lease: tuple[LeaseKey, Books] | None = None,
+    ) -> Proposed:
         self._perhaps_away()
         return self.proposals.setdefault((run_id, round_index, index), proposed)
 

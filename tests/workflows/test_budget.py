@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.optimizer import StopReason
+from workflows.model.amounts import Amount, Resource
 from workflows.model.ledger import Spend
 from workflows.model.search import Budget
-from workflows.rules.budget import affordable_trials, exhausted, refuse_baseline
+from workflows.rules.budget import Needs, affordable_trials, confirmation_fits, exhausted, exhausted_by, refuse_baseline
 
 amounts = st.integers(0, 10_000)
 prices = amounts.map(lambda cents: cents / 100)
@@ -20,7 +21,7 @@ budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=a
 
 @given(budgets, spends, calls, st.integers(0, 100))
 def test_no_more_trials_are_admitted_than_can_be_paid_for(budget: Budget, spend: Spend, each: int, wanted: int) -> None:
-    count = affordable_trials(budget, spend, each, wanted)
+    count = affordable_trials(budget, spend, Needs(each), wanted)
     assert 0 <= count <= wanted
     if count and budget.trials:
         assert spend.trials + count <= budget.trials
@@ -34,15 +35,15 @@ def test_no_more_trials_are_admitted_than_can_be_paid_for(budget: Budget, spend:
 
 @given(budgets, spends, calls)
 def test_a_run_is_exhausted_exactly_when_not_one_trial_fits(budget: Budget, spend: Spend, each: int) -> None:
-    decision = exhausted(budget, spend, each)
-    assert (decision is not None) == (affordable_trials(budget, spend, each, 1) == 0)
+    decision = exhausted(budget, spend, Needs(each))
+    assert (decision is not None) == (affordable_trials(budget, spend, Needs(each), 1) == 0)
     assert decision is None or (decision.should_stop and decision.reason and decision.message)
 
 
 @given(spends, calls, st.integers(0, 100))
 def test_without_budgets_everything_is_affordable(spend: Spend, each: int, wanted: int) -> None:
-    assert affordable_trials(Budget(), spend, each, wanted) == wanted
-    assert exhausted(Budget(), spend, each) is None
+    assert affordable_trials(Budget(), spend, Needs(each), wanted) == wanted
+    assert exhausted(Budget(), spend, Needs(each)) is None
 
 
 @pytest.mark.parametrize(
@@ -63,12 +64,12 @@ def test_without_budgets_everything_is_affordable(spend: Spend, each: int, wante
     ],
 )
 def test_what_is_left_divided_by_what_a_trial_takes(budget: Budget, spend: Spend, fits: int) -> None:
-    assert affordable_trials(budget, spend, 10, 9) == fits
+    assert affordable_trials(budget, spend, Needs(10), 9) == fits
 
 
 @pytest.mark.parametrize(("budget", "cost", "fits"), [(0.3, 0.1, 2), (0.7, 0.1, 6), (1.1, 0.1, 10), (0.29, 0.1, 1)])
 def test_what_floats_lose_in_the_last_digit_takes_no_trial_away(budget: float, cost: float, fits: int) -> None:
-    assert affordable_trials(Budget(cost=budget), Spend(cost=cost, trials=1), 10, 99) == fits
+    assert affordable_trials(Budget(cost=budget), Spend(cost=cost, trials=1), Needs(10), 99) == fits
 
 
 @pytest.mark.parametrize(
@@ -81,14 +82,65 @@ def test_what_floats_lose_in_the_last_digit_takes_no_trial_away(budget: float, c
     ],
 )
 def test_the_budget_that_is_over_is_named(budget: Budget, spend: Spend, reason: StopReason, message: str) -> None:
-    decision = exhausted(budget, spend, 10)
+    decision = exhausted(budget, spend, Needs(10))
     assert decision is not None
     assert (decision.reason, decision.message) == (reason, message)
 
 
 def test_a_budget_that_not_even_the_baseline_fits_into_is_refused_with_the_fix() -> None:
-    message = refuse_baseline(Budget(samples=10), calls=100)
+    message = refuse_baseline(Budget(samples=10), Needs(100))
     assert message is not None
     assert "budget.samples: is 10, and one trial makes 100 target calls" in message
-    assert refuse_baseline(Budget(samples=100), calls=100) is None
-    assert refuse_baseline(Budget(), calls=100) is None
+    assert refuse_baseline(Budget(samples=100), Needs(100)) is None
+    assert refuse_baseline(Budget(), Needs(100)) is None
+
+
+def test_a_budget_that_leaves_nothing_for_the_confirmation_is_refused_with_the_fix() -> None:
+    message = refuse_baseline(Budget(samples=119), Needs(100, confirmation_calls=20))
+    assert message is not None
+    assert "the baseline (100) with the confirmation (20) makes 120 target calls" in message
+    assert refuse_baseline(Budget(samples=120), Needs(100, confirmation_calls=20)) is None
+    message = refuse_baseline(Budget(trials=2), Needs(100, confirmation_calls=20))
+    assert message is not None
+    assert "budget.trials: is 2" in message
+
+
+@pytest.mark.parametrize(
+    ("budget", "spend", "fits"),
+    [
+        (Budget(trials=5), Spend(trials=1), 2),
+        (Budget(samples=100), Spend(samples=60), 2),
+        (Budget(samples=100), Spend(samples=71), 0),
+        (Budget(tokens=1000), Spend(tokens=400, trials=2), 1),
+        (Budget(cost=1.0), Spend(cost=0.25, trials=1), 1),
+    ],
+)
+def test_the_search_leaves_the_confirmation_its_share(budget: Budget, spend: Spend, fits: int) -> None:
+    assert affordable_trials(budget, spend, Needs(10, confirmation_calls=20), 9) == fits
+
+
+def test_the_confirmation_fits_into_what_the_search_left() -> None:
+    needs = Needs(10, confirmation_calls=20)
+    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=10, trials=1), needs, 2)
+    assert not confirmation_fits(Budget(samples=30), Spend(samples=11, trials=1), needs, 2)
+    assert not confirmation_fits(Budget(trials=3), Spend(trials=2), needs, 2)
+    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=20, trials=2), needs, 1)
+
+
+def test_where_calls_cannot_be_set_aside_one_by_one_a_trial_is_begun_only_if_it_fits_at_its_dearest() -> None:
+    needs = Needs(10, at_most=Amount(tokens=5, cost=0.02))
+    assert affordable_trials(Budget(cost=0.5), Spend(), needs, 9) == 2
+    assert affordable_trials(Budget(tokens=49), Spend(), needs, 9) == 0
+    assert affordable_trials(Budget(cost=1.0), Spend(trials=1, cost=0.5), needs, 9) == 1
+
+
+@pytest.mark.parametrize(
+    ("resource", "reason"),
+    [
+        ("samples", StopReason.SAMPLE_BUDGET),
+        ("tokens", StopReason.TOKEN_BUDGET),
+        ("cost", StopReason.COST_BUDGET),
+    ],
+)
+def test_a_call_that_does_not_fit_ends_the_run_by_its_budget(resource: Resource, reason: StopReason) -> None:
+    assert exhausted_by(resource, Budget(samples=7, tokens=7, cost=7)).reason is reason

@@ -25,7 +25,17 @@ PAYLOADS_TOO_LARGE: Final = "PayloadsTooLarge"
 PROPOSER_FAILED: Final = "ProposerFailed"
 """A proposer that raises or answers rubbish; retried a few times."""
 
-NOT_RETRYABLE: Final = [INVALID_REQUEST, PERMANENT_TARGET_ERROR, STALE_BASE, AGGREGATION_FAILED, PAYLOADS_TOO_LARGE]
+BUDGET_EXHAUSTED: Final = "BudgetExhausted"
+"""What is left of the budget does not cover a call; the detail names what is short: samples, tokens or cost."""
+
+NOT_RETRYABLE: Final = [
+    INVALID_REQUEST,
+    PERMANENT_TARGET_ERROR,
+    STALE_BASE,
+    AGGREGATION_FAILED,
+    PAYLOADS_TOO_LARGE,
+    BUDGET_EXHAUSTED,
+]
 
 LONGEST_MESSAGE: Final = 2_000
 """Characters of an error's text that are kept: histories are small, and targets may raise a novel."""

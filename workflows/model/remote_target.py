@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from workflows.model.at_most import AtMost
 from workflows.model.durations import Duration
 from workflows.model.frozen import Payload, SpecPart
 from workflows.model.task_queues import TaskQueue
@@ -54,6 +55,8 @@ class ActivityTarget(SpecPart):
     """How often a call that fails with a retryable error is made. Calls lost with their worker do not count."""
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the activity, untouched."""
+    at_most: AtMost | None = None
+    """What the answer to one sample takes at most. With it, a trial that may exceed a budget of tokens or cost is not begun."""
     version: ShortText | None = None
     """Names the code behind the activity; another version is another evaluator, whose answers are not mixed with these."""
 
@@ -79,6 +82,8 @@ class ExternalTarget(SpecPart):
     unless it is on the worker's own machine; its token comes from RATCHET_RUNNER_TOKEN."""
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the runner, untouched."""
+    at_most: AtMost | None = None
+    """What the answer to one sample takes at most. With it, a trial that may exceed a budget of tokens or cost is not begun."""
     samples: Literal["auto", "inline", "reference"] = "auto"
     """Send the samples with the trigger, or where in the store they are. `auto` sends them up to 4 MB."""
     poll: PositiveDuration = timedelta(seconds=30)

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.frozen import SpecPart
-from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
+from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
 from workflows.model.search import Budget, Execution, OptimizerSpec, PythonProposer, Stop
 from workflows.model.target import Price, PythonTarget, Target
 from workflows.rules.canonical import canonical_json
@@ -62,6 +62,9 @@ class OptimizationRequest(SpecPart):
     """How trials are run."""
     reuse: Literal["run", "always", "never"] = "run"
     """Whose stored answers may be used again: this run's, any run's, or none but a retried trial's own."""
+    retry_of: RunName | None = None
+    """A finished run whose answers and proposals are taken over; what failed or is missing there is tried again. Set by
+    `ratchet retry`."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """What each model costs. A cost budget needs the price of every model used."""
     use_case: RunName | None = None
@@ -152,7 +155,7 @@ class OptimizationRequest(SpecPart):
     def _plugins(self) -> Iterator[tuple[_Named, int]]:
         if isinstance(self.target, PythonTarget):
             yield _Named(self.target.ref, self.target.version), 3
-        for scorer in self.scorers:
+        for _, scorer in placed_scorers(self.scorers):
             if isinstance(scorer, PythonScorer):
                 yield _Named(scorer.ref, scorer.version), 2
         if self.objective.ref is not None:

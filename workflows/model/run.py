@@ -14,7 +14,7 @@ from workflows.model.frozen import Payload, SpecPart
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.request import OptimizationRequest
-from workflows.model.search import Adjustment, ModelProposer, PythonProposer
+from workflows.model.search import Adjustment, Budget, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
 from workflows.model.values import ShortText
 
@@ -70,6 +70,8 @@ class RunState(Payload):
     optimizer: OptimizerState
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    reused: int = 0
     consecutive_failures: int = 0
     barren_rounds: int = 0
     """Rounds in a row whose proposals were all rejected."""
@@ -147,6 +149,10 @@ class ProposalInput(Payload):
     """Longest text per factor."""
     split: Split
     seed: int = 0
+    metered: bool = False
+    """The run has a budget of samples, tokens or cost."""
+    retry_of: str | None = None
+    """A run whose proposals are taken over where they start from the same configuration."""
     prices: dict[str, Any] = Field(default_factory=dict)
     priority: int = DEFAULT_PRIORITY
     rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
@@ -187,7 +193,9 @@ class LedgerInput(Payload):
     run_id: str
     records: tuple[RoundRecord, ...]
     status: RunStatus = "running"
-    limits: dict[str, int] = Field(default_factory=dict)
+    limits: dict[str, JsonValue] = Field(default_factory=dict)
+    budget: Budget | None = None
+    """Set once it was adjusted."""
 
 
 class Interval(Payload):
@@ -255,6 +263,10 @@ class OptimizationResult(Payload):
     rounds: int = 0
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    """Calls without an answer that may have been paid for, at the most that they can have taken. Counted under budgets only."""
+    reused: int = 0
+    """Answers that were copied from other runs instead of paid for."""
     evaluation_suite_id: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -65,6 +65,8 @@ class Outcome:
     trace: Any = None
     per_score: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For each score: passed and reason, as the scorer gave them; the labels of a classification; what scoring took."""
+    error_class: str | None = None
+    """Of a failed answer: `timeout`, `http 400`, `raised ValueError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +89,6 @@ class MeasuredSample:
     """For each classification: the label given, None by a failed answer, and the one expected."""
     scoring_tokens: int = 0
     """How many of the tokens were spent on scoring the answer."""
+    error_class: str | None = None
     paid: bool = True
     """False when the answer was copied from another run instead of paid for."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
+from workflows.model.at_most import AtMost as AtMost
+from workflows.model.chat_target import ChatTarget as ChatTarget
 from workflows.model.frozen import SpecPart
-from workflows.model.values import CanonicalMapping, ShortText, Text
+from workflows.model.http_target import HttpTarget as HttpTarget
+from workflows.model.remote_target import ActivityTarget, ExternalTarget
+from workflows.model.values import ShortText
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -23,45 +27,30 @@ PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max
 """`package.module:attribute`, resolved by the worker from its own import path."""
 
 
-class Message(SpecPart):
-    """One message of a chat, with placeholders."""
-
-    role: Literal["system", "user", "assistant", "developer", "tool"]
-    """Who speaks."""
-    content: Text
-    """Text with placeholders: `{{input.name}}` from the sample, `{{factors.name}}` from the configuration."""
-
-
-class ChatTarget(SpecPart):
-    """A chat model behind any OpenAI-compatible URL.
-
-    Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
-    """
-
-    kind: Literal["chat"]
-    messages: Annotated[list[Message], Field(min_length=1)]
-    """What is sent, in order."""
-    model: ShortText = "{{factors.model}}"
-    """The model's name. Default: the factor `model`."""
-    parameters: CanonicalMapping = Field(default_factory=dict)
-    """Further request parameters, passed through; they win over factors of the same name."""
-    stream: bool = False
-    """Stream the answer, which measures the time to the first token."""
-    base_url: ShortText | None = None
-    """Where the model answers. Default: OPENAI_BASE_URL of the worker. The key always comes from the worker's environment."""
-
-
 class PythonTarget(SpecPart):
-    """A Python callable `(configuration, sample, context) -> Output | str | dict`, sync (run in a thread) or async."""
+    """A Python callable `(configuration, sample, context) -> Output | str | dict`, sync or async."""
 
     kind: Literal["python"]
     ref: PluginReference
     """`package.module:attribute`."""
     version: ShortText | None = None
     """Names the code's version. Default: a hash of the source of the module that defines it."""
+    pool: Literal["thread", "process"] = "thread"
+    """Where a callable that is not async runs. `process`: in warm processes of its own, for work that keeps a processor busy;
+    there a call that takes longer than the sample timeout is really ended, and one that kills its process fails alone."""
+    processes: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """With `pool: process`, how many there are on each worker. Default: as many as it has processors."""
+    at_most: AtMost | None = None
+    """What one call takes at most; it makes budgets of tokens and cost hard. Default: 1.5 times the dearest call so far."""
+
+    @model_validator(mode="after")
+    def _processes_belong_to_a_pool(self) -> PythonTarget:
+        if self.processes is not None and self.pool != "process":
+            raise ValueError("processes is given, but pool is thread; add pool: process, or remove processes")
+        return self
 
 
-Target = Annotated[ChatTarget | PythonTarget, Field(discriminator="kind")]
+Target = Annotated[ChatTarget | HttpTarget | PythonTarget | ActivityTarget | ExternalTarget, Field(discriminator="kind")]
 
 
 class Price(SpecPart):

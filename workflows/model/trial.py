@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from ratchet.optimizer import TrialStatus
+from workflows.model.amounts import Resource
 from workflows.model.candidates import Candidate
 from workflows.model.frozen import Payload
 from workflows.model.ledger import RoundRecord
@@ -39,6 +40,7 @@ class Resumed(Payload):
     next_pair: int = 0
     """All pairs before it were tried."""
     first_error: str | None = None
+    errors: dict[str, int] = Field(default_factory=dict)
 
 
 class TrialInput(Payload):
@@ -61,6 +63,8 @@ class TrialInput(Payload):
     ledger: tuple[RoundRecord, ...] = ()
     """Round records that are committed together with this trial's start."""
     seed: int = 0
+    metered: bool = False
+    """The run has a budget of samples, tokens or cost: every call is set aside before it is made."""
     concurrent_trials: int = 1
     """How many trials share `concurrent_samples`; needed where no worker of ours sees all calls."""
     activity: ActivityCalls | None = None
@@ -87,6 +91,7 @@ class ShardInput(Payload):
     concurrent_samples: int = 32
     seed: int = 0
     round: int = 0
+    metered: bool = False
 
 
 class ShardResult(Payload):
@@ -104,6 +109,8 @@ class ShardResult(Payload):
     """Pairs without an answer, by the class of the error."""
     scoring_error: str | None = None
     """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
+    exhausted: Resource | None = None
+    """The budget that did not cover all of its calls."""
 
 
 class TrialSummary(Payload):
@@ -131,6 +138,8 @@ class Conclusion(Payload):
     """Pairs without an answer, by the class of the error; those that failed are known from what is stored."""
     scoring_error: str | None = None
     """The first shard's that has one."""
+    exhausted: Resource | None = None
+    """The budget that did not cover the whole trial."""
     started_at: datetime | None = None
     """When the trial's workflow began."""
     experiment_id: str | None = None
@@ -156,4 +165,13 @@ class TrialResult(Payload):
     """Target calls this trial really paid for; answers reused from elsewhere cost nothing again."""
     paid_tokens: int = 0
     paid_cost: float = 0.0
+    lost_samples: int = 0
+    """Target calls without an answer that may have been paid for: their worker was killed, or they failed half-way. Counted
+    under a budget only, at the most that they can have taken."""
+    lost_tokens: int = 0
+    lost_cost: float = 0.0
+    reused_samples: int = 0
+    """Answers that were copied from other runs instead of paid for."""
+    exhausted: Resource | None = None
+    """The budget that did not cover the whole trial."""
     duration_ms: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ratchet.optimizer import RunContext
+from workflows.model.amounts import Resource
 from workflows.model.factors import Configuration, Factor
 from workflows.model.run import Proposed
 from workflows.model.search import ModelProposer, PythonProposer
@@ -12,6 +13,14 @@ from workflows.model.search import ModelProposer, PythonProposer
 
 class ProposalFailed(Exception):
     """A proposer that still fails after its retries."""
+
+
+class BudgetRefused(ProposalFailed):
+    """What is left of the budget does not cover asking for a proposal."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(f"the budget of {resource} does not cover another proposal")
+        self.resource: Resource = resource
 
 
 class Frame(Protocol):

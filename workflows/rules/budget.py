@@ -1,46 +1,93 @@
-"""What a round may still spend. Trials and samples are counted before they are dispatched, so they are never overshot."""
+"""What a round may still spend: trials that do not fit are not begun.
+
+Trials and samples are counted exactly, cost and tokens by the average so far. That no call is made that is not covered does not
+depend on it: what each call can take is set aside before it is made (`activities/purse.py`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ratchet.optimizer import StopDecision, StopReason
+from workflows.model.amounts import Amount, Resource
 from workflows.model.ledger import Spend
 from workflows.model.search import Budget
 
 UNCOUNTED = 1e9
 """More trials than any run has; beyond it there is nothing to count."""
 
+CONFIRMATION_TRIALS = 2
 
-def affordable_trials(budget: Budget, spend: Spend, samples_each: int, wanted: int) -> int:
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What is asked of a budget."""
+
+    calls: int
+    """Target calls of one trial."""
+    confirmation_calls: int = 0
+    """Target calls of the confirmation, which the search leaves alone."""
+    at_most: Amount | None = None
+    """What one call takes at most, where nobody can set it aside call by call: such a trial is begun only if all of it fits."""
+
+    @property
+    def confirmation_trials(self) -> int:
+        return CONFIRMATION_TRIALS if self.confirmation_calls else 0
+
+
+def affordable_trials(budget: Budget, spend: Spend, needs: Needs, wanted: int) -> int:
     """How many of the wanted trials fit into what is left."""
-    return max(min([wanted, *(count for count, _ in _room(budget, spend, samples_each))]), 0)
+    return max(min([wanted, *(count for count, _ in _room(budget, spend, needs))]), 0)
 
 
-def exhausted(budget: Budget, spend: Spend, samples_each: int) -> StopDecision | None:
+def exhausted(budget: Budget, spend: Spend, needs: Needs) -> StopDecision | None:
     """The decision to stop when not even one more trial fits."""
-    return next((decision for count, decision in _room(budget, spend, samples_each) if count < 1), None)
+    return next((decision for count, decision in _room(budget, spend, needs) if count < 1), None)
 
 
-def _room(budget: Budget, spend: Spend, samples_each: int) -> Iterator[tuple[int, StopDecision]]:
-    """For each budget, how many more trials fit: by count, or by the average cost and tokens of those so far."""
+def exhausted_by(resource: Resource, budget: Budget) -> StopDecision:
+    """The decision to stop when a call did not fit any more."""
+    match resource:
+        case "samples":
+            return _over(StopReason.SAMPLE_BUDGET, f"Sample budget exhausted: {budget.samples} samples")
+        case "tokens":
+            return _over(StopReason.TOKEN_BUDGET, f"Token budget exhausted: {budget.tokens} tokens")
+    return _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}")
+
+
+def confirmation_fits(budget: Budget, spend: Spend, needs: Needs, trials: int) -> bool:
+    """Whether the confirmation may begin. What its calls take is set aside call by call, like all calls."""
+    if budget.trials and spend.trials + trials > budget.trials:
+        return False
+    calls = needs.confirmation_calls * trials // CONFIRMATION_TRIALS
+    return not budget.samples or spend.samples + calls <= budget.samples
+
+
+def _room(budget: Budget, spend: Spend, needs: Needs) -> Iterator[tuple[int, StopDecision]]:
+    """For each budget, how many more trials fit beside the confirmation: by count, or by what those so far took on average."""
     if budget.trials:
-        yield budget.trials - spend.trials, _over(StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials")
-    if budget.samples and samples_each:
-        left = (budget.samples - spend.samples) // samples_each
-        yield left, _over(StopReason.SAMPLE_BUDGET, f"Sample budget exhausted: {budget.samples} samples")
-    if budget.tokens and spend.tokens and spend.trials:
-        left = _times(budget.tokens - spend.tokens, spend.tokens / spend.trials)
-        yield left, _over(StopReason.TOKEN_BUDGET, f"Token budget exhausted: {budget.tokens} tokens")
-    if budget.cost and spend.cost and spend.trials:
-        left = _times(budget.cost - spend.cost, spend.cost / spend.trials)
-        yield left, _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}")
+        left = budget.trials - spend.trials - needs.confirmation_trials
+        yield left, _over(StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials")
+    if budget.samples and needs.calls:
+        left = (budget.samples - spend.samples - needs.confirmation_calls) // needs.calls
+        yield left, exhausted_by("samples", budget)
+    stated = needs.at_most.times(needs.calls) if needs.at_most else Amount()
+    trials_later = needs.confirmation_calls / needs.calls if needs.calls else 0.0
+    if budget.tokens and (each := max(_average(spend.tokens, spend.trials), stated.tokens)):
+        yield _times(budget.tokens - spend.tokens - trials_later * each, each), exhausted_by("tokens", budget)
+    if budget.cost and (each := max(_average(spend.cost, spend.trials), stated.cost)):
+        yield _times(budget.cost - spend.cost - trials_later * each, each), exhausted_by("cost", budget)
+
+
+def _average(spent: float, trials: int) -> float:
+    return spent / trials if trials else 0.0
 
 
 def _times(left: float, each: float) -> int:
     """How often `each` fits; what floats lose in the last digits takes no trial away."""
-    fits = min(left / each, UNCOUNTED) if each else UNCOUNTED
+    fits = max(min(left / each, UNCOUNTED), -UNCOUNTED) if each else UNCOUNTED
     return round(fits) if math.isclose(fits, round(fits), rel_tol=1e-9) else math.floor(fits)
 
 
@@ -48,11 +95,24 @@ def _over(reason: StopReason, message: str) -> StopDecision:
     return StopDecision(should_stop=True, reason=reason, message=message)
 
 
-def refuse_baseline(budget: Budget, calls: int) -> str | None:
-    """Why not even the baseline fits into the budget, if it does not."""
-    if budget.samples and budget.samples < calls:
+def refuse_baseline(budget: Budget, needs: Needs) -> str | None:
+    """Why not even the baseline and the confirmation fit into the budget, if they do not."""
+    least = needs.calls + needs.confirmation_calls
+    if budget.samples and budget.samples < least:
         return (
-            f"budget.samples: is {budget.samples}, and one trial makes {calls} target calls; "
+            f"budget.samples: is {budget.samples}, and {_least_calls(needs)} target calls; "
             "allow more, or lower samples_per_trial"
         )
+    if budget.trials and budget.trials < 1 + needs.confirmation_trials:
+        return (
+            f"budget.trials: is {budget.trials}, and the baseline with the confirmation of the winner on the test split needs "
+            f"{1 + needs.confirmation_trials}; allow more, or leave dataset.splits.test out"
+        )
     return None
+
+
+def _least_calls(needs: Needs) -> str:
+    if not needs.confirmation_calls:
+        return f"one trial makes {needs.calls}"
+    both = needs.calls + needs.confirmation_calls
+    return f"the baseline ({needs.calls}) with the confirmation ({needs.confirmation_calls}) makes {both}"

@@ -69,4 +69,5 @@ def shard_of(trial: TrialInput, first: int, last: int) -> ShardInput:
         concurrent_samples=trial.concurrent_samples,
         seed=trial.seed,
         round=trial.candidate.round,
+        metered=trial.metered,
     )

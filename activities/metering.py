@@ -1,0 +1,125 @@
+"""Calls that cost something, metered where they are made: what they can take is set aside before, and settled after.
+
+Whoever evaluates a sample, or asks for a proposal, carries a ticket; it is found here by everything that is called on its
+behalf, a judge of the answer included. Without a budget there is no ticket, and nothing is metered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from workflows.model.amounts import NOTHING, Amount, Resource
+from workflows.model.at_most import AtMost
+
+Bound = Callable[[], Amount | None]
+"""The most that a call can take, as far as is known by now; None when nothing is."""
+
+
+class BudgetExhausted(Exception):
+    """What is left of a budget does not cover one more call."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(f"the budget of {resource} does not cover one more call")
+        self.resource: Resource = resource
+
+
+class Meter(Protocol):
+    """What a ticket can do."""
+
+    async def reserve(self, bound: Bound) -> Amount | None:
+        """Set the most that a call can take aside. Raises BudgetExhausted when there is not so much left."""
+        ...
+
+    def expected(self, stated: Amount | None) -> Amount | None:
+        """What a call takes at most: as stated, else by what such calls took so far; None when nothing is known."""
+        ...
+
+    def settle(self, reserved: Amount | None, actual: Amount) -> None:
+        """The call took this."""
+        ...
+
+    def lose(self, reserved: Amount | None) -> None:
+        """The call may have been paid for, nobody knows how much."""
+        ...
+
+
+_ticket: ContextVar[Meter | None] = ContextVar("ticket", default=None)
+
+
+@contextmanager
+def carrying(ticket: Meter | None) -> Iterator[None]:
+    """Everything that is called in this block is paid for with the ticket."""
+    token = _ticket.set(ticket)
+    try:
+        yield
+    finally:
+        _ticket.reset(token)
+
+
+class Call:
+    """One call while it is made."""
+
+    def __init__(self) -> None:
+        self.actual: Amount | None = None
+
+    def took(self, tokens: int, cost: float) -> None:
+        """What it really took."""
+        self.actual = Amount(tokens=tokens, cost=cost)
+
+
+@asynccontextmanager
+async def metered(bound: Bound) -> AsyncIterator[Call]:
+    """A call within its reservation. One that ends without saying what it took counts as having taken the most."""
+    call = Call()
+    ticket = _ticket.get()
+    if ticket is None:
+        yield call
+        return
+    reserved = await ticket.reserve(bound)
+    try:
+        yield call
+    except BaseException as error:
+        call.actual = call.actual or _billed_with(error)
+        raise
+    finally:
+        if call.actual is None:
+            ticket.lose(reserved)
+        else:
+            ticket.settle(reserved, call.actual)
+
+
+def at_most(stated: AtMost | None) -> Bound:
+    """The most that a call takes by what the spec says of it, else by what such calls took so far."""
+    ticket = _ticket.get()
+    known = None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
+    return lambda: NOTHING if ticket is None else ticket.expected(known)
+
+
+def _billed_with(error: BaseException) -> Amount | None:
+    """What a call took that ended with an error; None when nobody knows."""
+    tokens, cost = getattr(error, "tokens", 0), getattr(error, "cost", 0.0)
+    if tokens or cost:
+        return Amount(tokens=tokens, cost=cost)
+    return NOTHING if _was_refused(error) else None
+
+
+def _was_refused(error: BaseException) -> bool:
+    """An endpoint that answers with an error status, or cannot even be connected to, bills nothing."""
+    kind = str(getattr(error, "kind", ""))
+    return kind.startswith("http ") or kind in _NEVER_SENT or _never_connected(error)
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    import aiohttp  # not needed by the processes that isolated targets start in
+
+    while error is not None:
+        if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+_NEVER_SENT = ("refused", "placeholder", "unknown origin", "no token")

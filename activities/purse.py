@@ -1,0 +1,313 @@
+"""The purse of a shard, or of a proposal: budget leased in small portions, handed out call by call, and accounted for.
+
+What calls in flight can take is always set aside in PostgreSQL, so that a run stays within its budget whoever is killed when.
+What a dead worker had set aside counts as paid for and lost; therefore little is leased ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from activities.committing import until_back
+from activities.leases import Books, Leased, LeaseKey, LeaseRequest
+from activities.metering import Bound, BudgetExhausted
+from workflows.model.amounts import NOTHING, Amount, total
+
+T = TypeVar("T")
+
+SAFETY = 1.5
+"""A call whose most nobody states is expected to take no more than this times the dearest so far."""
+
+AHEAD = 0.25
+MOST_AHEAD = 8
+"""Leased ahead: calls, as a share of those in flight. More would be faster, and lose more when a worker is killed."""
+
+SECONDS_BETWEEN_RENEWALS = 10.0
+PATIENCE_AT_THE_END = 10.0
+
+SECONDS_BETWEEN_LOOKS = 0.1
+"""How often a purse that waits for what others give back looks whether they did."""
+
+
+class BudgetStore(Protocol):
+    """What purses need of the store."""
+
+    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased: ...
+    async def write_books(self, key: LeaseKey, books: Books) -> object: ...
+    async def close_lease(self, key: LeaseKey, books: Books) -> object: ...
+
+
+class Ticket:
+    """What one sample, or one proposal, has set aside and taken so far."""
+
+    def __init__(self, purse: Purse, samples: int) -> None:
+        self._purse = purse
+        self._samples = samples
+        self._perhaps_paid = False
+        self.reserved = NOTHING
+        self.pending = NOTHING
+        self.spent = NOTHING
+        self.lost = NOTHING
+        self.waiting = False
+        self.at_work = 0
+        self.alone = False
+
+    @property
+    def left(self) -> Amount:
+        """Set aside and not yet used."""
+        return (self.reserved - self.pending - self.spent - self.lost).not_negative()
+
+    @property
+    def held(self) -> Amount:
+        """All that may still be spent with this ticket."""
+        return (self.reserved - self.spent - self.lost).not_negative().or_more(self.pending)
+
+    async def reserve(self, bound: Bound) -> Amount | None:
+        most = await self._purse.cover(self, bound)
+        self.pending += most or NOTHING
+        self.at_work += 1
+        self.alone = most is None
+        return most
+
+    def expected(self, stated: Amount | None) -> Amount | None:
+        return self._purse.expected(stated)
+
+    def settle(self, reserved: Amount | None, actual: Amount) -> None:
+        self._ended(reserved)
+        self.spent += actual
+        if self._purse.counts_money and reserved is not None and reserved.short_of(actual) is not None:
+            self._purse.exceeded += 1
+        self._purse.moved()
+
+    def lose(self, reserved: Amount | None) -> None:
+        self._ended(reserved)
+        self._perhaps_paid = True
+        self.lost += reserved or NOTHING
+        self._purse.moved()
+
+    def _ended(self, reserved: Amount | None) -> None:
+        self.pending -= reserved or NOTHING
+        self.at_work -= 1
+        self.alone = False
+
+    def lose_everything_at_work(self) -> None:
+        """Nobody will hear how these calls ended."""
+        self._perhaps_paid = self._perhaps_paid or self.at_work > 0
+        self.lost += self.pending
+        self.pending = NOTHING
+
+    def answered(self, tokens: int, cost: float) -> None:
+        """There is an answer: the sample counts as paid for. What it took beyond what was metered was paid elsewhere."""
+        unmetered = (Amount(tokens=tokens, cost=cost) - self.spent).not_negative()
+        self.spent += replace(unmetered, samples=1)
+
+    def close(self) -> None:
+        """What was not used goes back. A call that was paid for, or may have been, counts even without an answer."""
+        if not self.spent.samples and (self.spent or self._perhaps_paid):
+            self.lost += Amount(samples=self._samples)
+        self._purse.take_back(self)
+
+
+class Purse:
+    """Hands out tickets, and keeps them covered by leases."""
+
+    def __init__(
+        self,
+        store: BudgetStore,
+        key: LeaseKey,
+        is_away: Callable[[BaseException], bool],
+        *,
+        most_needed: int = 1,
+        samples_each: int = 1,
+    ) -> None:
+        """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call."""
+        self._store = store
+        self._samples_each = samples_each
+        self._opened = False
+        self._key = key
+        self._is_away = is_away
+        self._still_needed = most_needed
+        self._free = NOTHING
+        self._spent = NOTHING
+        self._lost = NOTHING
+        self._largest = NOTHING
+        self._own_dearest: Amount | None = None
+        self._tickets: set[Ticket] = set()
+        self._turn = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._moved = asyncio.Event()
+        self._known: Amount | None = None
+        self.counts_money = True
+        self.exceeded = 0
+
+    # -- tickets ----------------------------------------------------------------------------------------------------------
+
+    async def ticket(self) -> Ticket:
+        """A ticket for one sample. Raises BudgetExhausted when there is none."""
+        ticket = Ticket(self, self._samples_each)
+        self._tickets.add(ticket)
+        try:
+            await self._cover(ticket, lambda: Amount(samples=self._samples_each), calls=True)
+        except BaseException:
+            self._tickets.discard(ticket)
+            raise
+        self._still_needed = max(0, self._still_needed - 1)
+        # What such a sample took before goes with it, so that it needs no second lease.
+        portion = replace(self._largest.or_less(self._free), samples=0).not_negative()
+        self._free -= portion
+        ticket.reserved += portion
+        return ticket
+
+    async def cover(self, ticket: Ticket, bound: Bound) -> Amount | None:
+        """Make sure that the ticket covers a call; the most that the call can take, or None when nobody knows."""
+        if not self.counts_money:
+            return NOTHING
+        return await self._cover(ticket, bound, calls=False)
+
+    def expected(self, stated: Amount | None) -> Amount | None:
+        """What a call takes at most: as stated, else by the dearest so far; None as long as nothing is known."""
+        if stated is not None:
+            return stated
+        known = [amount for amount in (self._known, self._own_dearest) if amount is not None]
+        return replace(known[0].or_more(known[-1]).times(SAFETY), samples=0) if known else None
+
+    def take_back(self, ticket: Ticket) -> None:
+        """The ticket is used up: its account becomes the purse's, and little of the rest is kept for the next."""
+        self._tickets.discard(ticket)
+        self._largest = self._largest.or_more(replace(ticket.reserved, samples=0))
+        self._spent += ticket.spent
+        self._lost += ticket.lost
+        if ticket.spent.samples:
+            spent = replace(ticket.spent, samples=0)
+            self._own_dearest = spent.or_more(self._own_dearest or NOTHING)
+        back = (ticket.reserved - ticket.spent - ticket.lost).not_negative()
+        self._free = (self._free + back).or_less(self._unit().times(self._ahead()))
+        self.moved()
+
+    def moved(self) -> None:
+        """Something was given back: whoever waits for it looks again."""
+        self._moved.set()
+
+    async def _cover(self, ticket: Ticket, bound: Bound, *, calls: bool) -> Amount | None:
+        covered, most = self._from_what_is_free(ticket, bound(), calls)
+        if covered:
+            return most
+        ticket.waiting = True
+        try:
+            async with self._turn:
+                while not covered:
+                    self._moved.clear()
+                    covered, most = await self._from_a_lease(ticket, bound(), calls)
+        finally:
+            ticket.waiting = False
+        return most
+
+    def _from_what_is_free(self, ticket: Ticket, most: Amount | None, calls: bool) -> tuple[bool, Amount | None]:
+        missing = self._missing(ticket, most, calls)
+        if most is None or not self._opened or self._free.short_of(missing) is not None:
+            return False, None
+        self._free = (self._free - missing).not_negative()
+        ticket.reserved += missing
+        return True, most
+
+    async def _from_a_lease(self, ticket: Ticket, most: Amount | None, calls: bool) -> tuple[bool, Amount | None]:
+        covered, _ = self._from_what_is_free(ticket, most, calls)
+        if covered:
+            return True, most
+        others_here = any(not other.waiting for other in self._tickets)
+        if most is None and others_here:
+            refused = Leased(short_of="cost")
+        else:
+            leased = await self._leased(most is None, self._missing(ticket, most, calls))
+            if leased.short_of is None:
+                return (True, None) if most is None else self._from_what_is_free(ticket, most, calls)
+            refused = leased
+        if not refused.others_at_work and not any(not other.waiting for other in self._tickets) and not others_here:
+            raise BudgetExhausted(refused.short_of or "cost")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_BETWEEN_LOOKS):
+                await self._moved.wait()
+        return False, None
+
+    async def _leased(self, alone: bool, missing: Amount) -> Leased:
+        """Ask for more. What is refused is given back in full, so that others see what there is."""
+        async with self._writing:
+            needed = (missing - self._free).not_negative()
+            welcome = (missing + self._unit().times(self._ahead()) - self._free).or_more(needed)
+            request = LeaseRequest(needed, welcome, alone)
+            leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
+            self._opened = True
+            self._known, self.counts_money = leased.dearest, leased.counts_money
+            self._free = NOTHING if leased.short_of else self._free + leased.granted
+            return leased
+
+    @staticmethod
+    def _missing(ticket: Ticket, most: Amount | None, calls: bool) -> Amount:
+        if most is None:
+            return NOTHING
+        return (most if calls else most - ticket.left).not_negative()
+
+    def _unit(self) -> Amount:
+        """What one further ticket is going to need, as far as it is known."""
+        return replace(self._largest, samples=self._samples_each)
+
+    def _ahead(self) -> int:
+        return min(MOST_AHEAD, self._still_needed, 1 + int(AHEAD * len(self._tickets)))
+
+    # -- accounts ---------------------------------------------------------------------------------------------------------
+
+    def books(self) -> Books:
+        """Where the purse stands now."""
+        return Books(
+            held=total([self._free, *(ticket.held for ticket in self._tickets)]),
+            spent=total([self._spent, *(ticket.spent for ticket in self._tickets)]),
+            lost=total([self._lost, *(ticket.lost for ticket in self._tickets)]),
+            dearest=self._own_dearest,
+            exceeded=self.exceeded,
+            alone=any(ticket.alone for ticket in self._tickets),
+            idle=all(ticket.waiting for ticket in self._tickets),
+        )
+
+    async def written_with(self, write: Callable[[LeaseKey, Books], Awaitable[T]]) -> T:
+        """Write something together with the books; nobody else writes them meanwhile."""
+        async with self._writing:
+            return await write(self._key, self.books())
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Keep the lease alive, and settle it in the end. What that misses is settled when the trial is concluded."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            closing = asyncio.create_task(self._close())
+            await asyncio.wait({closing}, timeout=PATIENCE_AT_THE_END)
+            closing.cancel()
+
+    async def _close(self) -> None:
+        for ticket in list(self._tickets):
+            ticket.lose_everything_at_work()
+            ticket.close()
+        self._free = NOTHING
+        await self._with_books(self._store.close_lease)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_RENEWALS)
+            await self._with_books(self._store.write_books)
+
+    async def _with_books(self, write: Callable[[LeaseKey, Books], Awaitable[object]]) -> None:
+        async with self._writing:
+            await until_back(lambda: write(self._key, self.books()), self._is_away)
+
+
+def fresh_nonce() -> str:
+    """Tells this attempt from every other, also from one with the same number."""
+    return uuid.uuid4().hex
