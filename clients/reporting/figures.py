@@ -6,7 +6,8 @@ from typing import Final
 
 from ratchet.optimizer import StopReason
 from workflows.model.request import OptimizationRequest
-from workflows.model.scorers import Component
+from workflows.model.scorers import OVER_LABELS, Component, Objective
+from workflows.rules.scoring import label_measure
 
 DECIMALS: Final = 4
 MOST_DECIMALS: Final = 17
@@ -79,18 +80,16 @@ def objective_text(request: OptimizationRequest) -> str:
     if objective.kind == "python":
         return f"{direction} {objective.ref}"
     if objective.kind == "weighted":
-        parts = " + ".join(f"{part.weight * 100:.0f}% {_component_text(part, request)}" for part in objective.components)
+        parts = " + ".join(f"{part.weight * 100:.0f}% {_part_text(part, request)}" for part in objective.components)
         return f"{direction} {parts}"
-    return f"{direction} {_kind_text(objective.kind, request.metric, request)}"
+    return f"{direction} {_part_text(objective, request)}"
 
 
-def _component_text(part: Component, request: OptimizationRequest) -> str:
-    return _kind_text(part.kind, part.metric or request.metric, request)
-
-
-def _kind_text(kind: str, metric: str, request: OptimizationRequest) -> str:
+def _part_text(part: Objective | Component, request: OptimizationRequest) -> str:
     """The kind in words, with the score's name where it says something."""
-    if kind == "mean":
+    metric = part.metric or request.metric
+    if part.kind == "mean":
         return f"mean {metric}"
-    words = kind.replace("_", " ")
+    words = label_measure(part) if part.kind in OVER_LABELS else part.kind.replace("_", " ")
+    words = words[:1].lower() + words[1:]
     return words if len(request.scorers) == 1 else f"{words} of {metric}"

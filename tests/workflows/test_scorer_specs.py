@@ -84,7 +84,7 @@ def test_combinations_have_a_depth() -> None:
         ),
         (
             {"scorers": [{"kind": "exact", "weight": 2}]},
-            "scorers[0].weight: counts only among the members of a mean_of; use one, or objective.kind weighted with components",
+            "scorers[0].weight: counts only among the members of a mean_of; use one, or a weighted objective",
         ),
         (
             {"scorers": [{**RUBRIC, "model": "{{factors.model}}"}], "objective": "rubric"},

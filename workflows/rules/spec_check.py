@@ -26,8 +26,17 @@ from workflows.model.scorers import (
 from workflows.model.search import ModelProposer, StepProposer
 from workflows.model.target import ChatTarget
 from workflows.rules.classification import folded
-from workflows.rules.placeholders import UnknownPlaceholder, as_text, is_placeholder_name, placeholders, render, substitute
+from workflows.rules.placeholders import (
+    UnknownPlaceholder,
+    as_text,
+    fill,
+    is_placeholder_name,
+    placeholders,
+    substitute,
+    whole_placeholder,
+)
 from workflows.rules.stepping import can_step
+from workflows.rules.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.validation import refuse_value
 
 
@@ -61,7 +70,7 @@ def _configuration(request: OptimizationRequest) -> Iterator[str]:
                 yield f"configuration.{name}.value: {refusal.message.removeprefix(f'factor {name!r}: ')}"
         if isinstance(factor, TextFactor) or name in rendered:
             for where, text in _texts_of(factor):
-                yield from _placeholders_of(request, f"configuration.{name}.{where}", text, within=name)
+                yield from _placeholders_of(request, PlacedText(f"configuration.{name}.{where}", text), within=name)
 
 
 def _forgot_change(value: object) -> bool:
@@ -82,7 +91,7 @@ def _texts_of(factor: Factor) -> list[tuple[str, str]]:
 
 def _rendered_factors(request: OptimizationRequest) -> set[str]:
     """The factors whose text the target substitutes, directly or by way of other factors."""
-    return _reached_from(request, [text for _, text in _target_texts(request)])
+    return _reached_from(request, [placed.text for placed in target_texts(request.target)])
 
 
 def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
@@ -96,9 +105,14 @@ def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
     return reached
 
 
-def _placeholders_of(request: OptimizationRequest, where: str, text: str, within: str | None = None) -> Iterator[str]:
-    for placeholder in placeholders(text):
-        if not is_placeholder_name(placeholder):
+def _placeholders_of(request: OptimizationRequest, placed: PlacedText, within: str | None = None) -> Iterator[str]:
+    where = placed.where
+    for placeholder in placeholders(placed.text):
+        if placeholder.startswith("steps.") and placed.steps is not None:
+            yield from _step_named(placed, placeholder)
+        elif placeholder == "factors" and placed.of_json and whole_placeholder(placed.text) is not None:
+            continue
+        elif not is_placeholder_name(placeholder):
             yield f"{where}: placeholder {{{{{placeholder}}}}} is unknown; use {{{{input.…}}}} or {{{{factors.…}}}}"
         elif placeholder.startswith("factors.") and placeholder[8:] not in request.configuration:
             known = ", ".join(request.configuration)
@@ -107,42 +121,31 @@ def _placeholders_of(request: OptimizationRequest, where: str, text: str, within
             yield f"{where}: placeholder {{{{{placeholder}}}}} leads back to factor {within!r}; break the circle"
 
 
-def _target_texts(request: OptimizationRequest) -> Iterator[tuple[str, str]]:
-    """Every text of the target in which placeholders are substituted, with its field."""
-    target = request.target
-    if not isinstance(target, ChatTarget):
-        return
-    for index, message in enumerate(target.messages):
-        yield f"target.messages[{index}].content", message.content
-    yield "target.model", target.model
-    for key, value in target.parameters.items():
-        yield from _texts_within(f"target.parameters.{key}", value)
-
-
-def _texts_within(where: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield where, value
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _texts_within(f"{where}.{key}", part)
-    elif isinstance(value, list):
-        for index, part in enumerate(value):
-            yield from _texts_within(f"{where}[{index}]", part)
+def _step_named(placed: PlacedText, placeholder: str) -> Iterator[str]:
+    if placeholder.split(".")[1] not in (placed.steps or ()):
+        known = ", ".join(placed.steps or ()) or "none, since no step comes before this one"
+        yield f"{placed.where}: placeholder {{{{{placeholder}}}}} names no earlier step; known are {known}"
 
 
 def _target(request: OptimizationRequest) -> Iterator[str]:
-    for where, text in _target_texts(request):
-        yield from _placeholders_of(request, where, text)
+    for placed in target_texts(request.target):
+        yield from _placeholders_of(request, placed)
 
 
 def _dataset(request: OptimizationRequest) -> Iterator[str]:
     """The first sample that the target's texts cannot be filled from, found by filling them."""
     for index, item in enumerate(request.dataset.items or []):
-        for where, text in _target_texts(request):
+        for placed in target_texts(request.target):
             try:
-                render(text, request.baseline, item.input)
+                value = fill(placed.text, request.baseline, item.input, lambda step: "")
             except UnknownPlaceholder as error:
-                yield f"dataset.items[{index}].input: has no {error.name.removeprefix('input.')!r}, which {where} needs"
+                yield f"dataset.items[{index}].input: has no {error.name.removeprefix('input.')!r}, which {placed.where} needs"
+                return
+            try:
+                if placed.is_splice:
+                    spliced_messages(value)
+            except ValueError as error:
+                yield f"dataset.items[{index}]: {placed.text}, which {placed.where} needs, {error}"
                 return
 
 
@@ -165,7 +168,7 @@ def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterato
     if isinstance(scorer, JsonScorer) and scorer.json_schema is not None:
         yield from _bad_schema(f"{place}.schema", scorer.json_schema)
     if scorer.weight != 1.0 and place.count(".") == 0:
-        yield f"{place}.weight: counts only among the members of a mean_of; use one, or objective.kind weighted with components"
+        yield f"{place}.weight: counts only among the members of a mean_of; use one, or a weighted objective"
     if isinstance(scorer, RubricScorer | SimilarityScorer) and placeholders(scorer.model):
         yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
     if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and _answers_whole(request.target):
@@ -263,7 +266,8 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     """Every model the run may call, with the field that names it."""
     used: list[tuple[str, str]] = []
     if isinstance(request.target, ChatTarget):
-        used += _models_of(request, request.target.model)
+        for where, model in _models_named(request.target):
+            used += _models_of(request, where, model)
     for place, scorer in placed_scorers(request.scorers):
         if isinstance(scorer, RubricScorer | SimilarityScorer):
             used.append((f"{place}.model", scorer.model))
@@ -272,13 +276,21 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     return list(dict.fromkeys(used))
 
 
-def _models_of(request: OptimizationRequest, text: str) -> list[tuple[str, str]]:
-    """What `target.model` can name: itself, or every value of the factor it stands for."""
+def _models_named(target: ChatTarget) -> Iterator[tuple[str, str]]:
+    if target.steps is None or any(step.model is None for step in target.steps):
+        yield "target.model", target.model
+    for index, step in enumerate(target.steps or []):
+        if step.model is not None:
+            yield f"target.steps[{index}].model", step.model
+
+
+def _models_of(request: OptimizationRequest, where: str, text: str) -> list[tuple[str, str]]:
+    """What a model's field can name: itself, or every value of the factor it stands for."""
     names = placeholders(text)
     named = names[0].removeprefix("factors.") if len(names) == 1 else ""
     factor = request.configuration.get(named)
     if factor is None:
-        return [("target.model", text)]
+        return [(where, text)]
     values = factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]
     return [(f"configuration.{named}", substitute(text, {names[0]: as_text(value)})) for value in values]
 
