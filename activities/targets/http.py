@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 
-from activities.gate import Gates
+from activities.gate import Gate, Gates
 from activities.metering import at_most, metered
 from activities.models import LOOPBACK
 from activities.patience import Patience, patiently, retry_after
@@ -85,8 +85,8 @@ class HttpEndpoints:
 def origin_of(url: str) -> str:
     parts = urlsplit(url.strip())
     host = parts.hostname or ""
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    ordinary = parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme))
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{'' if ordinary else f':{parts.port}'}"
 
 
 class HttpAnswers:
@@ -110,13 +110,14 @@ class HttpAnswers:
         if body is not None:
             headers["Content-Type"] = "application/json"
         data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        gate = self._endpoints.gates.at(origin_of(target.url), urlsplit(target.url).path)
-        return await patiently(gate, lambda: self._paid_for(url, data, headers), self._endpoints.patience)
+        gate = self._endpoints.gates.at(origin_of(target.url), target.url)
+        return await patiently(gate, lambda: self._paid_for(gate, url, data, headers), self._endpoints.patience)
 
-    async def _paid_for(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
+    async def _paid_for(self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
         async with metered(at_most(self._target.at_most)) as call:
             output = await self._once(url, data, headers)
             call.took(output.tokens, output.cost)
+            gate.took(output.tokens)
             return output
 
     async def _once(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:

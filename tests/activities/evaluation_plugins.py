@@ -44,6 +44,32 @@ async def patient(configuration: Mapping[str, Any], sample: Sample, context: Exp
     return str(sample.input["word"])
 
 
+_served = 0
+
+
+def in_a_pool(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    """Does what its sample says, and tells which process did it, and how much that has done."""
+    global _served
+    _served += 1
+    match sample.input["does"]:
+        case "answer":
+            return str(sample.input["word"])
+        case "spin":
+            while True:
+                pass
+        case "die":
+            os._exit(3)
+        case "raise":
+            raise ValueError("no")
+        case "huge":
+            return "x" * 2_000_000
+        case "mine":
+            threading.Timer(0.1, os._exit, [9]).start()
+        case float(seconds):
+            time.sleep(seconds)
+    return {"pid": os.getpid(), "served": _served}
+
+
 def everything(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     value = {
         "configuration": dict(configuration),

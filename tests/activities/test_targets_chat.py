@@ -258,7 +258,7 @@ class TestTheCandidatesFaults:
         assert store.by_sample()["s0"].status == "answered"
         assert server.calls == 3
 
-    async def test_a_model_that_is_always_too_slow_is_not_asked_three_times_for_everything(self, server: SimulatedModel) -> None:
+    async def test_a_model_that_is_always_too_slow_is_not_asked_again_for_everything(self, server: SimulatedModel) -> None:
         server.simulate({"stall": True})
         store = store_for(chat(server.base_url), TICKETS, sample_timeout=timedelta(seconds=0.2))
         assert (await evaluated(store)).evaluated == 40
