@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from activities.scorers.asking import asked
 from activities.scorers.extracting import read_json
 from activities.scorers.grades import Grade
-from activities.targets.faults import CandidateFault, TookTooLong, Unreachable
+from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unreachable
 from ratchet import Output, Sample, Score
 from workflows.model.failures import shorten
 from workflows.model.scorers import RubricScorer
@@ -72,7 +72,7 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
             talk = [*talk[:2], *_correction(scorer, said, problem)]
     judge = f"judge {scorer.model!r} of scorer {scorer.score_name!r}"
     if too_late:
-        raise Unreachable(f"{judge} did not answer in time: {problem}")
+        raise Unreachable(f"{judge} did not answer in time: {problem}", kind=TIMEOUT)
     raise ScoringFailed(
         f"{judge} gave no verdict in {MOST_ATTEMPTS} attempts; the last time: {shorten(problem, 500)}; "
         "use another model, or another response_format"
