@@ -45,6 +45,7 @@ from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput, ShardResult, Split
 from workflows.rules.canonical import canonical_json, derive_seed
+from workflows.rules.merging import merged
 
 LARGEST_LOAD = 1_000_000
 """Bytes of samples that go through the workflow at once. Configuration and parameters come on top; Temporal takes 2 MB."""
@@ -209,14 +210,7 @@ class DelegatedEvaluation(Delegating):
                     lambda cursor: self._runners.results(target.url, key.experiment_id, cursor, patience), suite.scorers
                 )
             given = GivenAnswers(answers, complete=True)
-            results = [await self._shards.take_over(part, given) for part in _parts_of(key.trial)]
-            return ShardResult(
-                evaluated=sum(result.evaluated for result in results),
-                found=sum(result.found for result in results),
-                missing=sum(result.missing for result in results),
-                first_error=next((result.first_error for result in results if result.first_error), None),
-                scoring_error=next((result.scoring_error for result in results if result.scoring_error), None),
-            )
+            return merged([await self._shards.take_over(part, given) for part in _parts_of(key.trial)])
 
     @activity.defn(name="cancel_experiment")
     async def cancel_experiment(self, key: ExperimentKey) -> None:

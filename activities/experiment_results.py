@@ -70,7 +70,7 @@ def _answer(item: Any, place: int, mask_id: Any, reported: set[str]) -> GivenAns
     echoed = read.get("mask_id", mask_id)
     if not isinstance(echoed, str):
         fault = "the runner does not say which overlay it used; give mask_id with the item or with the results"
-        return GivenAnswer(sample_id=sample_id, replicate=replicate, fault=fault)
+        return GivenAnswer(sample_id=sample_id, replicate=replicate, fault=fault, kind="other overlay")
     return GivenAnswer(sample_id=sample_id, replicate=replicate, answer={**read, "overlay_hash": echoed})
 
 

@@ -29,11 +29,11 @@ class GivenAnswers:
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         given = self._answers.get((sample.id, context.replicate))
         if given is None:
-            raise Unreachable(f"replicate {context.replicate} has no answer")
+            raise Unreachable(f"replicate {context.replicate} has no answer", kind="no answer")
         if given.missing is not None:
-            raise Unreachable(given.missing)
+            raise Unreachable(given.missing, kind=given.kind)
         if given.fault is not None:
-            raise CandidateFault(given.fault)
+            raise CandidateFault(given.fault, kind=given.kind)
         return output_of(given.answer)
 
 
@@ -55,5 +55,9 @@ def _failed(answer: Mapping[str, Any]) -> CandidateFault:
     """What failed may have cost something all the same."""
     bill = output_from(Output(value="", **{name: answer[name] for name in ("tokens", "cost", "latency_ms") if name in answer}))
     return CandidateFault(
-        shorten(f"target failed: {answer['error']}"), tokens=bill.tokens, cost=bill.cost, latency_ms=bill.latency_ms
+        shorten(f"target failed: {answer['error']}"),
+        tokens=bill.tokens,
+        cost=bill.cost,
+        latency_ms=bill.latency_ms,
+        kind="target failed",
     )

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,21 @@ async def hill(configuration: Mapping[str, Any], sample: Sample, context: Experi
     """The nearer `x` is to the top, the higher; a little different on every sample."""
     height = 1 - abs(configuration["x"] - TOP) / 1000 + (hash_of(sample.id) % 10) / 1000
     return Output({"height": height}, tokens=10, cost=0.001)
+
+
+async def english_hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `hill`, for those who speak English."""
+    found = await hill(configuration, sample, context)
+    return found if sample.input["language"] == "en" else Output({"height": 0.0})
+
+
+def given_items() -> Iterator[dict[str, Any]]:
+    """A dataset."""
+    return ({"id": f"s{n}", "input": n} for n in range(8))
+
+
+def no_items() -> list[Any]:
+    raise ValueError("nothing to give")
 
 
 def height(output: Output, sample: Sample) -> float:
@@ -124,6 +139,10 @@ def raising_proposer(current: Mapping[str, Any], records: Sequence[Record], fact
 
 def wild_proposer(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
     return {"x": 10**9}
+
+
+def knows_invoices(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    return {"system_prompt": f"{current['system_prompt']} And invoice."}
 
 
 def takes_no_arguments() -> None:

@@ -41,6 +41,8 @@ class GivenAnswer(Payload):
     """The candidate's fault: the worst score."""
     missing: str | None = None
     """Nobody's fault: no outcome at all."""
+    kind: str = "no answer"
+    """The class of the error, by which errors are counted."""
 
 
 class AnswersInput(Payload):

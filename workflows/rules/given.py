@@ -12,6 +12,8 @@ from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 LARGEST_ANSWER = 512 * 1024
 """Bytes. A trial's history keeps every answer twice, side by side with those of other calls, and may have 50 MB in all."""
 
+UNUSABLE = "unusable output"
+
 
 class Pair(TypedDict):
     """Which sample, and which replicate of it."""
@@ -30,13 +32,13 @@ def answers_in(encoding: bytes, data: bytes, batch: Sequence[Mapping[str, Any]],
     try:
         returned = _decoded(encoding, data)
     except ValueError as error:
-        return [GivenAnswer(**pair_of(sample), fault=f"the answer is unusable: {error}") for sample in batch]
+        return [GivenAnswer(**pair_of(sample), fault=f"the answer is unusable: {error}", kind=UNUSABLE) for sample in batch]
     if not listed:
         return [_given(batch[0], returned)]
     if not isinstance(returned, list) or len(returned) != len(batch):
         shape = f"a list of {len(returned)}" if isinstance(returned, list) else f"a {type(returned).__name__}"
         fault = f"the answer is unusable: {len(batch)} samples need a list of as many answers, and {shape} came back"
-        return [GivenAnswer(**pair_of(sample), fault=fault) for sample in batch]
+        return [GivenAnswer(**pair_of(sample), fault=fault, kind=UNUSABLE) for sample in batch]
     return [_given(sample, answer) for sample, answer in zip(batch, returned, strict=True)]
 
 
@@ -55,11 +57,11 @@ def _given(sample: Mapping[str, Any], answer: Any) -> GivenAnswer:
     try:
         given = GivenAnswer(**pair_of(sample), answer=normalize(answer))
     except (NotCanonical, RecursionError) as error:
-        return GivenAnswer(**pair_of(sample), fault=f"the answer is unusable: {error}")
+        return GivenAnswer(**pair_of(sample), fault=f"the answer is unusable: {error}", kind=UNUSABLE)
     size = size_of(given)
     if size > LARGEST_ANSWER:
         fault = f"the answer is unusable: it has {size:,} bytes, at most {LARGEST_ANSWER:,} are kept"
-        return GivenAnswer(**pair_of(sample), fault=fault)
+        return GivenAnswer(**pair_of(sample), fault=fault, kind=UNUSABLE)
     return given
 
 

@@ -25,7 +25,8 @@ from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSW
 from workflows.reasons import reason_of
 from workflows.rules.canonical import canonical_json
 from workflows.rules.given import answers_in, pair_of, size_of
-from workflows.trials.endings import GoesOn, refuse_broken_scoring, to_the_end, uninterrupted
+from workflows.rules.merging import merged
+from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.in_shards import shards_of
 from workflows.trials.room import Room
 
@@ -37,6 +38,9 @@ LARGEST_PART = 1_000_000
 
 LIKELY_ANSWER = 64 * 1024
 """Bytes to expect of an answer as long as none has come: they make the history grow, too."""
+
+HOPELESS = 10
+"""So many calls in a row, each given up after all its attempts, and the activity is taken to be down."""
 
 FIRST_PAUSE = timedelta(seconds=1)
 LONGEST_PAUSE = timedelta(minutes=1)
@@ -59,6 +63,7 @@ class ByActivity:
         self._room = Room(min(side_by_side, max(1, PENDING_AT_ONCE // trial.concurrent_trials)))
         self._largest_answer: int | None = None
         self._goes_on_at: int | None = None
+        self._given_up_in_a_row = 0
 
     async def run(self) -> list[ShardResult]:
         """All shards in their order, a few of them at once. Whatever ends this, the answers that came are committed."""
@@ -71,11 +76,11 @@ class ByActivity:
                 shard.cancel()
             await to_the_end(asyncio.gather(*running, return_exceptions=True))
             raise
-        before = ShardResult(first_error=self._resumed.first_error)
+        so_far = merged([ShardResult(first_error=self._resumed.first_error, errors=self._resumed.errors), *results])
         if self._goes_on_at is not None:
-            first_error = next((r.first_error for r in [before, *results] if r.first_error), None)
-            raise GoesOn(self._resumed.model_copy(update={"next_pair": self._goes_on_at, "first_error": first_error}))
-        return [before, *results]
+            noted = {"next_pair": self._goes_on_at, "first_error": so_far.first_error, "errors": so_far.errors}
+            raise GoesOn(self._resumed.model_copy(update=noted))
+        return [so_far]
 
     async def _start(self, running: list[asyncio.Future[ShardResult]]) -> None:
         """Start shard after shard, until one fails or the history gets too long."""
@@ -114,12 +119,7 @@ class ByActivity:
             )
             first = loaded.until
             results += await self._answered_and_scored(part.model_copy(update={"last": first}), loaded)
-        return ShardResult(
-            evaluated=sum(result.evaluated for result in results),
-            found=sum(result.found for result in results),
-            missing=sum(result.missing for result in results),
-            first_error=next((result.first_error for result in results if result.first_error), None),
-        )
+        return merged(results)
 
     async def _answered_and_scored(self, shard: ShardInput, loaded: Calls) -> list[ShardResult]:
         answers: list[GivenAnswer] = []
@@ -156,6 +156,7 @@ class ByActivity:
                 given = await self._asked(asked, batch)
                 self._largest_answer = max(self._largest_answer or 0, *map(size_of, given))
                 answers += given
+                self._refuse_to_go_on_failing(given)
 
     async def _asked(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> list[GivenAnswer]:
         """What the activity answers. Calls that are lost with their worker are made again without limit, others are not."""
@@ -203,13 +204,24 @@ class ByActivity:
 
     def _without_answer(self, cause: BaseException, batch: Sequence[Sample]) -> list[GivenAnswer]:
         """Whose fault it is: what took too long or gave up for good is the candidate's, the rest nobody's."""
+        name, kind = self._calls.activity, "failed"
+        fault = missing = None
+        if isinstance(cause, ApplicationError) and cause.type:
+            kind = f"raised {cause.type}"
         if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
-            why = {"fault": f"{self._calls.activity} took longer than {self._calls.timeout.total_seconds():g} s"}
+            kind, fault = "timeout", f"{name} took longer than {self._calls.timeout.total_seconds():g} s"
         elif self._is_final(cause):
-            why = {"fault": shorten(f"{self._calls.activity} failed: {reason_of(cause)}")}
+            fault = shorten(f"{name} failed: {reason_of(cause)}")
         else:
-            why = {"missing": shorten(f"{self._calls.activity} failed {self._calls.attempts} times: {reason_of(cause)}")}
-        return [GivenAnswer(**pair_of(sample), **why) for sample in batch]
+            missing = shorten(f"{name} failed {self._calls.attempts} times: {reason_of(cause)}")
+        return [GivenAnswer(**pair_of(sample), fault=fault, missing=missing, kind=kind) for sample in batch]
+
+    def _refuse_to_go_on_failing(self, given: Sequence[GivenAnswer]) -> None:
+        """An activity that is down ends its trial, instead of every sample paying for its own attempts."""
+        last = given[-1].missing
+        self._given_up_in_a_row = 0 if last is None else self._given_up_in_a_row + 1
+        if self._given_up_in_a_row >= HOPELESS:
+            raise TrialEnded("error", f"gave up on the target: {HOPELESS} calls in a row got no answer; last error: {last}")
 
     async def _scored(self, shard: ShardInput, answers: Sequence[GivenAnswer]) -> list[ShardResult]:
         """Score and commit, in so many parts as fit into one message each."""

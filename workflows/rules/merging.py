@@ -1,0 +1,20 @@
+"""Several parts of one piece of work, told as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workflows.model.trial import ShardResult
+from workflows.rules.error_counts import summed
+
+
+def merged(parts: Sequence[ShardResult]) -> ShardResult:
+    """What all parts did together; of their errors the first, in the order of the parts."""
+    return ShardResult(
+        evaluated=sum(part.evaluated for part in parts),
+        found=sum(part.found for part in parts),
+        missing=sum(part.missing for part in parts),
+        first_error=next((part.first_error for part in parts if part.first_error), None),
+        scoring_error=next((part.scoring_error for part in parts if part.scoring_error), None),
+        errors=summed(part.errors for part in parts),
+    )
