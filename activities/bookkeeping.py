@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from temporalio import activity
@@ -24,7 +22,6 @@ from activities.store.events import RunUnknown
 from activities.store.ledger import DrawnSuite, NewRun
 from activities.store.migrating import StoreError
 from activities.store.refusals import store_errors
-from activities.store.trials import PairedMeans
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
@@ -47,6 +44,7 @@ from workflows.model.target import PythonTarget
 from workflows.model.trial import Split, TrialInput
 from workflows.rules.budget import CONFIRMATION_TRIALS, Needs, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
+from workflows.rules.pairing import paired_interval
 from workflows.rules.spec_check import check_request
 
 CONFIDENCE = 0.95
@@ -267,35 +265,3 @@ def _answering(spec: OptimizationRequest) -> set[str]:
 def _measuring(spec: OptimizationRequest) -> set[str]:
     """The plug-ins that answer, score, or compute the objective."""
     return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())
-
-
-def paired_interval(pairs: Sequence[PairedMeans], confidence: float = CONFIDENCE) -> Interval:
-    """The weighted mean of the differences, with Student's t interval.
-
-    A single pair says nothing of how much pairs differ: its interval is the point itself, with confidence 0.
-    """
-    n = len(pairs)
-    total = math.fsum(pair.weight for pair in pairs)
-    mean = math.fsum(pair.weight * (pair.other - pair.one) for pair in pairs) / total
-    if n < 2:
-        return Interval(estimate=mean, low=mean, high=mean, confidence=0.0, n=n)
-    squares = math.fsum((pair.weight * (pair.other - pair.one - mean)) ** 2 for pair in pairs)
-    error = math.sqrt(squares * n / (n - 1)) / total
-    reach = t_quantile((1 + confidence) / 2, n - 1) * error
-    return Interval(estimate=mean, low=mean - reach, high=mean + reach, confidence=confidence, n=n)
-
-
-def t_quantile(probability: float, freedom: int) -> float:
-    """Student's t: exact for 1 and 2 degrees of freedom, by Cornish and Fisher's expansion above (error < 0.5 %)."""
-    if freedom == 1:
-        return math.tan(math.pi * (probability - 0.5))
-    if freedom == 2:
-        return (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
-    z = NormalDist().inv_cdf(probability)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))

@@ -41,7 +41,7 @@ class WorkflowFrame:
 
     @property
     def factors(self) -> dict[str, Factor]:
-        return self._book.request.configuration
+        return self._book.request.factors_in_play
 
     async def configuration(self, candidate_id: str) -> Configuration:
         """The best and the newest are at hand; others are read from the store."""

@@ -400,7 +400,7 @@ class OptimizationWorkflow:
     def _may_propose(self, proposal: Pending) -> None:
         self._refuse_when_closing()
         _refuse_too_many([*self.book.waiting, proposal])
-        judged = examine(_own_proposal(self.book, proposal), self.request.configuration, self.book.known(), ())
+        judged = examine(_own_proposal(self.book, proposal), self.request.factors_in_play, self.book.known(), ())
         if isinstance(judged, Refusal):
             raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)
 

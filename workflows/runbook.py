@@ -73,7 +73,7 @@ class RunBook:
         self.recent_trials: list[TrialResult] = []
         self.recent_rejections: list[Rejection] = []
         self.recent_rounds: list[RoundRecord] = []
-        self._admission = Admission(request.configuration, request.replicates)
+        self._admission = Admission(request.factors_in_play, request.replicates)
 
     # -- carried from one execution to the next ---------------------------------------------------------------------------
 

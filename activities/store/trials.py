@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from activities.store.connection import Connection
@@ -16,6 +15,7 @@ from workflows.model.candidates import Candidate
 from workflows.model.run import HistoryPage, TrialRow
 from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
 from workflows.rules.canonical import canonical_json, content_hash
+from workflows.rules.pairing import PairedMeans
 
 
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:
@@ -242,15 +242,6 @@ async def load_candidate(connection: Connection, run_id: str, candidate_id: str)
         first_replicate=row["first_replicate"],
         extra=from_json(row["extra"]),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PairedMeans:
-    """One sample in two trials."""
-
-    weight: float
-    one: float
-    other: float
 
 
 async def paired_means(connection: Connection, run_id: str, one: str, other: str) -> list[PairedMeans]:

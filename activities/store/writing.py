@@ -19,6 +19,7 @@ from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
+from workflows.rules.pairing import PairedMeans
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
 
@@ -83,7 +84,7 @@ class Store:
         async with self._database.connection() as connection:
             return await trials.load_candidate(connection, run_id, candidate_id)
 
-    async def paired_means(self, run_id: str, one: str, other: str) -> list[trials.PairedMeans]:
+    async def paired_means(self, run_id: str, one: str, other: str) -> list[PairedMeans]:
         """For each sample that both trials have an answer to: what it was worth in each."""
         async with self._database.connection() as connection:
             return await trials.paired_means(connection, run_id, one, other)

@@ -15,6 +15,7 @@ from clients.reporting.facts import (
     Iteration,
     RunFacts,
     best_iteration,
+    compared,
     errors_met,
     fixed_factors,
     improvement,
@@ -24,7 +25,9 @@ from clients.reporting.facts import (
 from clients.reporting.figures import objective_text, percent_text, signed, telling_apart
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
-from workflows.model.run import Confirmation
+from workflows.model.run import Confirmation, Interval
+from workflows.model.search import MeasureOptimizer
+from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import told
 from workflows.rules.slices import Slice, Slices
 
@@ -57,6 +60,8 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     blocks = [heading, _setting(facts, verbosity), _outcome(facts, verbosity)]
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
+    if isinstance(facts.request.optimizer, MeasureOptimizer):
+        blocks.append(_compared(facts))
     if verbosity is Verbosity.FULL and facts.slices is not None and facts.slices.slices:
         blocks.append(_slices(facts.slices))
     return _drawn([*blocks, _best_value(facts)])
@@ -127,6 +132,30 @@ def _rejections(facts: RunFacts) -> str:
         return "0"
     reasons = Counter(rejection.reason_code.value for rejection in facts.rejections)
     return f"{len(facts.rejections)} ({', '.join(f'{reason} {count}' for reason, count in reasons.most_common())})"
+
+
+def _compared(facts: RunFacts) -> list[str]:
+    """One row per configuration, the best first: its score, the difference to the baseline, and what it changes."""
+    rows = ["Compared:"]
+    for iteration, difference in compared(facts):
+        changes = ", ".join(f"{name}={_brief(iteration.configuration[name])}" for name in _changes(iteration, facts))
+        [score] = telling_apart(iteration.score or 0.0)
+        rows += _hanging(f"  {score}  {_interval_text(difference)}{changes or 'the baseline'}")
+    return rows
+
+
+def _changes(iteration: Iteration, facts: RunFacts) -> list[str]:
+    baseline = facts.request.baseline
+    return [name for name, value in iteration.configuration.items() if canonical_json(value) != canonical_json(baseline[name])]
+
+
+def _interval_text(difference: Interval | None) -> str:
+    if difference is None:
+        return ""
+    if not difference.confidence:
+        return f"{signed(difference.estimate)}  "
+    interval = f"{difference.confidence:.0%} CI {signed(difference.low)}…{signed(difference.high)}"
+    return f"{signed(difference.estimate)} ({interval})  "
 
 
 def _slices(slices: Slices) -> list[str]:

@@ -11,6 +11,7 @@ from clients.reporting.facts import (
     Step,
     best_iteration,
     errors_met,
+    compared,
     fixed_factors,
     improvement,
     steps,
@@ -134,6 +135,15 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "best_iteration": best.number if best else None,
         "best": _candidate(best, facts) if best else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
+        "compared": [
+            {
+                "iteration": iteration.number,
+                "candidate_id": iteration.candidate_id,
+                "score": iteration.score,
+                "difference": difference.model_dump(mode="json") if difference else None,
+            }
+            for iteration, difference in compared(facts)
+        ],
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),

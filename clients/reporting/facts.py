@@ -19,10 +19,11 @@ from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFac
 from workflows.model.frozen import Payload
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import OptimizationResult
-from workflows.model.search import ModelProposer, StepProposer
+from workflows.model.run import Interval, OptimizationResult
+from workflows.model.search import MeasureOptimizer, ModelProposer, StepProposer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
+from workflows.rules.pairing import paired, paired_interval
 from workflows.rules.scoring import is_better
 from workflows.rules.slices import Slices
 from workflows.rules.stepping import can_step
@@ -179,6 +180,22 @@ class Improvement:
         return self.absolute / abs(self.before) * 100 if self.before else 0.0
 
 
+def compared(facts: RunFacts) -> list[tuple[Iteration, Interval | None]]:
+    """Every measured configuration, the best first, with its difference to the baseline over the same samples."""
+    baseline = first_success(facts)
+    sign = -1 if facts.direction is Direction.MAXIMIZE else 1
+    measured = [iteration for iteration in facts.iterations if iteration.score is not None]
+    measured.sort(key=lambda iteration: (sign * (iteration.score or 0.0), iteration.number))
+    return [(iteration, _difference(baseline, iteration, facts.sample_weights)) for iteration in measured]
+
+
+def _difference(baseline: Iteration | None, other: Iteration, weights: Sequence[float] | None) -> Interval | None:
+    if baseline is None or other is baseline or baseline.sample_means is None or other.sample_means is None:
+        return None
+    pairs = paired(baseline.sample_means, other.sample_means, weights)
+    return paired_interval(pairs) if pairs else None
+
+
 def improvement(facts: RunFacts) -> Improvement | None:
     """How far the run came; None when nothing succeeded."""
     first, best = first_success(facts), best_iteration(facts)
@@ -202,6 +219,8 @@ def treatment(facts: RunFacts) -> tuple[str, ...]:
 
 def _proposable(request: OptimizationRequest) -> Sequence[str]:
     factors, optimizer = request.configuration, request.optimizer
+    if isinstance(optimizer, MeasureOptimizer):
+        return optimizer.factors or []
     named = [name for name in optimizer.factors or request.changeable if name in factors]
     match optimizer.proposer:
         case ModelProposer():

@@ -16,17 +16,17 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint, paired_interval, t_quantile
+from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint
 from activities.datasets import ingest
 from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from activities.store.refusals import store_errors
-from activities.store.trials import PairedMeans
 from tests.activities.store_examples import ExampleRun
 from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import CandidateKey, ConfirmInput, HistoryPage, LedgerInput, Prepared, PrepareInput
 from workflows.model.trial import Conclusion, Split
+from workflows.rules.pairing import PairedMeans, paired_interval, t_quantile
 
 Run = Callable[..., Awaitable[Any]]
 

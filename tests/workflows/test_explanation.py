@@ -190,7 +190,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ),
     # optimizer, stop, budget, execution
     ({"optimizer": {}}, "optimizer.proposer: is missing; add it"),
-    ({"optimizer": "none"}, f'optimizer: {A_MAPPING} (is "none")'),
+    ({"optimizer": 3}, f"optimizer: {A_MAPPING} (is 3)"),
     ({"optimizer": {"proposer": "step"}}, f'optimizer.proposer: {A_MAPPING} (is "step")'),
     ({"optimizer": {"proposer": {"kind": "model"}}}, "optimizer.proposer.model: is missing; add it"),
     ({"optimizer": {"proposer": {"kind": "model", "model": ""}}}, "optimizer.proposer.model: is empty; write something"),

@@ -14,7 +14,7 @@ from tests.workflows.building import SPEC, request, spec
 from workflows.model.explanation import PATTERNS
 from workflows.model.request import OptimizationRequest, spec_schema
 from workflows.model.run import RunInput
-from workflows.model.search import Adjustment, BudgetChange, only_given
+from workflows.model.search import Adjustment, BudgetChange, RefineOptimizer, only_given
 
 
 def test_defaults_are_those_of_the_documents() -> None:
@@ -25,6 +25,7 @@ def test_defaults_are_those_of_the_documents() -> None:
     assert made.budget.wall_time == timedelta(0)
     assert (made.replicates, made.reuse, made.seed) == (1, "run", 0)
     assert (made.execution.min_coverage, made.execution.max_consecutive_failed_trials) == (0.95, 3)
+    assert isinstance(made.optimizer, RefineOptimizer)
     assert made.optimizer.parent == "best"
     assert made.scorers[0].threshold == 0.5
 

@@ -8,10 +8,25 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
-from workflows.model.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
+from workflows.model.factors import (
+    LARGEST_CONFIGURATION,
+    ChoiceFactor,
+    Configuration,
+    Factor,
+    FrozenFactor,
+    as_factor_definition,
+)
 from workflows.model.frozen import SpecPart
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
-from workflows.model.search import Budget, Execution, OptimizerSpec, PythonProposer, Stop
+from workflows.model.search import (
+    Budget,
+    Execution,
+    MeasureOptimizer,
+    OptimizerSpec,
+    PythonProposer,
+    Stop,
+    as_optimizer,
+)
 from workflows.model.target import Price, PythonTarget, Target
 from workflows.rules.canonical import canonical_json
 
@@ -73,6 +88,11 @@ class OptimizationRequest(SpecPart):
     """For reports: what this experiment is called. Default: the run's id."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness derives from it: the same spec with the same answers gives the same run."""
+
+    @field_validator("optimizer", mode="before")
+    @classmethod
+    def _named_optimizer(cls, value: Any) -> Any:
+        return as_optimizer(value)
 
     @field_validator("configuration", mode="before")
     @classmethod
@@ -164,6 +184,24 @@ class OptimizationRequest(SpecPart):
             yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
         if self.dataset.ref is not None:
             yield _Named(self.dataset.ref, self.dataset.version), 0
+
+    @property
+    def factors_in_play(self) -> dict[str, Factor]:
+        """Every factor and how it may change. What the spec's own variations name may take their values, frozen or not."""
+        if not isinstance(self.optimizer, MeasureOptimizer):
+            return self.configuration
+        named = {name: factor for name, factor in self.configuration.items() if isinstance(factor, FrozenFactor)}
+        return self.configuration | {
+            name: ChoiceFactor(
+                change="structured", type="choice", value=factor.value, choices=self._variants(name, factor.value)
+            )
+            for name, factor in named.items()
+        }
+
+    def _variants(self, name: str, baseline: JsonValue) -> list[JsonValue]:
+        assert isinstance(self.optimizer, MeasureOptimizer)
+        given = [variation[name] for variation in self.optimizer.configurations if name in variation]
+        return list({canonical_json(value): value for value in [baseline, *given]}.values())
 
     @property
     def changeable(self) -> tuple[str, ...]:

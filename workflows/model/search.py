@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,11 @@ from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.target import PluginReference
 from workflows.model.task_queues import TaskQueue
-from workflows.model.values import CanonicalMapping, ShortText, Text
+from workflows.model.values import CanonicalMapping, CanonicalValue, ShortText, Text
+
+
+MOST_VARIATIONS = 1_000
+"""Configurations that one run measures side by side."""
 
 
 class ModelProposer(SpecPart):
@@ -72,8 +77,38 @@ class RefineOptimizer(SpecPart):
     """How many candidates a round tries side by side."""
 
 
-OptimizerSpec = RefineOptimizer
-"""Grows into a union as algorithms are added; each has a file in `workflows/optimizers`."""
+class MeasureOptimizer(SpecPart):
+    """No search: measures the configuration, and the listed variations of it side by side, with the same machinery."""
+
+    name: Literal["none"]
+    configurations: Annotated[list[dict[str, CanonicalValue]], Field(max_length=MOST_VARIATIONS)] = Field(default_factory=list)
+    """Variations to compare: each names the factors that differ from the baseline, frozen ones included."""
+
+    @property
+    def proposer(self) -> None:
+        """Nothing is proposed."""
+        return
+
+    @property
+    def factors(self) -> list[str] | None:
+        """Every factor that some variation names."""
+        return list(dict.fromkeys(name for variation in self.configurations for name in variation)) or None
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All variations are one round."""
+        return max(len(self.configurations), 1)
+
+
+OptimizerSpec = Annotated[RefineOptimizer | MeasureOptimizer, Field(discriminator="name")]
+"""Grows as algorithms are added; each has a file in `workflows/optimizers`."""
+
+
+def as_optimizer(value: Any) -> Any:
+    """`none` alone is the optimizer of that name, and one without a name is `refine`."""
+    if isinstance(value, str):
+        return {"name": value}
+    return {"name": "refine", **value} if isinstance(value, Mapping) and "name" not in value else value
 
 
 class Stop(SpecPart):

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
-from workflows.model.search import ModelProposer, NoOpProposer, PythonProposer, RefineOptimizer, StepProposer
+from workflows.model.search import ModelProposer, NoOpProposer, OptimizerSpec, PythonProposer, RefineOptimizer, StepProposer
 from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed
 from workflows.rules.scoring import is_better
@@ -159,9 +159,11 @@ def recent_iterations(history: TrialHistory) -> str:
     )
 
 
-def describe_proposer(options: RefineOptimizer, longest: int | None) -> str:
+def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
     """The mutator in words, as reports show it."""
     match options.proposer:
+        case None:
+            return "None (the configurations were given)"
         case ModelProposer():
             return f"LLM-based string mutator (max length: {longest})"
         case NoOpProposer():

@@ -23,8 +23,9 @@ from workflows.model.scorers import (
     TokensScorer,
     placed_scorers,
 )
-from workflows.model.search import ModelProposer, StepProposer
+from workflows.model.search import MeasureOptimizer, ModelProposer, RefineOptimizer, StepProposer
 from workflows.model.target import ChatTarget
+from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
 from workflows.rules.placeholders import (
     UnknownPlaceholder,
@@ -211,7 +212,14 @@ def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None)
 
 
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
-    proposer = request.optimizer.proposer
+    if isinstance(request.optimizer, MeasureOptimizer):
+        yield from _variations(request, request.optimizer)
+    else:
+        yield from _refinement(request, request.optimizer)
+
+
+def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Iterator[str]:
+    proposer = optimizer.proposer
     for name in request.optimizer.factors or []:
         if name not in request.configuration:
             yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
@@ -232,6 +240,24 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
             if placeholder not in PROPOSAL_PLACEHOLDERS:
                 known = ", ".join(f"{{{{{name}}}}}" for name in PROPOSAL_PLACEHOLDERS)
                 yield f"optimizer.proposer.template: placeholder {{{{{placeholder}}}}} is unknown; known are {known}"
+
+
+def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> Iterator[str]:
+    seen = {content_hash(request.baseline): "the baseline"}
+    for index, variation in enumerate(optimizer.configurations):
+        where = f"optimizer.configurations[{index}]"
+        unknown = [name for name in variation if name not in request.configuration]
+        if unknown:
+            yield f"{where}: {unknown[0]!r} is no factor; known are {', '.join(request.configuration)}"
+            continue
+        for name, value in variation.items():
+            refusal = refuse_value(name, value, request.factors_in_play[name])
+            if refusal is not None:
+                yield f"{where}.{name}: {refusal.message}"
+        config_hash = content_hash({**request.baseline, **variation})
+        if config_hash in seen:
+            yield f"{where}: is the same as {seen[config_hash]}; drop it, or raise replicates to measure it more often"
+        seen.setdefault(config_hash, where)
 
 
 PROPOSAL_PLACEHOLDERS = ("factor.name", "factor.value", "feedback", "limits")
@@ -288,7 +314,7 @@ def _models_of(request: OptimizationRequest, where: str, text: str) -> list[tupl
     """What a model's field can name: itself, or every value of the factor it stands for."""
     names = placeholders(text)
     named = names[0].removeprefix("factors.") if len(names) == 1 else ""
-    factor = request.configuration.get(named)
+    factor = request.factors_in_play.get(named)
     if factor is None:
         return [(where, text)]
     values = factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]

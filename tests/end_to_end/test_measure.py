@@ -1,0 +1,40 @@
+"""Measure and explore: the same machinery without a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from activities.store.reading import StoreReader
+from clients.reports import Verbosity, box, facts_of, report_json
+from tests.conftest import Engines
+
+Spec = Callable[..., dict[str, Any]]
+
+
+async def test_one_configuration_is_measured_once(engines: Engines, spec: Spec) -> None:
+    result = await engines.run(spec(name="measure", optimizer="none"))
+    assert (result["status"], result["stop_reason"], result["message"]) == ("completed", "completed", "Measured")
+    assert result["counts"]["completed"] == 1
+    assert result["best_score"] == result["baseline_score"]
+
+
+async def test_several_configurations_are_compared_with_intervals(engines: Engines, spec: Spec) -> None:
+    optimizer = {"name": "none", "configurations": [{"x": 500}, {"x": 700, "unit": "foot"}, {"x": 5}]}
+    result = await engines.run(spec(name="explore", optimizer=optimizer))
+    assert result["message"] == "All 4 configurations were measured"
+    assert result["counts"] == {**result["counts"], "completed": 4, "proposed": 3, "rejected": 0}
+    assert result["best_configuration"] == {"x": 700, "unit": "foot"}
+    report = await StoreReader(engines.database).report(result["optimization_id"])
+    assert report is not None
+    facts = facts_of(report)
+    rows = report_json(facts)["compared"]
+    assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
+    assert rows[0]["difference"]["estimate"] == pytest.approx(result["best_score"] - result["baseline_score"])
+    assert [row["difference"] for row in rows if row["iteration"] == 0] == [None]
+    text = box(facts, Verbosity.SUMMARY)
+    assert "Compared:" in text
+    assert "x=700, unit=foot" in text
+    assert "the baseline" in text
