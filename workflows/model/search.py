@@ -15,7 +15,6 @@ from workflows.model.target import PluginReference
 from workflows.model.task_queues import TaskQueue
 from workflows.model.values import CanonicalMapping, CanonicalValue, ShortText, Text
 
-
 MOST_VARIATIONS = 1_000
 """Configurations that one run measures side by side."""
 
