@@ -46,7 +46,7 @@ bench: $(INSTALLED) ## Run the quick benchmarks; fails when a target is missed
 	@$(BIN)/python -m benchmarks --quick
 
 lock: $(INSTALLED) ## Pin the dependencies anew, with hashes (needs uv)
-	@uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 \
+	@uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
 
 clean: ## Remove the virtual environment and caches; never the runs in .ratchet
