@@ -63,6 +63,18 @@ async def paused_adjusted_and_resumed(client: Client, handle: WorkflowHandle[Any
     await to_the_end(client, handle)
 
 
+async def trial_cancelled(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    """While the baseline is being measured, and some of its answers are there."""
+    await _until(handle, lambda shown: shown["phase"] == "measuring the baseline")
+    trial = f"WorkflowType = 'TrialWorkflow' AND WorkflowId STARTS_WITH '{handle.id}/'"
+    async with asyncio.timeout(30):
+        while not [found async for found in client.list_workflows(trial)]:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.5)
+    await handle.cancel()
+    await to_the_end(client, handle)
+
+
 async def _in_round(handle: WorkflowHandle[Any, Any], number: int) -> None:
     await _until(handle, lambda shown: shown["round"] >= number)
 
@@ -80,6 +92,20 @@ class RecordedPath:
     name: str
     spec: dict[str, Any]
     run: Run = to_the_end
+
+
+RUNNER = "http://127.0.0.1:1"
+"""Stands for the reference runner, whose port is known once it runs."""
+
+
+def by_activity(**options: Any) -> dict[str, Any]:
+    """A target on the task queue of `tests.replay.strangers`."""
+    return {"kind": "activity", "activity": "hill_elsewhere", "task_queue": "strangers", **options}
+
+
+def on_runner(**wishes: Any) -> dict[str, Any]:
+    """The reference runner of the examples, told how to behave."""
+    return {"kind": "external", "url": RUNNER, "poll": "200ms", "execution_params": wishes}
 
 
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
@@ -101,5 +127,17 @@ PATHS = (
     RecordedPath("confirmed", spec(dataset={**spec()["dataset"], "splits": {"validation": 0.5, "test": 0.5}})),
     RecordedPath("deadline", spec(budget={"wall_time": "10m"})),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
+    RecordedPath("by_activity", spec(target=by_activity())),
+    RecordedPath("by_activity_in_batches", spec(target=by_activity(batch=4))),
+    RecordedPath("by_activity_tried_again", spec(target=by_activity(execution_params={"fail_first": True}))),
+    RecordedPath("by_activity_cancelled", spec(target=by_activity(execution_params={"hang": "s5"})), trial_cancelled),
+    RecordedPath(
+        "by_activity_out_of_time", spec(target=by_activity(execution_params={"hang": "s5"}), budget={"wall_time": "1s"})
+    ),
+    RecordedPath("on_runner", spec(target=on_runner())),
+    RecordedPath("on_runner_without_signals", spec(target=on_runner(lose_signal=True, finish_after_questions=3))),
+    RecordedPath("on_runner_cancelled", spec(target=on_runner(wait=True)), trial_cancelled),
+    RecordedPath("on_runner_out_of_time", spec(target=on_runner(wait=True), budget={"wall_time": "1s"})),
+    RecordedPath("on_runner_forgotten", spec(target=on_runner(forget=True))),
     RecordedPath("scoring_failed", spec(scorers=[{"kind": "python", "name": "height", "ref": "plugged:nan_score"}])),
 )

@@ -16,7 +16,8 @@ from clients.logs import configure_logs
 from clients.stack import embedded_stack
 from clients.temporal import connect
 from tests.replay.fingerprints import FINGERPRINTS, commands_of_workflows
-from tests.replay.paths import HISTORIES, PATHS, RecordedPath
+from tests.replay.paths import HISTORIES, PATHS, RUNNER, RecordedPath
+from tests.replay.strangers import strangers
 from worker import Settings, serving
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
@@ -30,15 +31,16 @@ async def record_all() -> None:
         async with embedded_stack(Path(folder) / "stack", ui=False) as stack:
             client = await connect(stack.temporal_address)
             settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
-            async with serving(client, settings):
+            async with serving(client, settings), strangers(client) as runner:
                 for path in PATHS:
-                    await record(client, path)
+                    await record(client, path, runner)
     FINGERPRINTS.write_text(json.dumps(commands_of_workflows(), indent=1) + "\n")
 
 
-async def record(client: Client, path: RecordedPath) -> None:
+async def record(client: Client, path: RecordedPath, runner: str) -> None:
     run_id = f"recorded-{path.name}"
-    handle = await client.start_workflow("OptimizationWorkflow", path.spec, id=run_id, task_queue="optimization")
+    spec = json.loads(json.dumps(path.spec).replace(RUNNER, runner))
+    handle = await client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue="optimization")
     first = handle.first_execution_run_id
     await path.run(client, handle)
     runs = [execution async for execution in client.list_workflows(f"WorkflowId = '{run_id}'")]

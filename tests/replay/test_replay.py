@@ -40,6 +40,7 @@ def test_every_path_is_recorded_with_its_trials() -> None:
     for path in PATHS:
         assert any(name == path.name or name.startswith(f"{path.name}_execution") for name in recorded), HINT
     assert {"completed_trial_1", "cancelled_trial_1", "time_is_over_trial_1", "several_shards_trial_1"} <= recorded
+    assert {"by_activity_trial_1", "by_activity_cancelled_trial_1", "on_runner_trial_1"} <= recorded
 
 
 def test_the_workflows_give_the_commands_that_were_recorded() -> None:
