@@ -213,7 +213,10 @@ async def main() -> None:
     temporal = await Client.connect(address) if address else None
     runner = Runner(temporal, token=os.environ.get("RATCHET_RUNNER_TOKEN"))
     async with serving(runner, parser.parse_args().port) as url:
-        print(f"serving {url}" + ("" if temporal else "; without TEMPORAL_ADDRESS nobody is signalled, but polled for"), flush=True)
+        print(
+            f"serving {url}" + ("" if temporal else "; without TEMPORAL_ADDRESS nobody is signalled, but polled for"),
+            flush=True,
+        )
         await asyncio.Event().wait()
 
 

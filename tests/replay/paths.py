@@ -129,7 +129,9 @@ PATHS = (
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
     RecordedPath("by_activity", spec(target=by_activity())),
     RecordedPath("by_activity_in_batches", spec(target=by_activity(batch=4))),
-    RecordedPath("by_activity_tried_again", spec(target=by_activity(execution_params={"fail_first": True}))),
+    RecordedPath(
+        "by_activity_tried_again", spec(target=by_activity(execution_params={"fail_first": True}), budget={"trials": 1})
+    ),
     RecordedPath("by_activity_cancelled", spec(target=by_activity(execution_params={"hang": "s5"})), trial_cancelled),
     RecordedPath(
         "by_activity_out_of_time", spec(target=by_activity(execution_params={"hang": "s5"}), budget={"wall_time": "1s"})
