@@ -60,7 +60,7 @@ class RunDetail(RunSummary):
     dataset_count: int
     evaluation_suite_id: str
     search_split: Split
-    limits: dict[str, int]
+    limits: dict[str, Any]
     task_queue: str
     versions: dict[str, str]
     life: int
