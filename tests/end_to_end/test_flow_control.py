@@ -41,7 +41,7 @@ def spec(endpoint: SimulatedModel, samples: int, **execution: Any) -> dict[str, 
         "dataset": {"items": [{"id": f"s{n}", "input": {"text": f"t{n}"}, "expected": f"t{n}"} for n in range(samples)]},
         "objective": {"metric": "exact"},
         "optimizer": {"proposer": {"kind": "noop"}},
-        "stop": {"max_rounds": 0},
+        "budget": {"trials": 1},
         "execution": execution,
     }
 
@@ -101,6 +101,7 @@ async def test_a_limit_of_what_is_never_called_is_refused(engines: Engines, endp
     with pytest.raises(WorkflowUpdateFailedError) as refused:
         await handle.execute_update("adjust", {"rate_limits": {"gpt-misspelt": {"requests_per_minute": 1}}})
     assert known in str(refused.value.cause)
+    await until(lambda: endpoint.calls > 0)
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):
         await handle.result()
