@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LONGEST_START = 60.0
 """Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
 
+LONGEST_END = 1.0
+"""Seconds from the end of a process's output to its own."""
+
 PROGRAM = "from activities.targets.isolated import main; main()"
 LARGEST_ANSWER = 64 * 1024 * 1024
 
@@ -105,6 +108,14 @@ class PluginProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
 
+    async def _exit_code(self) -> int:
+        """One that only closed its output would be waited for in vain."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_END):
+                return await self._process.wait()
+        await self.kill()
+        return await self._process.wait()
+
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
@@ -118,9 +129,7 @@ class PluginProcess:
 
     async def _understood(self, line: bytes) -> dict[str, Any]:
         if not line.endswith(b"\n"):
-            with suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGTERM)  # one that only closed its output would be waited for in vain
-            raise ProcessDied(f"{self._kind} killed its process ({_ending(await self._process.wait())})")
+            raise ProcessDied(f"{self._kind} killed its process ({_ending(await self._exit_code())})")
         answer: dict[str, Any] = json.loads(line)
         if "fault" in answer:
             kind = shorten(answer.get("kind", "import failed"), 80)
