@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("overhead", "efficiency", "long_run")
+BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit")
 
 
 def run_all(arguments: list[str]) -> int:

@@ -31,7 +31,7 @@ async def measure(quick: bool) -> list[Figure]:
 async def ratio(bench: Bench, candidates: int, rounds: int, repeat: int) -> float:
     """From the start of the first round's trials to the end of the last one's, over the ideal for those trials."""
     run_id = f"efficiency-{candidates}-{repeat}"
-    await bench.run(run_id, spec("fifty_milliseconds", SAMPLES, rounds, candidates, replicates=REPLICATES))
+    await bench.run(run_id, spec("takes_50_ms", SAMPLES, rounds, candidates, replicates=REPLICATES))
     seconds = await seconds_of_rounds(bench, run_id)
     return seconds / (IDEAL_PER_TRIAL * candidates * rounds)
 

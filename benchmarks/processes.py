@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -63,6 +64,18 @@ class BenchServers:
             return await connection.fetchval(query, *arguments)
         finally:
             await connection.close()
+
+    async def fetchrow(self, query: str, *arguments: Any) -> Any:
+        connection = await asyncpg.connect(self.stack.database_url)
+        try:
+            return await connection.fetchrow(query, *arguments)
+        finally:
+            await connection.close()
+
+    def write_dataset(self, name: str, samples: int) -> None:
+        """A JSONL file where workers may read it."""
+        lines = (json.dumps({"id": f"s{number:07}", "input": number}) for number in range(samples))
+        (self.data / name).write_text("\n".join(lines))
 
     @asynccontextmanager
     async def worker(self, **environment: str) -> AsyncIterator[WorkerProcess]:

@@ -34,7 +34,7 @@ async def measure(quick: bool) -> list[Figure]:
             async with AsyncExitStack() as exits:
                 for _ in range(workers):
                     await exits.enter_async_context(servers.worker())
-                with simulated() as url:
+                with simulated(per_second=PER_SECOND) as url:
                     run_id = f"limited-{workers}-{stated}"
                     seconds = await measured_run(servers, run_id, url, calls, stated=stated)
                     statuses = stats(url)["by_status"]
@@ -55,8 +55,19 @@ async def measure(quick: bool) -> list[Figure]:
 async def measured_run(servers: BenchServers, run_id: str, url: str, calls: int, *, stated: bool) -> float:
     """Seconds from the first call's start to the last one's end, as the stored answers tell."""
     limits = {ECHO: {"requests_per_minute": PER_SECOND * 60}} if stated else {}
-    spec: dict[str, Any] = {
-        "name": "limited",
+    await servers.run(run_id, chat_spec(url, calls, 64, rate_limits=limits))
+    seconds: float = await servers.fetchval(
+        "SELECT extract(epoch FROM max(created_at) - min(created_at - latency_ms * interval '1 ms'))::float8"
+        " FROM outcomes WHERE run_id = $1",
+        run_id,
+    )
+    return seconds
+
+
+def chat_spec(url: str, calls: int, concurrent: int, **execution: Any) -> dict[str, Any]:
+    """One trial of so many chat calls."""
+    return {
+        "name": "chat",
         "configuration": {"system": {"value": "Repeat.", "change": "text"}},
         "target": {
             "kind": "chat",
@@ -68,21 +79,15 @@ async def measured_run(servers: BenchServers, run_id: str, url: str, calls: int,
         "objective": {"metric": "exact"},
         "optimizer": {"proposer": {"kind": "noop"}},
         "budget": {"trials": 1},
-        "execution": {"concurrent_samples": 64, "rate_limits": limits},
+        "execution": {"concurrent_samples": concurrent, **execution},
     }
-    await servers.run(run_id, spec)
-    seconds: float = await servers.fetchval(
-        "SELECT extract(epoch FROM max(created_at) - min(created_at - latency_ms * interval '1 ms'))::float8"
-        " FROM outcomes WHERE run_id = $1",
-        run_id,
-    )
-    return seconds
 
 
 @contextmanager
-def simulated() -> Iterator[str]:
+def simulated(latency_ms: int = LATENCY_MS, per_second: int | None = None) -> Iterator[str]:
     """The endpoint, in a process of its own; it ends when its standard input is closed."""
-    command = ["-m", "clients.simulated", "--latency-ms", str(LATENCY_MS), "--requests-per-second", str(PER_SECOND)]
+    command = ["-m", "clients.simulated", "--latency-ms", str(latency_ms)]
+    command += ["--requests-per-second", str(per_second)] if per_second is not None else []
     with subprocess.Popen(
         [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
     ) as process:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from activities.store.connection import Connection
 from workflows.model.limits import RateLimit
 
-TIME_TO_CATCH_UP = timedelta(seconds=0.25)
+TIME_TO_CATCH_UP = timedelta(seconds=0.5)
 """Unused starts of so much time may be used together later, so that a late lease costs no throughput."""
 
 

@@ -13,8 +13,13 @@ async def instant(configuration: Mapping[str, Any], sample: Sample, context: Exp
     return Output(0.5)
 
 
-async def fifty_milliseconds(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+async def takes_50_ms(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     await asyncio.sleep(0.05)
+    return Output(0.5)
+
+
+async def takes_200_ms(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    await asyncio.sleep(0.2)
     return Output(0.5)
 
 

@@ -47,29 +47,29 @@ class TestRequests:
         workers = [worker(store, m=PER_SECOND_100) for _ in range(3)]
         started = time.monotonic()
         began = sorted(chain(*await asyncio.gather(*[start(one, 40) for one in workers])))
-        # 25 of the 120 are a quarter of a second that nobody had used.
-        assert 0.85 <= began[-1] - started <= 1.5
-        for place in range(90):
-            assert began[place + 30] - began[place] >= 0.02, "30 calls at once, where 25 may come together"
+        # 50 of the 120 are half a second that nobody had used.
+        assert 0.6 <= began[-1] - started <= 1.5
+        for place in range(60):
+            assert began[place + 60] - began[place] >= 0.05, "60 calls at once, where 50 may come together"
 
     async def test_the_limit_of_a_run_is_its_own(self, store: Store) -> None:
         limits, started = worker(store), time.monotonic()
         slow = Caller("slow", rate_limits={MODEL: RateLimit(requests_per_minute=600)})
-        slowly, fast = await asyncio.gather(start(limits, 8, slow), start(limits, 500, Caller("fast")))
+        slowly, fast = await asyncio.gather(start(limits, 12, slow), start(limits, 500, Caller("fast")))
         assert max(fast) - started < 0.5
-        assert 0.4 <= max(slowly) - started <= 1.2
+        assert 0.5 <= max(slowly) - started <= 1.5
 
     async def test_an_endpoint_may_be_named_by_its_url(self, store: Store) -> None:
         limits, started = SharedLimits(store, is_away, {f"{URL}/": RateLimit(requests_per_minute=600)}), time.monotonic()
-        assert max(await start(limits, 8)) - started >= 0.4
+        assert max(await start(limits, 12)) - started >= 0.5
 
     async def test_what_was_not_used_long_ago_is_not_caught_up_with(self, store: Store) -> None:
         limits = worker(store, m=PER_SECOND_100)
         await start(limits, 1)
         await asyncio.sleep(0.6)
         started = time.monotonic()
-        began = await start(limits, 60)
-        assert sum(moment - started < 0.1 for moment in began) <= 40
+        began = await start(limits, 100)
+        assert sum(moment - started < 0.1 for moment in began) <= 65
 
     async def test_a_call_that_was_cancelled_while_it_waited_stops_nobody(self, store: Store) -> None:
         limits = worker(store, m=RateLimit(requests_per_minute=600))
@@ -111,7 +111,7 @@ class TestTokens:
         await start(limits, 1, tokens=100)
         started = time.monotonic()
         began = await start(limits, 12, tokens=100)
-        assert 0.7 <= max(began) - started <= 2.0
+        assert 0.4 <= max(began) - started <= 2.0
 
     async def test_calls_that_take_more_than_was_expected_are_made_up_for(self, store: Store) -> None:
         limits = worker(store, m=RateLimit(tokens_per_minute=60_000))
@@ -167,7 +167,7 @@ class TestTheStore:
     async def test_one_that_is_away_pauses_calls_and_fails_none(self, mortal_postgres: PostgresServer) -> None:
         database = await Database.open(mortal_postgres.url(await mortal_postgres.new_database(template="template0")))
         limits = worker(Store(database), m=RateLimit(requests_per_minute=1200))
-        await start(limits, 8)
+        await start(limits, 15)
         mortal_postgres.kill()
         waiting = asyncio.create_task(start(limits, 5))
         await asyncio.sleep(0.3)

@@ -1,0 +1,141 @@
+"""The evaluation engine in a worker process of its own: how close to ideal, what an outcome costs, how much memory it takes.
+
+    python -m benchmarks.engine [--quick]
+
+Wall over ideal is of one trial, from its first call to its last stored answer; the ideal is calls × latency ÷ concurrency.
+CPU is the worker's own, with the target's taken off by measuring the bare target in the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import statistics
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks.figures import Figure, main
+from benchmarks.processes import BenchServers, WorkerProcess, bench_servers
+from benchmarks.rate_limit import chat_spec, simulated
+from benchmarks.specs import spec
+
+EFFICIENCY = ((1, 50, None), (16, 50, 1.05), (64, 50, None), (256, 50, None), (1, 200, None), (16, 200, None), (64, 200, 1.05),
+              (256, 200, 1.2))  # fmt: skip
+"""Concurrency, milliseconds of latency, and the target where one was set."""
+
+QUICK_EFFICIENCY = ((16, 50, 1.05), (64, 200, 1.05), (256, 200, 1.2))
+NO_TARGET = math.inf
+"""Shown, and never missed: the client's own cost decides it more than the engine."""
+
+
+async def measure(quick: bool) -> list[Figure]:
+    async with bench_servers() as servers, servers.worker() as worker:
+        await servers.run("warm-up", one_trial("instant", 200, 16))
+        figures = [
+            await efficiency(servers, concurrent, latency, most, 1.5 if quick else 8.0)
+            for concurrent, latency, most in (QUICK_EFFICIENCY if quick else EFFICIENCY)
+        ]
+        figures.append(await cpu_per_outcome(servers, worker, 10_000 if quick else 50_000))
+        figures.append(await cpu_per_chat_outcome(servers, worker, 500 if quick else 3000))
+        figures += await overhead(servers, 60 if quick else 200, 3 if quick else 5)
+        figures += await memory(servers, worker, (1000, 20_000) if quick else (1000, 100_000, 1_000_000))
+    return figures
+
+
+def one_trial(target: str, samples: int, concurrent: int, **parts: Any) -> dict[str, Any]:
+    """The baseline, and nothing else."""
+    execution = {"concurrent_samples": concurrent}
+    return spec(target, samples, rounds=1, budget={"trials": 1}, execution=execution, **parts)
+
+
+async def efficiency(servers: BenchServers, concurrent: int, latency: int, most: float | None, seconds: float) -> Figure:
+    calls = max(concurrent, round(concurrent * seconds * 1000 / latency))
+    run_id = f"efficiency-{concurrent}-{latency}"
+    dataset = stored_dataset(servers, min(calls, 1000))
+    replicates = math.ceil(calls / min(calls, 1000))
+    await servers.run(run_id, one_trial(f"takes_{latency}_ms", 0, concurrent, dataset=dataset, replicates=replicates))
+    wall, answered = await servers.fetchrow(
+        "SELECT extract(epoch FROM max(created_at) - min(created_at - latency_ms * interval '1 ms'))::float8, count(*)"
+        " FROM outcomes WHERE run_id = $1",
+        run_id,
+    )
+    ideal = math.ceil(answered / concurrent) * latency / 1000
+    return Figure(f"wall over ideal, {concurrent} × {latency} ms, {answered} calls", wall / ideal, most or NO_TARGET)
+
+
+async def cpu_per_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int) -> Figure:
+    """Of a target that does nothing: whatever is spent is the engine's."""
+    dataset = stored_dataset(servers, 1000)
+    before, began = worker.cpu_seconds(), time.perf_counter()
+    await servers.run("cpu", one_trial("instant", 0, 64, dataset=dataset, replicates=outcomes // 1000))
+    spent = worker.cpu_seconds() - before
+    rows = outcomes / (time.perf_counter() - began)
+    return Figure(
+        f"CPU per outcome, {outcomes:,} outcomes, {rows:,.0f} rows a second into the store", spent * 1000 / outcomes, 0.5, "ms"
+    )
+
+
+async def cpu_per_chat_outcome(servers: BenchServers, worker: WorkerProcess, outcomes: int) -> Figure:
+    with simulated(latency_ms=20) as url:
+        await servers.run("chat-warm-up", chat_spec(url, 50, 16))
+        before = worker.cpu_seconds()
+        await servers.run("chat", chat_spec(url, outcomes, 32))
+        spent = worker.cpu_seconds() - before
+    return Figure(
+        f"CPU per outcome of a chat target, its HTTP client included, {outcomes:,} outcomes", spent * 1000 / outcomes, 3.0, "ms"
+    )
+
+
+async def overhead(servers: BenchServers, trials: int, repeats: int) -> list[Figure]:
+    await servers.run("overhead-warm-up", spec("instant", 20, rounds=4, candidates=4))
+    milliseconds = []
+    for repeat in range(repeats):
+        began = time.perf_counter()
+        result = await servers.run(f"overhead-{repeat}", spec("instant", 20, rounds=trials // 4, candidates=4))
+        milliseconds.append((time.perf_counter() - began) * 1000 / result["counts"]["completed"])
+    return [Figure("overhead per trial of 20 samples, four candidates a round", statistics.median(milliseconds), 30.0, "ms")]
+
+
+async def memory(servers: BenchServers, worker: WorkerProcess, sizes: tuple[int, ...]) -> list[Figure]:
+    """The most that the worker takes while it answers so many samples, and how much more that is than for few."""
+    peaks: dict[int, float] = {}
+    for outcomes in sizes:
+        samples = min(outcomes, 20_000)
+        dataset = stored_dataset(servers, samples)
+        async with peak_memory(worker) as peak:
+            await servers.run(
+                f"memory-{outcomes}", one_trial("instant", 0, 64, dataset=dataset, replicates=outcomes // samples)
+            )
+        peaks[outcomes] = peak[0]
+    few, many = sizes[0], sizes[-1]
+    return [
+        *(Figure(f"resident memory of the worker at {size:,} outcomes", peaks[size], 300.0, "MB") for size in sizes),
+        Figure(f"memory at {many:,} outcomes over {few:,}", peaks[many] / peaks[few], 1.5),
+    ]
+
+
+@asynccontextmanager
+async def peak_memory(worker: WorkerProcess) -> AsyncIterator[list[float]]:
+    peak = [worker.resident_mb()]
+
+    async def watch() -> None:
+        while True:
+            peak[0] = max(peak[0], worker.resident_mb())
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield peak
+    finally:
+        watching.cancel()
+
+
+def stored_dataset(servers: BenchServers, samples: int) -> dict[str, str]:
+    servers.write_dataset(f"{samples}.jsonl", samples)
+    return {"path": f"{samples}.jsonl"}
+
+
+if __name__ == "__main__":
+    main("The evaluation engine, one worker process, embedded stack", measure)
