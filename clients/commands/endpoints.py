@@ -8,13 +8,14 @@ import json
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import placed_scorers
 from workflows.model.search import ModelProposer
-from workflows.model.target import ChatTarget
+from workflows.model.target import ChatTarget, HttpTarget
 from workflows.rules.spec_check import models_used
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -33,13 +34,26 @@ class Problem:
 
 
 async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
-    """Problems with the endpoints of target, scorers and proposer; each endpoint is asked once."""
+    """Problems with the endpoints of target, scorers and proposer; each model endpoint is asked once, an HTTP target never."""
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
             places.setdefault(_url_for(request, where), []).append((where, model))
     found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
-    return [problem for problems in found for problem in problems]
+    return [*_of_http_target(request), *(problem for problems in found for problem in problems)]
+
+
+def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
+    target = request.target
+    if not isinstance(target, HttpTarget):
+        return
+    named = os.environ.get("RATCHET_HTTP_URLS", "").split(",")
+    is_named = any(_origin(target.url) == _origin(place.strip()) for place in named if place.strip())
+    if not is_named and (target.auth != "none" or urlsplit(target.url).hostname not in LOOPBACK):
+        told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
+        yield Problem(f"{told}; add its origin to RATCHET_HTTP_URLS", local=True)
+    if target.auth != "none" and not os.environ.get("RATCHET_HTTP_TOKEN", "").strip():
+        yield Problem(f"target.auth: is {target.auth}, and RATCHET_HTTP_TOKEN is not set; set it", local=True)
 
 
 def _url_for(request: OptimizationRequest, where: str) -> str:

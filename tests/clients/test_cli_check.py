@@ -209,6 +209,19 @@ class TestEndpoints:
         [found] = (await checked(directory, text, endpoints=True)).errors
         assert "https://elsewhere.example/v1 is none of them" in found.message
 
+    async def test_an_http_target_that_workers_would_not_call_is_told(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("RATCHET_HTTP_TOKEN", raising=False)
+        target = "{kind: http, url: https://api.example/x, auth: bearer}"
+        text = changed('{kind: python, ref: "mine:target"}', target)
+        url, auth = (await checked(directory, text, endpoints=True)).errors
+        assert "https://api.example/x is none of them; add its origin to RATCHET_HTTP_URLS" in url.message
+        assert auth.message == "target.auth: is bearer, and RATCHET_HTTP_TOKEN is not set; set it"
+        monkeypatch.setenv("RATCHET_HTTP_URLS", "http://other.example, https://api.example")
+        monkeypatch.setenv("RATCHET_HTTP_TOKEN", "secret")
+        assert not (await checked(directory, text, endpoints=True)).errors
+
     async def test_for_workers_elsewhere_a_missing_key_is_a_warning(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
