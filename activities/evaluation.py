@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
+import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -44,6 +45,8 @@ from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.error_counts import ErrorCounts, summed
+
+log = structlog.get_logger("evaluation")
 
 SUSPICIOUS_ATTEMPT = 3
 """From this attempt on a plug-in may be what killed the workers before: it runs in processes of its own."""
@@ -144,7 +147,9 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
         async with heartbeating():
-            return await self._evaluate(shard)
+            result = await self._evaluate(shard)
+        log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
+        return result
 
     async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
         """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
@@ -207,7 +212,9 @@ class ShardEvaluation(Evaluating):
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         async with heartbeating():
             with store_errors():
-                return await self._concluding.conclude(conclusion)
+                result = await self._concluding.conclude(conclusion)
+        log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
+        return result
 
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:

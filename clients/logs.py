@@ -16,6 +16,9 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 from temporalio import activity, workflow
 
+FACTS = "facts"
+"""`workflow.logger.info("…", extra={"facts": {…}})`: the one extra field that is kept, unfolded."""
+
 MOST_BYTES = 20 * 1024 * 1024
 """A log file is turned over at this size; three old ones are kept."""
 
@@ -43,7 +46,7 @@ def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = 
         else structlog.dev.ConsoleRenderer(colors=False)
     )
     formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder(allow=()), *shared],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(allow=(FACTS,)), unfold_facts, *shared],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
     )
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
@@ -56,6 +59,12 @@ def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = 
     root.setLevel(level)
     for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "aiohttp.access", "asyncio"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def unfold_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """What workflow code says beside its message, as fields of their own."""
+    facts = event.pop(FACTS, None)
+    return {**event, **facts} if isinstance(facts, dict) else event
 
 
 def add_whereabouts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -42,6 +42,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.model.search import Adjustment
     from workflows.model.trial import Purpose, TrialResult
     from workflows.optimizers import build_optimizer
+    from workflows.optimizers.guard import OptimizerGuard
     from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
     from workflows.policies import INSPECT, PREPARE, STORE
     from workflows.reasons import reason_of
@@ -324,6 +325,8 @@ class OptimizationWorkflow:
         """Say where the run is: to queries, in the UI, and to the search attributes when it matters."""
         book = self.book
         book.status, book.phase = status, phase
+        best_score = book.best.score if book.best else None
+        workflow.logger.info(phase, extra={"facts": {"status": status, "round": book.round, "best_score": best_score}})
         workflow.set_current_details(answers.details(book, workflow.now()))
         best = book.best.candidate_id if book.best and book.round <= EAGER_ROUNDS else None
         matters = (status, best, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
@@ -407,21 +410,6 @@ class OptimizationWorkflow:
     def _refuse_when_closing(self) -> None:
         if self.closing:
             raise ApplicationError("the run is already finishing", type=INVALID_REQUEST)
-
-
-class OptimizerGuard:
-    """Turns a bug in an optimizer into the run's end with a reason, instead of a workflow task that is retried for ever."""
-
-    def __init__(self, optimizer: str, method: str) -> None:
-        self._where = f"optimizer {optimizer} failed in {method}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ProposalFailed | FailureError):
-            told = shorten(f"{self._where}: {type(error).__name__}: {error}")
-            raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed") from error
 
 
 def _own_proposal(book: RunBook, pending: Pending) -> CandidateProposal:
