@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -102,7 +103,12 @@ def _prompt_tokens(request: OptimizationRequest) -> int:
 
 
 def _answer_tokens(request: OptimizationRequest) -> int:
-    parameters = request.target.parameters if isinstance(request.target, ChatTarget) else {}
+    target = request.target
+    if not isinstance(target, ChatTarget):
+        return _longest_answer(request, {})
+    return sum(_longest_answer(request, step.parameters) for step in target.requests)
+
+
+def _longest_answer(request: OptimizationRequest, parameters: Mapping[str, Any]) -> int:
     given = [parameters.get(name, request.baseline.get(name)) for name in _LIMITS]
-    each = next((limit for limit in given if isinstance(limit, int) and limit > 0), TOKENS_OF_AN_ANSWER)
-    return each * (len(request.target.requests) if isinstance(request.target, ChatTarget) else 1)
+    return next((limit for limit in given if isinstance(limit, int) and limit > 0), TOKENS_OF_AN_ANSWER)

@@ -30,7 +30,13 @@ PROMPTS = (
     "Sort the ticket into billing, bug, outage, account, feature_request, security, shipping or other.",
     "Answer with one label and nothing else: billing, bug, outage, account, feature_request, security, shipping or other.",
 )
-FAULTS: tuple[dict[str, Any], ...] = ({"status": 429}, {"status": 500}, {"stall": True}, {"lie": "malformed_json"}, {"disconnect": True})
+FAULTS: tuple[dict[str, Any], ...] = (
+    {"status": 429},
+    {"status": 500},
+    {"stall": True},
+    {"lie": "malformed_json"},
+    {"disconnect": True},
+)
 """Together they hit the share of calls that a test names."""
 
 
