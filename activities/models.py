@@ -38,7 +38,6 @@ _OUT_OF_MONEY = ("insufficient_quota", "billing_not_active", "billing_hard_limit
 _NO_SUCH_MODEL = ("model_not_found", "invalid_model", "deployment_not_found")
 
 
-
 class Counted(Protocol):
     """An answer that says what it took."""
 
