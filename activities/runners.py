@@ -16,8 +16,6 @@ from activities.models import LOOPBACK, Patience, patiently
 from activities.targets.faults import Refused, Throttled, Unreachable
 from workflows.model.failures import shorten
 
-TOKEN = "RATCHET_RUNNER_TOKEN"  # noqa: S105 (the name of the variable)
-URLS = "RATCHET_RUNNER_URLS"
 LONGEST_REQUEST = 60.0
 """Seconds for one request; runners answer at once, and do their work afterwards."""
 
@@ -106,13 +104,15 @@ class Runners:
 
     def _credentials(self, url: str) -> dict[str, str]:
         """The worker's token, for origins that its operator named. Others are not even called, except on this machine."""
-        allowed = [part.strip() for part in self._environment.get(URLS, "").split(",") if part.strip()]
+        allowed = [part.strip() for part in self._environment.get("RATCHET_RUNNER_URLS", "").split(",") if part.strip()]
         if _origin(url) in map(_origin, allowed):
-            token = self._environment.get(TOKEN, "").strip()
+            token = self._environment.get("RATCHET_RUNNER_TOKEN", "").strip()
             return {"Authorization": f"Bearer {token}"} if token else {}
         if urlsplit(url).hostname in LOOPBACK:
             return {}
-        raise Refused(f"target.url: this worker does not know the runner {_origin(url)}; its operator can add it to {URLS}")
+        raise Refused(
+            f"target.url: this worker does not know the runner {_origin(url)}; its operator can add it to RATCHET_RUNNER_URLS"
+        )
 
 
 def _origin(url: str) -> str:
@@ -137,7 +137,7 @@ def _refuse_status(url: str, status: int, text: bytes, retry_after: str | None) 
     if status >= 500 or status in _TRANSIENT_BELOW_500:
         raise Unreachable(where)
     if status in (401, 403):
-        raise Refused(f"{where}; check {TOKEN} and {URLS} in the worker's environment")
+        raise Refused(f"{where}; check RATCHET_RUNNER_TOKEN and RATCHET_RUNNER_URLS in the worker's environment")
     raise Refused(where)
 
 

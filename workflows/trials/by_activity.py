@@ -152,7 +152,7 @@ class ByActivity:
             asked["samples"] = list(batch)
         likely = (LIKELY_ANSWER if self._largest_answer is None else self._largest_answer) * len(batch)
         async with self._room.taken(len(canonical_json(asked).encode()) + likely):
-            if not self._must_go_on_at(shard):
+            if self._given_up_in_a_row < HOPELESS and not self._must_go_on_at(shard):
                 given = await self._asked(asked, batch)
                 self._largest_answer = max(self._largest_answer or 0, *map(size_of, given))
                 answers += given
