@@ -42,7 +42,12 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
             f"dataset.path: there are no credentials to read {url} with; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
             "where the worker (for `ratchet run`: this command) is started"
         ) from None
-    except (botocore.HTTPClientError, botocore.IncompleteReadError, boto3.exceptions.RetriesExceededError) as error:
+    except (
+        botocore.HTTPClientError,
+        botocore.ConnectionError,
+        botocore.IncompleteReadError,
+        boto3.exceptions.RetriesExceededError,
+    ) as error:
         raise SourceAway(f"dataset.path: {url} cannot be fetched now: {error}") from None
     except botocore.ParamValidationError:
         raise DatasetError(f"dataset.path: {url}: {bucket!r} is no name of a bucket; correct the path") from None

@@ -102,6 +102,14 @@ def test_a_server_that_does_not_answer_is_worth_another_try(
             check_items(source("s3://sets/x.jsonl"))
 
 
+def test_a_server_that_is_not_there_is_worth_another_try(s3: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("activities.datasets.objects.ATTEMPTS", 1)
+    with _answering(None) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    with pytest.raises(SourceAway, match=r"s3://sets/x\.jsonl cannot be fetched now: Could not connect"):
+        check_items(source("s3://sets/x.jsonl"))
+
+
 class _answering:
     """A server that hangs up, or gives one answer to whoever asks."""
 

@@ -116,7 +116,8 @@ async def test_datasets_of_before_have_a_first_version(postgres: Any) -> None:
     try:
         await migrate(connection, migrations()[:1])
         await connection.execute(
-            "INSERT INTO datasets VALUES ('a', 'tickets', 1, '2024-01-01'), ('b', 'tickets', 2, '2024-01-02'), ('c', 'x', 3, now())"
+            "INSERT INTO datasets VALUES ('a', 'tickets', 1, '2024-01-01'), ('b', 'tickets', 2, '2024-01-02'),"
+            " ('c', 'x', 3, now())"
         )
         await migrate(connection)
         found = await connection.fetch("SELECT name, version, dataset_id FROM dataset_versions ORDER BY name, version")
