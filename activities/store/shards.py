@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from activities.store.connection import Connection
@@ -123,6 +124,12 @@ async def load_suite(connection: Connection, run_id: str, split: Split) -> Evalu
 def _suite(body: str | None, run_id: str, split: Split) -> EvaluationSuite:
     if body is None:
         raise StoreError(f"run {run_id!r} has no samples for its {split.value} split in the store")
+    return _parsed_suite(body)
+
+
+@lru_cache(maxsize=32)
+def _parsed_suite(body: str) -> EvaluationSuite:
+    """Every shard and every trial of a run reads the same text; what comes of it is frozen."""
     return EvaluationSuite.model_validate_json(body)
 
 
