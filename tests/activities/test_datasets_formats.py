@@ -8,15 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.datasets import DatasetError, FileSource, Layout, check_items
 from activities.datasets.json_lists import read_json
-from tests.activities.dataset_files import FORMATS, ITEMS, tickets
+from tests.activities.dataset_files import ARROW, FORMATS, ITEMS, PARQUET, tickets
 from workflows.model.dataset import Columns, Item
 
 
@@ -33,7 +31,7 @@ def wrong(path: Path, **layout: Any) -> str:
 
 
 def table(path: Path, **columns: Any) -> Path:
-    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    PARQUET.write_table(ARROW.table(columns), path)
     return path
 
 
@@ -65,7 +63,7 @@ class TestOneDatasetInEveryFormat:
 
     def test_a_table_without_rows_is_empty(self, tmp_path: Path) -> None:
         assert (
-            wrong(table(tmp_path / "x.parquet", input=pyarrow.array([], "string")))
+            wrong(table(tmp_path / "x.parquet", input=ARROW.array([], "string")))
             == "x.parquet is empty; give at least one sample"
         )
 
@@ -220,7 +218,7 @@ class TestMalformedFiles:
         ("cells", "message"),
         [
             (
-                pyarrow.array(["fine", b"\x00\xff"], "binary"),
+                ARROW.array(["fine", b"\x00\xff"], "binary"),
                 "x.parquet row 1: column 'q' holds bytes, which JSON cannot carry",
             ),
             ([1.0, float("nan")], "x.parquet row 2: input: nan is not a finite number"),
