@@ -20,58 +20,22 @@ import json
 import os
 import statistics
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.figures import Figure, main
 from benchmarks.peers_drivers.driving import Job
 from benchmarks.peers_drivers.task import calls, candidates
 from benchmarks.peers_environments import DSPY, GEPA, OPIK, Peer, PeerProcess, PeerUnavailable, install, opik_backend
 from benchmarks.peers_ratchet import Ratchet, begun, ratchet
+from benchmarks.peers_rows import ENGINES, Engine, Row, as_facts, figures, table
 
 LATENCY, CONCURRENCY, SMALL = 0.05, 16, 20
-
-
-@dataclass(frozen=True)
-class Engine:
-    """One row."""
-
-    name: str
-    variant: str
-    peer: Peer | None
-    persists: str
-    resumes: bool = True
-    """Whether killing it and starting it again is worth a row's own measurement."""
-    searches: bool = True
-    """Whether it has candidates of its own, or evaluates what it is given."""
-    cached: bool = False
-    """Whether its own count holds calls that never reached the target."""
-    slow: bool = False
-    """One call after another: measured beside the killed runs, which it hardly disturbs, on fewer calls."""
-    costly: bool = False
-    """Takes so long per candidate that fewer of them tell."""
-    slower: bool = True
-    """Whether ours is claimed to be done sooner."""
-
-
-ENGINES = (
-    Engine("ratchet, 1 candidate a round", "one", None, "every answer, decision and spend; goes on by itself, exactly"),
-    Engine("ratchet, 4 candidates a round", "four", None, "the same"),
-    Engine("gepa, its default adapter", "default", GEPA, "as below", resumes=False, slow=True),
-    Engine("gepa, a threaded adapter", "threads", GEPA, "a pickle per iteration; no random state; validates the seed again"),
-    Engine("gepa, threads, 2 x 3 proposals", "parallel", GEPA, "the same", slower=False),
-    Engine("dspy.Evaluate", "evaluate", DSPY, "nothing", searches=False, slower=False),
-    Engine("dspy.GEPA", "gepa", DSPY, "gepa's pickle, by log_dir"),
-    Engine("dspy.GEPA, model answers cached", "gepa_cached", DSPY, "the same, and answers by prompt on disk", cached=True),
-    Engine("opik MetaPromptOptimizer", "meta_prompt", OPIK, "traces on its server; starts from the beginning", costly=True),
-    Engine("opik GepaOptimizer", "gepa", OPIK, "traces, and gepa's pickle by run_dir", costly=True),
-)
 
 
 @dataclass(frozen=True)
@@ -89,39 +53,6 @@ QUICK = Scale(samples=48, budget=330, candidates=30, kills=(0.5,), repeats=1)
 FULL = Scale(samples=96, budget=1040, candidates=120, kills=(0.3, 0.5, 0.7), repeats=3)
 FEWER = 6
 """The slow and the costly get so many times less to do."""
-
-
-@dataclass
-class Row:
-    """What was measured of one engine."""
-
-    engine: Engine
-    wall: float | None = None
-    per_candidate: float | None = None
-    made: int | None = None
-    undisturbed: Path | None = None
-    declared: int | None = None
-    killed: tuple[int, ...] = ()
-    """Calls of each killed run and its continuation."""
-    same: bool | None = None
-    uncounted: int | None = None
-    beyond_in_flight: int | None = None
-    idle: float | None = None
-    problem: str | None = None
-
-    @property
-    def repeated(self) -> float | None:
-        """Calls beyond the undisturbed run's, for a kill."""
-        return statistics.mean(self.killed) - self.made if self.killed and self.made is not None else None
-
-    @property
-    def wasted(self) -> float | None:
-        """What a kill costs. A run that goes on differently ends elsewhere: what it did not count is the better measure."""
-        return self.uncounted if self.uncounted is not None else self.repeated
-
-    @property
-    def overshoot(self) -> int | None:
-        return None if self.made is None or self.declared is None else max(0, self.made - self.declared)
 
 
 class Comparison:
@@ -296,81 +227,12 @@ def offline(folder: Path, opik_server: str) -> dict[str, str]:
     }
 
 
-def table(rows: list[Row], scale: Scale) -> Table:
-    title = f"{scale.samples} samples, {LATENCY * 1000:g} ms a call, {CONCURRENCY} at once, {scale.budget} calls"
-    shown = Table(title=title, title_justify="left")
-    for heading in ("engine", "version", "wall / ideal", "ms per candidate"):
-        shown.add_column(heading, justify="left" if heading in {"engine", "version"} else "right")
-    for heading in ("calls of budget", "after kill -9", "same candidates", "what it keeps, and how it goes on"):
-        shown.add_column(heading)
-    for row in rows:
-        peer = row.engine.peer
-        version = peer.version if peer else "this"
-        if row.problem is not None:
-            shown.add_row(row.engine.name, version, *(["-"] * 5), row.problem)
-            continue
-        shown.add_row(
-            row.engine.name,
-            version,
-            f"{row.wall:.2f}",
-            "as below" if row.per_candidate is None else f"{row.per_candidate:.1f}",
-            budget_in_words(row),
-            killed_in_words(row),
-            {None: "", True: "yes", False: "no"}[row.same],
-            row.engine.persists,
-        )
-    return shown
-
-
-def budget_in_words(row: Row) -> str:
-    if row.declared is None:
-        return f"{row.made}, none to declare"
-    return f"{row.made} of {row.declared}" + (f" (+{row.overshoot})" if row.overshoot else "")
-
-
-def killed_in_words(row: Row) -> str:
-    if row.repeated is None:
-        return "as below"
-    counts = ", ".join(str(count) for count in row.killed)
-    words = f"{counts} / {row.made} ({row.repeated:+.0f})"
-    return words if row.uncounted is None else f"{words}, {row.uncounted} uncounted"
-
-
-def figures(rows: list[Row]) -> list[Figure]:
-    """Targets for ours, and ratios where ours is claimed to be better: below 1 it is."""
-    ours, four = rows[0], rows[1]
-    assert ours.wall is not None
-    assert four.wall is not None
-    found = [
-        Figure("calls repeated beyond those in flight", float(max(row.beyond_in_flight or 0 for row in (ours, four))), 0.0),
-        Figure("calls beyond the budget", float(max(row.overshoot or 0 for row in (ours, four))), 0.0),
-        Figure("killed runs that tried other candidates", float(sum(not row.same for row in (ours, four))), 0.0),
-    ]
-    for row in rows[2:]:
-        if row.problem is None:
-            found += ratios(four, ours, row)
-    return found
-
-
-def ratios(four: Row, one: Row, peer: Row) -> list[Figure]:
-    name = peer.engine.name
-    assert four.wall is not None
-    assert peer.wall is not None
-    found = []
-    if peer.engine.slower:
-        found.append(Figure(f"wall, 4 a round, over {name}", four.wall / peer.wall, 1.0))
-    if peer.engine.costly and peer.per_candidate and four.per_candidate:
-        found.append(Figure(f"ms per candidate, 4 a round, over {name}", four.per_candidate / peer.per_candidate, 1.0))
-    if peer.wasted is not None and peer.wasted > 0 and one.wasted is not None:
-        found.append(Figure(f"calls lost by a kill, over {name}", one.wasted / peer.wasted, 1.0))
-    return found
-
-
 async def measure(quick: bool) -> list[Figure]:
     scale = QUICK if quick else FULL
     before = os.getloadavg()
     rows = await compare(scale)
-    Console(width=190).print(table(rows, scale))
+    title = f"{scale.samples} samples, {LATENCY * 1000:g} ms a call, {CONCURRENCY} at once, {scale.budget} calls"
+    Console(width=190).print(table(title, rows))
     loads = [f"{load:.1f}" for load in (*before[:1], *os.getloadavg()[:1])]
     idle = max(row.idle or 0.0 for row in rows)
     print(f"load average {loads[0]} before and {loads[1]} after, on {os.cpu_count()} processors")
@@ -378,20 +240,6 @@ async def measure(quick: bool) -> list[Figure]:
     for row in rows:
         print(json.dumps(as_facts(row)))
     return figures(rows)
-
-
-def as_facts(row: Row) -> Mapping[str, Any]:
-    return {
-        "engine": row.engine.name,
-        "wall_over_ideal": row.wall,
-        "ms_per_candidate": row.per_candidate,
-        "calls": row.made,
-        "budget": row.declared,
-        "calls_of_killed_runs": row.killed,
-        "uncounted": row.uncounted,
-        "same_candidates": row.same,
-        "problem": row.problem,
-    }
 
 
 if __name__ == "__main__":
