@@ -34,7 +34,7 @@ async def measure(quick: bool) -> list[Figure]:
     async with bench_servers() as servers, servers.worker() as worker:
         await servers.run("warm-up", one_trial("instant", 200, 16))
         figures = [
-            await efficiency(servers, concurrent, latency, most, 1.5 if quick else 8.0)
+            await efficiency(servers, concurrent, latency, most, 3.0 if quick else 8.0)
             for concurrent, latency, most in (QUICK_EFFICIENCY if quick else EFFICIENCY)
         ]
         figures.append(await cpu_per_outcome(servers, worker, 10_000 if quick else 50_000))
