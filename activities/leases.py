@@ -38,6 +38,8 @@ class Books:
     """A call is at work of which nobody knows what it takes: everybody else waits."""
     idle: bool = False
     """Nothing is at work: what is held will not come back by waiting for it."""
+    waiting: bool = False
+    """Everything that is begun waits for more: unless it comes, what is held is given back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,7 @@ class Purse:
             exceeded=self.exceeded,
             alone=any(ticket.alone for ticket in self._tickets),
             idle=all(ticket.waiting for ticket in self._tickets),
+            waiting=bool(self._tickets) and all(ticket.waiting for ticket in self._tickets),
         )
 
     async def written_with(self, write: Callable[[LeaseKey, Books], Awaitable[T]]) -> T:

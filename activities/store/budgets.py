@@ -18,6 +18,9 @@ from workflows.model.search import Budget
 SECONDS_UNTIL_STALE = 30
 """What its holder has not renewed for so long still counts, but nobody waits for it, and another attempt may take it over."""
 
+SECONDS_BETWEEN_CALLS = 2
+"""What holds something and does nothing is waited for no longer."""
+
 CONFIRMATION_MARGIN = 1.5
 """A call of the confirmation is expected to take so many times the mean of those so far."""
 
@@ -78,7 +81,7 @@ async def lease(connection: Connection, key: LeaseKey, books: Books, request: Le
     account = await _account(connection, key)
     granted, short_of = grant(account, books, request)
     if short_of is None:
-        books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False)
+        books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False, waiting=False)
     await _write(connection, key, books)
     return Leased(granted, short_of, account.others_at_work, account.dearest, account.counts_money)
 
@@ -112,7 +115,7 @@ async def write_books(connection: Connection, key: LeaseKey, books: Books) -> No
         UPDATE budget_leases SET
             held_samples = $4, held_tokens = $5, held_cost = $6, spent_samples = $7, spent_tokens = $8, spent_cost = $9,
             lost_samples = $10, lost_tokens = $11, lost_cost = $12, dearest_tokens = $13, dearest_cost = $14,
-            exceeded = $15, alone = $16, idle = $17, renewed_at = now()
+            exceeded = $15, alone = $16, idle = $17, waiting = $18, renewed_at = now()
         WHERE run_id = $1 AND holder = $2 AND nonce = $3
         """,
         key.run_id,
@@ -185,14 +188,23 @@ async def _account(connection: Connection, key: LeaseKey) -> Account:
                coalesce(sum(spent_tokens + lost_tokens) FILTER (WHERE trial_id <> ''), 0)::bigint AS tokens_of_calls,
                coalesce(sum(spent_cost + lost_cost) FILTER (WHERE trial_id <> ''), 0) AS cost_of_calls,
                max(dearest_tokens) AS dearest_tokens, max(dearest_cost) AS dearest_cost,
-               coalesce(bool_or(NOT idle AND renewed_at > now() - make_interval(secs => $3)), false) AS at_work,
+               coalesce(bool_or(
+                   CASE WHEN NOT idle THEN renewed_at > now() - make_interval(secs => $3)
+                        -- Of several that wait for each other the first gives up, and gives the rest what it held.
+                        WHEN waiting THEN renewed_at > now() - make_interval(secs => $3) AND holder < $2 AND holds
+                        -- Between two calls, or out of work because we hold the places that it needs.
+                        ELSE renewed_at > now() - make_interval(secs => $4) AND holds END
+               ), false) AS at_work,
                coalesce(bool_or(held_tokens > 0 OR held_cost > 0), false) AS hold_money,
                coalesce(bool_or(alone), false) AS alone
-        FROM budget_leases WHERE run_id = $1 AND holder <> $2
+        FROM budget_leases
+        CROSS JOIN LATERAL (SELECT held_samples > 0 OR held_tokens > 0 OR held_cost > 0 AS holds) AS something
+        WHERE run_id = $1 AND holder <> $2
         """,
         key.run_id,
         key.holder,
         SECONDS_UNTIL_STALE,
+        SECONDS_BETWEEN_CALLS,
     )
     assert others is not None
     settled = Amount(
@@ -296,14 +308,14 @@ async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
                                    spent_cost, lost_samples, lost_tokens, lost_cost, dearest_tokens, dearest_cost, exceeded,
-                                   alone, idle, attempt, candidate_id, trial_id)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+                                   alone, idle, waiting, attempt, candidate_id, trial_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
         ON CONFLICT (run_id, holder) DO UPDATE SET
             held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
             spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
             lost_samples = excluded.lost_samples, lost_tokens = excluded.lost_tokens, lost_cost = excluded.lost_cost,
             dearest_tokens = excluded.dearest_tokens, dearest_cost = excluded.dearest_cost, exceeded = excluded.exceeded,
-            alone = excluded.alone, idle = excluded.idle, renewed_at = now()
+            alone = excluded.alone, idle = excluded.idle, waiting = excluded.waiting, renewed_at = now()
         """,
         key.run_id,
         key.holder,
@@ -326,6 +338,7 @@ def _columns(books: Books) -> list[Any]:
         books.exceeded,
         books.alone,
         books.idle,
+        books.waiting,
     ]
 
 

@@ -47,12 +47,14 @@ CREATE TABLE budget_leases (
     exceeded       bigint NOT NULL,
     alone          boolean NOT NULL,
     idle           boolean NOT NULL,
+    waiting        boolean NOT NULL,
     renewed_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, holder)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE budget_leases IS 'Who works with a run''s budget right now: one row per shard or proposal in flight.';
 COMMENT ON COLUMN budget_leases.held_cost IS 'Set aside for calls in flight and few more; it counts as lost when its holder is killed.';
 COMMENT ON COLUMN budget_leases.alone IS 'A call is at work of which nobody knows what it takes; nobody else leases meanwhile.';
+COMMENT ON COLUMN budget_leases.waiting IS 'Everything that it has begun waits for more budget.';
 COMMENT ON COLUMN budget_leases.idle IS 'No call is at work: what it holds will not come back by waiting.';
 
 ALTER TABLE trials
