@@ -130,19 +130,22 @@ class OptimizationWorkflow:
                 )
                 evaluators = inspected.evaluators
             if self.request.dataset.ref is not None:
-                ingested = await workflow.execute_activity_method(
+                asking = workflow.execute_activity_method(
                     Ingesting.ingest_dataset,
                     IngestInput(ref=self.request.dataset.ref, name=self.request.dataset_name),
                     task_queue=self.evaluation_task_queue,
                     summary="ask a plug-in for the dataset",
                     **PREPARE,
                 )
-            self.book.prepared = await workflow.execute_activity_method(
+                [ingested] = await asyncio.gather(asking)
+            preparing = workflow.execute_activity_method(
                 Bookkeeping.prepare,
                 PrepareInput(run_id=self.book.run_id, request=self.request, evaluators=evaluators, ingested=ingested),
                 summary="check the spec, ingest the dataset",
                 **PREPARE,
             )
+            # An activity that is waited for although it was cancelled may end well; only `gather` then still says so.
+            [self.book.prepared] = await asyncio.gather(preparing)
         except ActivityError as error:
             if is_cancelled_exception(error) or not isinstance(error.cause, ApplicationError):
                 raise

@@ -157,6 +157,18 @@ async def test_a_run_that_is_cancelled_at_once_leaves_no_open_row(engines: Engin
     assert {row["status"] for row in rows} <= {"cancelled"}
 
 
+async def test_a_cancellation_is_not_lost_while_the_run_is_prepared(engines: Engines, spec: Spec) -> None:
+    """The row is being written when the cancellation comes: the write is waited for, and the cancellation still counts."""
+    items = [{"input": n} for n in range(4000)]
+    for _ in range(6):
+        handle = await engines.start(spec(name="early", dataset={"items": items}))
+        await handle.execute_update("adjust", {"max_rounds": 3})
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await handle.result()
+        assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
+
+
 async def test_pause_rests_before_the_next_round_and_resume_goes_on(engines: Engines, spec: Spec) -> None:
     handle = await engines.start(spec(stop={"max_rounds": 40, "no_improvement": 0}))
     answer = await handle.execute_update("pause")
