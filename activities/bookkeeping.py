@@ -50,7 +50,7 @@ from workflows.rules.spec_check import check_request
 CONFIDENCE = 0.95
 
 ATTEMPTS_AT_A_SOURCE = 5
-"""How often a dataset is asked for where it is kept; a store that is away is worth more patience than an address that is wrong."""
+"""How often a dataset is asked for where it is kept; a store that is away is worth more patience than a wrong address."""
 
 
 def invalid_request(problems: Sequence[str]) -> ApplicationError:

@@ -124,9 +124,7 @@ class Proposing:
     async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, Books] | None) -> Proposed:
         """It is paid for: a store that is away is waited for."""
         place = (request.run_id, request.round, request.index)
-        return await until_back(
-            lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away
-        )
+        return await until_back(lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away)
 
     async def _proposed(self, request: ProposalInput) -> Proposed:
         if request.retry_of is not None:

@@ -188,7 +188,8 @@ class RubricScorer(_OutputScorer):
         worst, best = value
         if not 1 <= best - worst <= MOST_GRADES:
             raise ValueError(
-                f"is [{worst}, {best}]; go from the worst grade up to the best, over at most {MOST_GRADES} steps, such as [1, 5]"
+                f"is [{worst}, {best}]; go from the worst grade up to the best, "
+                f"over at most {MOST_GRADES} steps, such as [1, 5]"
             )
         return value
 
