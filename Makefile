@@ -50,5 +50,5 @@ lock: $(INSTALLED) ## Pin the dependencies anew, with hashes (needs uv)
 		--generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
 
 clean: ## Remove the virtual environment and caches; never the runs in .ratchet
-	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.ratchet/*' -prune -exec rm -rf {} +
