@@ -28,7 +28,7 @@ dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, u
 	@$(BIN)/ratchet dev
 
 test: $(INSTALLED) ## Run every test, through the real engines
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
 	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/durability -p no:cacheprovider
