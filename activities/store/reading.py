@@ -24,7 +24,8 @@ _TRIAL = """
     t.run_id, t.trial_id, t.candidate_id, t.purpose, t.config_hash, t.round, t.index, c.parent_candidate_ids, c.rationale,
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
-    t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors
+    t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
+    t.reused_samples
 """
 _IN_ORDER = "ORDER BY t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
 _SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms", "errors")
@@ -296,11 +297,17 @@ def _run(row: Any) -> dict[str, Any]:
 async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
     row = await connection.fetchrow(
         f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
-        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life"
-        " FROM runs r JOIN datasets d USING (dataset_id) WHERE r.run_id = $1",
+        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life,"
+        " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
+        " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
+        " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",
         run_id,
     )
-    return None if row is None else rows.RunDetail(**_run(_decoded(row, "spec", "result", "limits", "versions")))
+    if row is None:
+        return None
+    values = _run(_decoded(row, "spec", "result", "limits", "versions"))
+    lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
+    return rows.RunDetail(**values, lost=lost)
 
 
 def _trial(row: Any, *json_columns: str) -> dict[str, Any]:

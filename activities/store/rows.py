@@ -11,7 +11,7 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.ledger import Counts, RunStatus, Spend
+from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.run import OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
 
@@ -64,6 +64,7 @@ class RunDetail(RunSummary):
     task_queue: str
     versions: dict[str, str]
     life: int
+    lost: Unanswered = Field(default_factory=Unanswered)
 
 
 class RoundRow(Payload):
@@ -109,6 +110,7 @@ class StoredTrial(Payload):
     paid_samples: int
     paid_tokens: int
     paid_cost: float
+    reused_samples: int = 0
     duration_ms: int | None
     started_at: datetime
     finished_at: datetime | None

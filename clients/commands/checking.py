@@ -11,6 +11,7 @@ from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.commands.running import SpecArgument
 
 if TYPE_CHECKING:
+    from clients.commands.estimating import Estimate
     from clients.commands.findings import Checked
 
 
@@ -64,6 +65,13 @@ def _tell(context: Context, checked: Checked, code: ExitCode, away: str | None) 
     context.facts(facts | more, "\n".join(lines) if away is None else None)
 
 
+def _cost(costs: Estimate, budget: float) -> str:
+    if costs.cost is None or costs.expected_cost is None:
+        return "nothing bounds it: set budget.cost"
+    limit = f", never above the budget of {budget:g}" if budget else ""
+    return f"about {costs.expected_cost:.2f} expected, {costs.cost:.2f} at worst{limit}"
+
+
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     from clients.commands.estimating import estimate
@@ -91,9 +99,10 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         if costs.calls is None
         else f"{costs.trials} trials, {costs.calls:,} target calls",
     }
-    if costs.cost is not None:
-        limit = f", never above the budget of {request.budget.cost:g}" if request.budget.cost else ""
-        rows["Cost"] = f"about {costs.cost:.2f} at worst{limit}"
+    if costs.expected_tokens:
+        rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
+    if costs.costs_money:
+        rows["Cost"] = _cost(costs, request.budget.cost)
     lines = [f"{checked.path}: ok", *(f"  {name + ':':<11}{value}" for name, value in rows.items())]
     more: dict[str, object] = {
         "samples": data.count if data else None,

@@ -72,6 +72,8 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
         "iterations": len(facts.iterations),
         "counts": facts.counts.model_dump(mode="json"),
         "spend": facts.spend.model_dump(mode="json"),
+        "lost": facts.lost.model_dump(mode="json"),
+        "reused": facts.reused,
         "errors": errors_met(facts),
     }
 

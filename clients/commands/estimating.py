@@ -1,114 +1,181 @@
-"""What a run can cost at most, as far as its spec tells."""
+"""What a run can cost before it is started: at worst, and as such runs go."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from clients.commands.findings import Checked, searched_samples
+from workflows.model.amounts import NOTHING, Amount, total
+from workflows.model.factors import TextFactor
 from workflows.model.request import OptimizationRequest
-from workflows.model.target import ChatTarget
+from workflows.model.scorers import RubricScorer, SimilarityScorer, placed_scorers
+from workflows.model.search import MeasureOptimizer
+from workflows.model.target import ChatTarget, Price
+from workflows.rules.bounds import LONGEST_ANSWER, bound_of
+from workflows.rules.budget import CONFIRMATION_TRIALS
 from workflows.rules.canonical import canonical_json
 from workflows.rules.spec_check import models_used
 
 CHARACTERS_PER_TOKEN = 4
 TOKENS_OF_AN_ANSWER = 250
-"""Assumed where neither a factor nor a parameter limits it."""
-TOKENS_OF_A_SAMPLE = 100
-TOKENS_TO_A_PROPOSER = 3000
-TOKENS_OF_A_PROPOSAL = 1000
-TOKENS_TO_A_JUDGE = 1000
-TOKENS_OF_A_VERDICT = 100
-_LIMITS = ("max_tokens", "max_completion_tokens")
+"""Expected where nothing limits it to less."""
+
+SAMPLE = Amount(tokens=100)
+LARGEST_SAMPLE = 2_000
+"""Bytes of a sample that is not at hand, at worst."""
+
+PROPOSAL_READ, PROPOSAL_WRITTEN, LONGEST_PROPOSAL_READ = 3_000, 1_000, 16_000
+VERDICT_READ, VERDICT_WRITTEN = 1_000, 100
+_LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Worst cases; None means that nothing in the spec bounds it."""
+    """Worst cases, and what is expected of a run that goes to its last round; None where nothing in the spec bounds it."""
 
     samples_per_trial: int
     calls_per_trial: int
     trials: int | None
+    """Of the search; the confirmation comes on top."""
     calls: int | None
     """Target calls of the search and of the confirmation."""
+    tokens: int | None
+    """At worst. None too when the target is no model and does not say what it takes."""
     cost: float | None
-    """A rough guess from the lengths of the texts, never more than budget.cost."""
+    """At worst, never more than budget.cost. None when nothing is known to cost anything, or when it is unbounded."""
+    expected_tokens: int | None
+    expected_cost: float | None
+    costs_money: bool
+    """Models with a price are called, or the target states what it costs."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        """It costs money, and nobody knows how much at most."""
+        return self.costs_money and self.cost is None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def estimate(checked: Checked) -> Estimate:
-    """The most that the run may call and, where prices are given, roughly what that costs."""
+    """The most that the run may call and take, and what is expected."""
     request = checked.request
     assert request is not None
     samples = searched_samples(checked)
     calls_per_trial = samples * request.replicates
-    trials = _most_trials(request, calls_per_trial)
-    confirmation = 2 * checked.splits.get("test", 0) * request.replicates
+    confirmation = CONFIRMATION_TRIALS * checked.splits.get("test", 0) * request.replicates
+    trials = _most_trials(request, calls_per_trial, confirmation)
     calls = None if trials is None else trials * calls_per_trial + confirmation
     if request.budget.samples:
         calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
-    return Estimate(samples, calls_per_trial, trials, calls, _cost(request, calls, trials))
+    money = _costs_money(request)
+    found = Estimate(samples, calls_per_trial, trials, calls, None, None, None, None, money)
+    worst = _capped(request, _of_run(request, calls, trials, at_worst=True))
+    expected = _capped(request, _of_run(request, calls, trials, at_worst=False))
+    return replace(
+        found,
+        tokens=None if worst is None else worst.tokens or None,
+        cost=None if worst is None or not money else worst.cost,
+        expected_tokens=None if expected is None else expected.tokens or None,
+        expected_cost=None if expected is None or not money else expected.cost,
+    )
 
 
-def _most_trials(request: OptimizationRequest, calls_per_trial: int) -> int | None:
+def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmation: int) -> int | None:
+    if isinstance(request.optimizer, MeasureOptimizer):
+        return 1 + len(request.optimizer.configurations)
     bounds: list[int] = []
     if request.stop.max_rounds:
         bounds.append(1 + request.stop.max_rounds * request.optimizer.candidates_per_round)
     if request.budget.trials:
-        bounds.append(request.budget.trials)
+        bounds.append(request.budget.trials - (CONFIRMATION_TRIALS if confirmation else 0))
     if request.budget.samples and calls_per_trial:
-        bounds.append(max(request.budget.samples // calls_per_trial, 1))
-    return min(bounds) if bounds else None
+        bounds.append((request.budget.samples - confirmation) // calls_per_trial)
+    return max(min(bounds), 1) if bounds else None
 
 
-def _cost(request: OptimizationRequest, calls: int | None, trials: int | None) -> float | None:
-    priced = [(where, request.prices[model]) for where, model in models_used(request) if model in request.prices]
-    if not priced:
-        return None
-    limit = request.budget.cost or None
+def _costs_money(request: OptimizationRequest) -> bool:
+    prices = [request.prices[model] for _, model in models_used(request) if model in request.prices]
+    stated = getattr(request.target, "at_most", None)
+    return any(price.input or price.output for price in prices) or bool(stated and stated.cost)
+
+
+def _capped(request: OptimizationRequest, amount: Amount | None) -> Amount | None:
+    """Never more than the budget; where only the budget bounds the run, all of it."""
+    budget = request.budget
+    if amount is None:
+        return Amount(tokens=budget.tokens, cost=budget.cost) if budget.cost else None
+    tokens = min(amount.tokens, budget.tokens) if budget.tokens else amount.tokens
+    return Amount(tokens=tokens, cost=min(amount.cost, budget.cost) if budget.cost else amount.cost)
+
+
+def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None, *, at_worst: bool) -> Amount | None:
     if calls is None or trials is None:
-        return limit
-    total = 0.0
-    for where, price in _dearest(priced):
-        if where.startswith("optimizer"):
-            read, written, times = TOKENS_TO_A_PROPOSER, TOKENS_OF_A_PROPOSAL, max(trials - 1, 0)
-        elif where.startswith("scorers"):
-            read, written, times = TOKENS_TO_A_JUDGE, TOKENS_OF_A_VERDICT, calls
-        else:
-            read, written, times = _prompt_tokens(request), _answer_tokens(request), calls
-        total += times * (read * price.input + written * price.output) / 1_000_000
-    return min(total, limit) if limit else total
+        return None
+    of_calls = total([*_target(request, at_worst), *_scoring(request, at_worst)]).times(calls)
+    return of_calls + total(_proposing(request, at_worst)).times(max(trials - 1, 0))
 
 
-def _dearest(priced: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """One price for the target (the dearest it may choose), one for each scorer that asks a model, one for the proposer."""
-    chosen: dict[str, tuple[str, Any]] = {}
-    for where, price in priced:
-        asking = where if where.startswith(("optimizer", "scorers")) else "target"
-        if asking not in chosen or price.output > chosen[asking][1].output:
-            chosen[asking] = (where, price)
-    return list(chosen.values())
-
-
-def _prompt_tokens(request: OptimizationRequest) -> int:
-    texts = list(request.target.texts) if isinstance(request.target, ChatTarget) else []
-    texts += [value for value in request.baseline.values() if isinstance(value, str)]
-    items = request.dataset.items or []
-    sample = sum(len(canonical_json(item.input)) for item in items) // len(items) if items else 0
-    characters = sum(len(text) for text in texts) + (sample or TOKENS_OF_A_SAMPLE * CHARACTERS_PER_TOKEN)
-    return characters // CHARACTERS_PER_TOKEN
-
-
-def _answer_tokens(request: OptimizationRequest) -> int:
+def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
     target = request.target
     if not isinstance(target, ChatTarget):
-        return _longest_answer(request, {})
-    return sum(_longest_answer(request, step.parameters) for step in target.requests)
+        stated = getattr(target, "at_most", None)
+        yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
+        return
+    price = _dearest(request, ("target", "configuration"))
+    for step in target.requests:
+        read = _prompt(request, at_worst) // len(target.requests) + 1
+        yield bound_of(read, _answer(request, step.parameters, at_worst), price)
 
 
-def _longest_answer(request: OptimizationRequest, parameters: Mapping[str, Any]) -> int:
+def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+    for _, scorer in placed_scorers(request.scorers):
+        if isinstance(scorer, RubricScorer):
+            read = VERDICT_READ + (len(scorer.rubric.encode()) if at_worst else len(scorer.rubric) // CHARACTERS_PER_TOKEN)
+            written = _answer(request, scorer.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
+            yield bound_of(read, written, request.prices.get(scorer.model))
+        elif isinstance(scorer, SimilarityScorer):
+            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(scorer.model))
+
+
+def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+    proposer = getattr(request.optimizer, "proposer", None)
+    if proposer is None or proposer.kind != "model":
+        return
+    read = LONGEST_PROPOSAL_READ if at_worst else PROPOSAL_READ
+    written = _answer(request, proposer.parameters, at_worst=True) if at_worst else PROPOSAL_WRITTEN
+    yield bound_of(read, written, request.prices.get(proposer.model))
+
+
+def _dearest(request: OptimizationRequest, fields: tuple[str, ...]) -> Price | None:
+    """Of the models that the target may choose."""
+    models = [model for where, model in models_used(request) if where.startswith(fields)]
+    priced = [request.prices[model] for model in models if model in request.prices]
+    return max(priced, key=lambda price: (price.output, price.input), default=None)
+
+
+def _prompt(request: OptimizationRequest, at_worst: bool) -> int:
+    """Tokens that are sent with one sample. At worst a byte is a token, and texts have grown to their longest."""
+    texts = list(request.target.texts) if isinstance(request.target, ChatTarget) else []
+    items = request.dataset.items or []
+    sizes = [len(canonical_json(item.input).encode()) for item in items]
+    if not at_worst:
+        values = [value for value in request.baseline.values() if isinstance(value, str)]
+        characters = sum(map(len, texts)) + sum(map(len, values))
+        sample = math.ceil(sum(sizes) / len(sizes)) if sizes else SAMPLE.tokens * CHARACTERS_PER_TOKEN
+        return (characters + sample) // CHARACTERS_PER_TOKEN
+    factors = [
+        max(len(str(factor.value).encode()), (factor.max_length or 0) if isinstance(factor, TextFactor) else 0)
+        for factor in request.configuration.values()
+        if isinstance(factor.value, str)
+    ]
+    return sum(len(text.encode()) for text in texts) + sum(factors) + max(sizes, default=LARGEST_SAMPLE)
+
+
+def _answer(request: OptimizationRequest, parameters: Mapping[str, Any], at_worst: bool) -> int:
     given = [parameters.get(name, request.baseline.get(name)) for name in _LIMITS]
-    return next((limit for limit in given if isinstance(limit, int) and limit > 0), TOKENS_OF_AN_ANSWER)
+    longest = next((limit for limit in given if isinstance(limit, int) and limit > 0), LONGEST_ANSWER)
+    return longest if at_worst else min(longest, TOKENS_OF_AN_ANSWER)

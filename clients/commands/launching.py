@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
 from activities.store.samples import dataset_size, named_dataset
+from clients.commands.checking import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.ending import Ending, show_end
 from clients.commands.estimating import estimate
@@ -21,10 +22,10 @@ from clients.commands.findings import Checked, check_spec
 from clients.commands.following import Follower, display_for
 from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, plugin_uses
 from clients.commands.interrupting import Interruption
-from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of
+from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of, reach_run
 from clients.commands.servers import Servers, named_by_environment, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
-from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of
+from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of, without_number
 from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
 
@@ -36,6 +37,9 @@ class RunOptions:
     new: bool = False
     detach: bool = False
     yes: bool = False
+    ask_above: float = 1.0
+    dry_run: bool = False
+    retry_failed: bool = False
     ending: Ending = field(default_factory=Ending)
 
 
@@ -53,10 +57,16 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     """Check, then attach to the open run, show the finished one, or start one."""
     checked = await check_spec(path, own_worker=not named_by_environment())
     refuse_findings(context, checked)
+    if options.dry_run:
+        return tell_plan(context, checked)
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
         plan = await plan_run(servers, checked)
+        if options.retry_failed:
+            before = await _chosen(servers, plan.run_id, new=False)
+            await _confirm(context, checked, options)
+            return await start_retry(context, servers, plan, before, options, interruption)
         run = await _chosen(servers, plan.run_id, new=options.new)
         if run.is_finished:
             return await _show_finished(context, servers, run, options)
@@ -144,15 +154,63 @@ async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
 
 
 async def _confirm(context: Context, checked: Checked, options: RunOptions) -> None:
-    """Before money is spent, a person at a terminal is asked."""
+    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand."""
     costs = estimate(checked)
-    if options.yes or context.json or not costs.cost or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    cheap = not costs.costs_money or (costs.cost is not None and costs.cost <= options.ask_above)
+    if options.yes or cheap:
         return
     calls = "any number of" if costs.calls is None else f"at most {costs.calls:,}"
-    question = f"This makes {calls} target calls and may cost about {costs.cost:.2f}. Start? [Y/n] "
-    answer = await asyncio.to_thread(input, question)
+    price = "and nothing bounds what it costs"
+    if costs.cost is not None and costs.expected_cost is not None:
+        price = f"and costs about {costs.expected_cost:.2f}, {costs.cost:.2f} at worst"
+    told = f"This makes {calls} target calls, {price}."
+    if context.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandError(
+            f"{told} There is nobody to ask: give --yes to start it, or set budget.cost to at most {options.ask_above:g}",
+            facts={"estimate": costs.as_json()},
+        )
+    answer = await asyncio.to_thread(input, f"{told} Start? [Y/n] ")
     if answer.strip().lower() not in ("", "y", "yes"):
         raise CommandError("nothing was started", ExitCode.CANCELLED)
+
+
+def tell_plan(context: Context, checked: Checked) -> int:
+    """What the run would do and cost; nothing is started."""
+    lines, more = summary_of(checked)
+    context.facts({"spec": str(checked.path), "dry_run": True, **more}, "\n".join([*lines, "Nothing was started."]))
+    return ExitCode.DONE
+
+
+async def start_retry(
+    context: Context, servers: Servers, plan: Plan, before: KnownRun, options: RunOptions, interruption: Interruption
+) -> int:
+    """Start a run that takes over what a finished one was answered, and asks again for what failed or is missing."""
+    if before.is_open or not before.is_finished:
+        why = "is still open; wait for its end, or `ratchet stop` it" if before.is_open else "never began; run it first"
+        raise CommandError(f"there is nothing to retry: {before.run_id} {why}")
+    request = plan.request.model_copy(update={"retry_of": before.run_id})
+    retry = replace(plan, request=request)
+    fresh = await _chosen(servers, plan.run_id, new=True)
+    run_id = await _start(servers, retry, fresh.run_id, fresh=True)
+    context.say(f"Started {run_id}, which takes over all answers of {before.run_id} but the failed ones")
+    if options.detach:
+        return await _leave(context, servers, run_id, retry)
+    return await attend(context, servers, run_id, retry.plugins, options, interruption)
+
+
+async def retry_run(context: Context, run_id: str, options: RunOptions, interruption: Interruption) -> int:
+    """Retry a finished run by its id, with the spec that the store keeps."""
+    async with reach_run(context.home, run_id) as (servers, run):
+        row = await servers.reader.run(run_id)
+        if row is None:
+            raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
+        request = OptimizationRequest.model_validate(row.spec)
+        memo = await memo_of(run)
+        plugins = await plugins_of(context, run)
+        if memo.get("plugins") and plugins is None:
+            raise CommandError(f"{run_id} needs its plug-ins; retry it where they are, with `ratchet run SPEC --retry-failed`")
+        first = Plan(request, without_number(run_id), plugins, memo)
+        return await start_retry(context, servers, first, run, options, interruption)
 
 
 async def _start(servers: Servers, plan: Plan, run_id: str, *, fresh: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clients.commands.context import Context, command
+from clients.commands.context import CommandError, Context, command
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec: a YAML or JSON file.", show_default=False)]
 VerbosityOption = Annotated[
@@ -17,6 +17,16 @@ OutputOption = Annotated[
     Path,
     typer.Option(
         "--output", metavar="DIR", help="Where the YAML history goes: DIR/optimizations/… [default: here]", show_default=False
+    ),
+]
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")]
+AskAboveOption = Annotated[
+    float,
+    typer.Option(
+        "--ask-above",
+        metavar="AMOUNT",
+        help="Ask before a run that may cost more than this at worst; without a terminal it then needs --yes.",
     ),
 ]
 
@@ -30,7 +40,18 @@ def add_to(app: typer.Typer) -> None:
         spec: SpecArgument,
         new: Annotated[bool, typer.Option("--new", help="Run it again although it ran before, and pay again.")] = False,
         detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
-        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")] = False,
+        yes: YesOption = False,
+        ask_above: AskAboveOption = 1.0,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Check, estimate and print the plan; start nothing, not even a server.")
+        ] = False,
+        retry_failed: Annotated[
+            bool,
+            typer.Option(
+                "--retry-failed",
+                help="Run it again, with all answers of its newest finished run but those that failed or are missing.",
+            ),
+        ] = False,
         verbosity: VerbosityOption = "summary",
         output: OutputOption = Path(),
     ) -> int:
@@ -39,5 +60,28 @@ def add_to(app: typer.Typer) -> None:
         from clients.commands.interrupting import run_async
         from clients.commands.launching import RunOptions, run_spec
 
-        options = RunOptions(new, detach, yes, Ending(verbosity_of(verbosity), output))
+        if new and retry_failed:
+            raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
+        ending = Ending(verbosity_of(verbosity), output)
+        options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending)
         return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
+
+    @command(app, "retry", "Run")
+    def retry(
+        context: Context,
+        run_id: Annotated[str, typer.Argument(metavar="ID", help="A finished run, as `ratchet list` shows it.")],
+        detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
+        verbosity: VerbosityOption = "summary",
+        output: OutputOption = Path(),
+    ) -> int:
+        """Run a finished run again for what failed: a new run that takes over all its other answers, and its proposals.
+
+        Nothing that was answered is paid for again. Once answers that failed before are there, other candidates may turn out
+        to be the best, so that later rounds may differ, and cost what they cost.
+        """
+        from clients.commands.ending import Ending, verbosity_of
+        from clients.commands.interrupting import run_async
+        from clients.commands.launching import RunOptions, retry_run
+
+        options = RunOptions(detach=detach, yes=True, ending=Ending(verbosity_of(verbosity), output))
+        return run_async(context, lambda interruption: retry_run(context, run_id, options, interruption))

@@ -24,6 +24,7 @@ from clients.reporting.facts import (
 )
 from clients.reporting.figures import objective_text, percent_text, signed, telling_apart
 from clients.reporting.progress_lines import iteration_text, termination
+from clients.reporting.summary_text import lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from workflows.model.run import Confirmation, Interval
 from workflows.model.search import MeasureOptimizer
@@ -91,7 +92,13 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _labelled("Confirmed:", confirmation_text(facts.result.confirmation))
-    return rows + _termination(facts)
+    return rows + _reused(facts) + _termination(facts)
+
+
+def _reused(facts: RunFacts) -> list[str]:
+    """Said only where there is something to say."""
+    told = (("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
+    return [row for label, text in told if text for row in _labelled(label, text)]
 
 
 def _treatment(facts: RunFacts) -> list[str]:

@@ -17,7 +17,7 @@ from ratchet.optimizer import Direction
 from workflows.model.candidates import Rejection
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.frozen import Payload
-from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import Interval, OptimizationResult
 from workflows.model.search import MeasureOptimizer, ModelProposer, StepProposer
@@ -97,6 +97,11 @@ class RunFacts(Payload):
     rejections: tuple[Rejection, ...] = ()
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Unanswered = Field(default_factory=Unanswered)
+    """What may have been paid for calls that gave no answer."""
+    answers: int = 0
+    reused: int = 0
+    """Of the answers, those that were copied from other runs instead of paid for."""
     started_at: datetime
     finished_at: datetime | None = None
     dataset_id: str | None = None

@@ -88,6 +88,9 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         total_iterations=len(facts.iterations),
         counts=facts.counts,
         spend=facts.spend,
+        lost=facts.lost,
+        answers=facts.answers,
+        reused=facts.reused,
         versions=facts.versions,
         spec=request,
     )

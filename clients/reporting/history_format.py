@@ -17,7 +17,7 @@ from ratchet.optimizer import StopReason
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.ledger import Counts, RunStatus, Spend
+from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
 
 SCHEMA_VERSION: Final = "ratchet-optimize-1"
@@ -190,6 +190,9 @@ class RecordedHistory(HistoryPart):
     total_iterations: int
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Unanswered = Field(default_factory=Unanswered)
+    answers: int = 0
+    reused: int = 0
     versions: dict[str, str] = Field(default_factory=dict)
     spec: OptimizationRequest
     content_fingerprint: str | None = None

@@ -53,6 +53,8 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Trials": _trials(facts.counts),
             "Spend": _spend(facts.spend, limits),
             "Errors": _errors(facts),
+            "Reused": reused_text(facts),
+            "Lost": lost_text(facts),
             "Time": duration_text(((facts.finished_at or now) - facts.started_at).total_seconds()),
         }
     )
@@ -83,6 +85,23 @@ def _errors(facts: RunFacts) -> str:
         return ""
     coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
     return told(errors) + (f"; coverage {coverage:.1%} at least" if coverage < 1.0 else "")
+
+
+def reused_text(facts: RunFacts) -> str:
+    """What other runs had paid for already."""
+    return f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused else ""
+
+
+def lost_text(facts: RunFacts) -> str:
+    """What counts against the budget without an answer to show for it, and what took more than it was said to."""
+    lost = facts.lost
+    parts = []
+    if lost.samples or lost.tokens or lost.cost:
+        at_most = ", ".join([f"{lost.tokens:,} tokens", *([f"cost {score_text(lost.cost)}"] if lost.cost else [])])
+        parts.append(f"{lost.samples:,} calls without an answer may have been paid for, with at most {at_most}")
+    if lost.exceeded:
+        parts.append(f"{lost.exceeded:,} calls took more than was set aside for them; raise target.at_most or max_tokens")
+    return "; ".join(parts)
 
 
 def _spend(spend: Spend, budget: Mapping[str, float]) -> str:

@@ -10,8 +10,8 @@ from workflows.model.frozen import SpecPart
 
 
 class AtMost(SpecPart):
-    """What one target call takes at most. A budget sets it aside before the call; a call that takes more is counted in full, and
-    the report says so."""
+    """What one target call takes at most. A budget sets it aside before the call; a call that takes more is counted in full,
+    and the report says so."""
 
     tokens: Annotated[int, Field(ge=0)] = 0
     """In and out."""

@@ -34,6 +34,16 @@ class Spend(Payload):
     cost: float = 0.0
 
 
+class Unanswered(Payload):
+    """Calls without an answer that may have been paid for: counted under a budget, at the most that they can have taken."""
+
+    samples: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    exceeded: int = 0
+    """Calls, answered ones, that took more than was set aside for them."""
+
+
 class RoundRecord(Payload):
     """A decided round. Committing it twice changes nothing.
 
