@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,22 @@ def wild_proposer(current: Mapping[str, Any], records: Sequence[Record], factors
 
 def knows_invoices(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
     return {"system_prompt": f"{current['system_prompt']} And invoice."}
+
+
+async def dearer_above(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Cheap for the baseline; everything further up costs four times as much."""
+    output = await hill(configuration, sample, context)
+    return output if configuration["x"] == 10 else replace(output, cost=0.004, tokens=40)
+
+
+def raises_while_a_file_is_there(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Fails on every third sample until the file named by the configuration is gone; every call leaves a line beside it."""
+    broken = Path(configuration["broken"])
+    with broken.with_suffix(".calls").open("a") as calls:
+        calls.write(f"{configuration['x']} {sample.id}\n")
+    if broken.exists() and sample.input % 3 == 0:
+        raise RuntimeError("broken for now")
+    return Output({"height": configuration["x"] / 1000}, tokens=10, cost=0.001)
 
 
 def takes_no_arguments() -> None:
