@@ -14,7 +14,7 @@ from typing import TypeVar
 from workflows.model.suite import Outcome
 
 FULL_BATCH = 25
-LONGEST_HELD = 0.003
+LONGEST_HELD = 0.005
 """Seconds that an outcome waits for others to be committed with. Short: what is not committed when a worker is killed is
 paid for again; long enough that fast targets fill a batch."""
 
