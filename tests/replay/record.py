@@ -20,7 +20,8 @@ from tests.replay.paths import HISTORIES, PATHS, RUNNER, RecordedPath
 from tests.replay.strangers import strangers
 from worker import Settings, serving
 
-PLUGINS = Path(__file__).parents[1] / "plugins"
+ROOT = Path(__file__).parents[2]
+PLUGINS = ROOT / "tests" / "plugins"
 TRIALS_KEPT = 2
 
 
@@ -58,7 +59,8 @@ async def record(client: Client, path: RecordedPath, runner: str) -> None:
 
 def _write(name: str, history: WorkflowHistory) -> None:
     document = {"workflow_id": history.workflow_id, "history": json.loads(history.to_json())}
-    (HISTORIES / f"{name}.json").write_text(json.dumps(document, indent=None, separators=(",", ":")) + "\n")
+    text = json.dumps(document, indent=None, separators=(",", ":")).replace(f"{ROOT}/", "./")
+    (HISTORIES / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
