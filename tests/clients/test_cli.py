@@ -19,7 +19,7 @@ from workflows.model.request import spec_schema
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    *("init", "schema", "check", "demo", "run", "list", "status", "watch", "report"),
+    *("init", "schema", "check", "demo", "run", "retry", "list", "status", "watch", "report"),
     *("stop", "cancel", "pause", "resume", "adjust", "delete", "dev", "worker", "doctor"),
 )
 

@@ -124,16 +124,22 @@ class Stop(SpecPart):
 
 
 class Budget(SpecPart):
-    """What the run may spend in all. 0 is unlimited."""
+    """What the run may spend in all. 0 is unlimited.
+
+    What a call can take at most is set aside before it is made, and settled when it is over; what is left of a budget stays
+    unspent when it does not cover another call. With a test split, the confirmation of the winner is left its share: its
+    calls, at 1.5 times the mean of those so far.
+    """
 
     cost: Annotated[float, Field(ge=0)] = 0.0
-    """Money, in the currency of `prices`."""
+    """Money, in the currency of `prices`. Hard for models, whose calls are bounded by `max_tokens` (16,384 where nothing states
+    it), and for targets that state `at_most`; other targets are expected to take 1.5 times their dearest call so far."""
     tokens: Annotated[int, Field(ge=0)] = 0
-    """Tokens of targets and proposers, in and out."""
+    """Tokens of targets, judges and proposers, in and out. As hard as `cost`."""
     samples: Annotated[int, Field(ge=0)] = 0
     """Target calls that are paid for."""
     trials: Annotated[int, Field(ge=0)] = 0
-    """Trials, the baseline included."""
+    """Trials, the baseline and the two of the confirmation included."""
     wall_time: Duration = timedelta(0)
     """Time from the start; a trial in flight is cut off when it is over. Time spent paused does not count."""
 
