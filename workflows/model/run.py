@@ -14,7 +14,7 @@ from workflows.model.frozen import Payload, SpecPart
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.request import OptimizationRequest
-from workflows.model.search import Adjustment, Budget, ModelProposer, PythonProposer
+from workflows.model.search import Budget, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
 from workflows.model.values import ShortText
 
@@ -331,7 +331,5 @@ class UpdateAnswer(Payload):
     status: RunStatus
     message: str
 
-
-AdjustInput = Adjustment
 
 FinishInput.model_rebuild()

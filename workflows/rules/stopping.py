@@ -113,34 +113,22 @@ def _budget_rules(budget: Budget, facts: Facts) -> Iterator[Rule]:
             f"Time budget exhausted: {milliseconds}ms",
             _share(facts.elapsed.total_seconds(), budget.wall_time.total_seconds()),
         )
-    if budget.tokens:
-        yield Rule(
-            "tokens",
-            StopReason.TOKEN_BUDGET,
-            f"Token budget exhausted: {budget.tokens} tokens",
-            _share(facts.spend.tokens, budget.tokens),
-        )
-    if budget.cost:
-        yield Rule(
-            "cost",
-            StopReason.COST_BUDGET,
-            f"Cost budget exhausted: {budget.cost:g}",
-            _share(facts.spend.cost, budget.cost),
-        )
-    if budget.samples:
-        yield Rule(
+    spend = facts.spend
+    counted = (
+        ("tokens", StopReason.TOKEN_BUDGET, f"Token budget exhausted: {budget.tokens} tokens", spend.tokens, budget.tokens),
+        ("cost", StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}", spend.cost, budget.cost),
+        (
             "samples",
             StopReason.SAMPLE_BUDGET,
             f"Sample budget exhausted: {budget.samples} samples",
-            _share(facts.spend.samples, budget.samples),
-        )
-    if budget.trials:
-        yield Rule(
-            "trials",
-            StopReason.SAMPLE_BUDGET,
-            f"Trial budget exhausted: {budget.trials} trials",
-            _share(facts.spend.trials, budget.trials),
-        )
+            spend.samples,
+            budget.samples,
+        ),
+        ("trials", StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials", spend.trials, budget.trials),
+    )
+    for name, reason, message, used, limit in counted:
+        if limit:
+            yield Rule(name, reason, message, _share(used, limit))
 
 
 def _share(used: float, of: float) -> float:
