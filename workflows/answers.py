@@ -27,7 +27,7 @@ def progress(book: RunBook, now: datetime) -> Progress:
         best_score=book.best.score if book.best else None,
         baseline_score=book.baseline.score if book.baseline else None,
         direction=book.request.objective.direction.value,
-        spend=book.spend,
+        spend=book.accounts.spend,
         budget={
             "cost": budget.cost,
             "tokens": budget.tokens,
@@ -95,12 +95,16 @@ def details(book: RunBook, now: datetime) -> str:
     baseline = f"{book.baseline.score:.4f}" if book.baseline and book.baseline.score is not None else "not measured yet"
     nearest = sorted(rules(book.limits, book.facts(now)), key=lambda rule: -rule.nearness)[:3]
     stop = ", ".join(f"{rule.name} {rule.nearness:.0%}" for rule in nearest) or "none"
+    spend = book.accounts.spend
     rows = [
         ("Status", f"{book.status}: {book.phase}"),
         ("Round", str(book.round)),
         ("Best", best),
         ("Baseline", baseline),
-        ("Spend", f"{book.spend.cost:.4f}, {book.spend.tokens:,} tokens, {book.spend.samples:,} samples"),
+        (
+            "Spend",
+            f"{spend.cost:.4f}, {spend.tokens:,} tokens, {spend.samples:,} samples",
+        ),
         ("Stop rules", stop),
     ]
     return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows)

@@ -95,5 +95,5 @@ class WorkflowFrame:
             if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
                 raise BudgetRefused(error.cause.details[0]) from error
             raise ProposalFailed(reason_of(error)) from error
-        book.spend_proposal(proposed)
+        book.accounts.book_proposal(proposed)
         return proposed

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
     from workflows import answers
-    from workflows.contracts import Bookkeeping, Evaluating, Ingesting
+    from workflows.closing import Closing
+    from workflows.contracts import Bookkeeping
     from workflows.frame import WorkflowFrame
     from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.ledger import Ledger
     from workflows.model.candidates import Candidate, Rejection
     from workflows.model.failures import INVALID_REQUEST, shorten
-    from workflows.model.ledger import RunStatus
     from workflows.model.run import (
-        Confirmation,
-        ConfirmInput,
-        FinishInput,
         Graph,
         HistoryPage,
-        IngestInput,
-        InspectInput,
         Newest,
         OptimizationResult,
         Pending,
-        PrepareInput,
         Progress,
         RunInput,
         RunState,
@@ -41,27 +35,21 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.model.search import Adjustment
     from workflows.model.trial import Purpose, TrialResult
+    from workflows.opening import prepared
     from workflows.optimizers import build_optimizer
     from workflows.optimizers.guard import OptimizerGuard
     from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
-    from workflows.policies import INSPECT, PREPARE, STORE
+    from workflows.own_proposals import own_proposal, refuse_inadmissible
+    from workflows.policies import STORE
     from workflows.reasons import reason_of
-    from workflows.result import RunEnded, result_of
-    from workflows.rules.budget import confirmation_fits, exhausted, exhausted_by
-    from workflows.rules.canonical import NotCanonical, canonical_json, content_hash
+    from workflows.result import RunEnded
+    from workflows.rules.budget import exhausted, exhausted_by
+    from workflows.rules.canonical import content_hash
     from workflows.rules.spec_check import unknown_limits
     from workflows.rules.stopping import decide
-    from workflows.rules.validation import Refusal, examine
     from workflows.runbook import RunBook
-    from workflows.search_attributes import attributes_of
-    from workflows.trial_runs import TrialRuns, trial_id
-
-EAGER_ROUNDS = 20
-MOST_WAITING, LARGEST_WAITING = 100, 256 * 1024
-"""Proposals of people that wait for the next round, and their bytes in all."""
-
-ROUNDS_BETWEEN_ATTRIBUTES = 10
-"""Each change of the search attributes is an event. They follow every new best in the first rounds, later every tenth round."""
+    from workflows.showing import Showing
+    from workflows.trial_runs import TrialRuns
 
 
 @workflow.defn
@@ -82,11 +70,11 @@ class OptimizationWorkflow:
         self.book = RunBook(info.workflow_id, request, workflow.now())
         self.ledger = Ledger(self.book)
         self.trials = TrialRuns(self.book, self.ledger, self.evaluation_task_queue)
+        self.showing = Showing(self.book)
+        self.closing = Closing(self.book, self.ledger, self.trials, self.showing)
         frame = WorkflowFrame(self.book, self.evaluation_task_queue, self.ledger.flush)
         self.optimizer = build_optimizer(request.optimizer, frame)
         self.rounds_here = 0
-        self.closing = False
-        self.attributed: tuple[object, ...] = ()
 
     @workflow.run
     async def run(self, request: RunInput) -> OptimizationResult:
@@ -103,56 +91,23 @@ class OptimizationWorkflow:
                 results = await self._run_trials(candidates)
                 self._observe(candidates, rejections, results)
         except RunEnded as end:
-            return await self._close(end)
+            return await self.closing.close(end)
         except (asyncio.CancelledError, FailureError, ValidationError, ExceptionGroup) as error:
             if is_cancelled_exception(error):
-                await self._close(RunEnded(StopReason.CANCELLED, "Cancelled", "cancelled"))
+                await self.closing.close(RunEnded(StopReason.CANCELLED, "Cancelled", "cancelled"))
             elif self.book.prepared is not None:
-                await self._close(RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed"))
+                await self.closing.close(RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed"))
             raise
 
     # -- opening ----------------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
         """Check everything that can be checked. A spec that is refused leaves nothing behind."""
-        self._show("initialized", "checking the spec and the data")
-        references = self.request.plugin_references
-        evaluators: dict[str, str] = {}
-        ingested = None
-        try:
-            if references:
-                inspected = await workflow.execute_activity_method(
-                    Evaluating.inspect_plugins,
-                    InspectInput(references=references, arguments=self.request.plugin_arguments),
-                    task_queue=self.evaluation_task_queue,
-                    summary="import plug-ins",
-                    **INSPECT,
-                )
-                evaluators = inspected.evaluators
-            if self.request.dataset.ref is not None:
-                asking = workflow.execute_activity_method(
-                    Ingesting.ingest_dataset,
-                    IngestInput(ref=self.request.dataset.ref, name=self.request.dataset_name),
-                    task_queue=self.evaluation_task_queue,
-                    summary="ask a plug-in for the dataset",
-                    **PREPARE,
-                )
-                [ingested] = await asyncio.gather(asking)
-            preparing = workflow.execute_activity_method(
-                Bookkeeping.prepare,
-                PrepareInput(run_id=self.book.run_id, request=self.request, evaluators=evaluators, ingested=ingested),
-                summary="check the spec, ingest the dataset",
-                **PREPARE,
-            )
-            # An activity that is waited for although it was cancelled may end well; only `gather` then still says so.
-            [self.book.prepared] = await asyncio.gather(preparing)
-        except ActivityError as error:
-            if is_cancelled_exception(error) or not isinstance(error.cause, ApplicationError):
-                raise
-            raise ApplicationError(error.cause.message, type=error.cause.type, non_retryable=True) from None
+        self.showing.show("initialized", "checking the spec and the data")
+        self.book.prepared = await prepared(self.book.run_id, self.request, self.evaluation_task_queue)
 
     async def _measure_baseline(self) -> None:
-        self._show("running", "measuring the baseline")
+        self.showing.show("running", "measuring the baseline")
         await self.ledger.flush()
         candidate = self.book.baseline_candidate(content_hash(self.request.baseline))
         [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
@@ -170,7 +125,7 @@ class OptimizationWorkflow:
     async def _pick_up(self, carried: RunState) -> None:
         """Go on where the execution before left off; what grew too large to carry is read from the store."""
         self.book.pick_up(carried)
-        self._show("running", "reading the history back")
+        self.showing.show("running", "reading the history back")
         while True:
             page = HistoryPage(run_id=self.book.run_id, after=len(self.book.history))
             read = await workflow.execute_activity_method(Bookkeeping.load_history, page, **STORE)
@@ -197,9 +152,9 @@ class OptimizationWorkflow:
 
     def _budget_decides(self) -> StopDecision | None:
         book = self.book
-        if book.exhausted is not None:
-            return exhausted_by(book.exhausted, book.limits.budget)
-        return exhausted(book.limits.budget, book.counted, book.needs)
+        if book.accounts.exhausted is not None:
+            return exhausted_by(book.accounts.exhausted, book.limits.budget)
+        return exhausted(book.limits.budget, book.accounts.counted, book.needs)
 
     def _optimizer_decides(self) -> StopDecision:
         with self._optimizer_code("should_stop"):
@@ -217,11 +172,11 @@ class OptimizationWorkflow:
 
     async def _rest(self) -> None:
         since = workflow.now()
-        self._show("paused", "paused")
+        self.showing.show("paused", "paused")
         await self.ledger.flush()
         await workflow.wait_condition(lambda: not self.book.paused or self.book.stop_requested is not None)
         self.book.paused_for += workflow.now() - since
-        self._show("running", "going on")
+        self.showing.show("running", "going on")
         await self.ledger.flush()
         self._stop_if_decided()
 
@@ -235,8 +190,8 @@ class OptimizationWorkflow:
     async def _propose(self) -> list[CandidateProposal]:
         """A person's own candidates first, then the optimizer's."""
         book = self.book
-        self._show("running", f"round {book.round + 1}: proposing")
-        own = [_own_proposal(book, pending) for pending in book.waiting]
+        self.showing.show("running", f"round {book.round + 1}: proposing")
+        own = [own_proposal(book, pending) for pending in book.waiting]
         book.waiting = []
         try:
             with self._optimizer_code("propose"):
@@ -251,7 +206,7 @@ class OptimizationWorkflow:
             raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
 
     async def _run_trials(self, candidates: Sequence[Candidate]) -> list[TrialResult]:
-        self._show("running", f"round {self.book.round + 1}: {len(candidates)} trials")
+        self.showing.show("running", f"round {self.book.round + 1}: {len(candidates)} trials")
         return await self.trials.run_all(candidates, Purpose.CANDIDATE)
 
     def _observe(
@@ -269,73 +224,7 @@ class OptimizationWorkflow:
     def _optimizer_code(self, method: str) -> OptimizerGuard:
         return OptimizerGuard(self.request.optimizer.name, method)
 
-    # -- closing ----------------------------------------------------------------------------------------------------------
-
-    async def _close(self, end: RunEnded) -> OptimizationResult:
-        """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
-        self.closing = True
-        confirmation: Confirmation | None = None
-        try:
-            if end.status == "completed":
-                confirmation = await self._confirm(end)
-        except (asyncio.CancelledError, FailureError) as error:
-            if is_cancelled_exception(error):
-                end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
-        result = await _to_the_end(self._finish(end, confirmation))
-        if end.status == "failed":
-            raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
-        return result
-
-    async def _confirm(self, end: RunEnded) -> Confirmation | None:
-        """Baseline and winner on the untouched test split, once, when there is one and it can be paid for."""
-        book = self.book
-        assert book.prepared and book.best
-        samples = book.prepared.test_samples
-        baseline = self.book.baseline_candidate_again()
-        pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-        if not samples or not confirmation_fits(book.limits.budget, book.counted, book.needs, len(pair)):
-            return None
-        self._show("running", "confirming the winner on the test split")
-        results = await self.trials.run_all(pair, Purpose.CONFIRMATION)
-        for result in results:
-            book.spend_trial(result)
-        scores = [result.objective_score for result in results]
-        if len(pair) == 1 or any(result.status != "completed" for result in results):
-            return Confirmation(baseline_score=scores[0], winner_score=scores[-1])
-        request = ConfirmInput(
-            run_id=book.run_id,
-            baseline=trial_id(book.run_id, pair[0], Purpose.CONFIRMATION),
-            winner=trial_id(book.run_id, pair[1], Purpose.CONFIRMATION),
-            seed=book.request.seed,
-        )
-        difference = await workflow.execute_activity_method(Bookkeeping.confirm, request, **STORE)
-        return Confirmation(baseline_score=scores[0], winner_score=scores[1], difference=difference)
-
-    async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
-        result = result_of(self.book, end, confirmation, workflow.now())
-        last = self.book.last_round(end.reason, end.status)
-        if last is not None:
-            self.ledger.add(last)
-        self._show(end.status, end.message)
-        finish = FinishInput(run_id=self.book.run_id, result=result, records=self.ledger.waiting)
-        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE)
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        return result
-
     # -- what people see --------------------------------------------------------------------------------------------------
-
-    def _show(self, status: RunStatus, phase: str) -> None:
-        """Say where the run is: to queries, in the UI, and to the search attributes when it matters."""
-        book = self.book
-        book.status, book.phase = status, phase
-        best_score = book.best.score if book.best else None
-        workflow.logger.info(phase, extra={"facts": {"status": status, "round": book.round, "best_score": best_score}})
-        workflow.set_current_details(answers.details(book, workflow.now()))
-        best = book.best.candidate_id if book.best and book.round <= EAGER_ROUNDS else None
-        matters = (status, best, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
-        if book.prepared is not None and book.prepared.search_attributes and matters != self.attributed:
-            self.attributed = matters
-            workflow.upsert_search_attributes(attributes_of(book))
 
     @workflow.query(description="Where the run stands: status, counts, best, spend, time left, stop rules")
     def progress(self) -> Progress:
@@ -405,37 +294,8 @@ class OptimizationWorkflow:
     @propose.validator
     def _may_propose(self, proposal: Pending) -> None:
         self._refuse_when_closing()
-        _refuse_too_many([*self.book.waiting, proposal])
-        judged = examine(_own_proposal(self.book, proposal), self.request.factors_in_play, self.book.known(), ())
-        if isinstance(judged, Refusal):
-            raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)
+        refuse_inadmissible(self.book, proposal)
 
     def _refuse_when_closing(self) -> None:
-        if self.closing:
+        if self.closing.begun:
             raise ApplicationError("the run is already finishing", type=INVALID_REQUEST)
-
-
-def _own_proposal(book: RunBook, pending: Pending) -> CandidateProposal:
-    configuration = {**book.request.baseline, **pending.configuration}
-    return CandidateProposal(configuration=configuration, rationale=pending.rationale, extra={"origin": "person"})
-
-
-def _refuse_too_many(waiting: Sequence[Pending]) -> None:
-    """What waits is carried into the next execution, so it must stay small."""
-    try:
-        size = sum(len(canonical_json(pending.configuration).encode()) for pending in waiting)
-    except NotCanonical:
-        return  # refused for that, by name
-    if len(waiting) > MOST_WAITING or size > LARGEST_WAITING:
-        message = f"{len(waiting) - 1} proposals are waiting already; send this one again when a round has taken them up"
-        raise ApplicationError(message, type=INVALID_REQUEST)
-
-
-async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:
-    """Await work that a cancellation must not interrupt."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise

@@ -10,18 +10,18 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
+from workflows.accounts import Accounts, needs_of
 from workflows.admission import Admission
-from workflows.model.amounts import Amount, Resource
 from workflows.model.candidates import Candidate, Rejection
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.ledger import Counts, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import Pending, Prepared, Proposed, RunState, Standing, TrialRow
+from workflows.model.run import Pending, Prepared, RunState, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import TrialResult
-from workflows.rules.budget import CONFIRMATION_TRIALS, Needs, affordable_trials
+from workflows.rules.budget import Needs, affordable_trials
 from workflows.rules.canonical import normalize
 from workflows.rules.standing import first_standing, standing_after
 from workflows.rules.stopping import Facts, Limits
@@ -58,10 +58,7 @@ class RunBook:
         self.last: Candidate | None = None
         self.optimizer_state = OptimizerState()
         self.counts = Counts()
-        self.spend = Spend()
-        self.lost = Spend()
-        self.reused = 0
-        self.exhausted: Resource | None = None
+        self.accounts = Accounts()
         self.budget_adjusted = False
         self.consecutive_failures = 0
         self.barren_rounds = 0
@@ -90,9 +87,9 @@ class RunBook:
             last=None if self.last and self.last.candidate_id == self.best.candidate_id else self.last,
             optimizer=self.optimizer_state,
             counts=self.counts,
-            spend=self.spend,
-            lost=self.lost,
-            reused=self.reused,
+            spend=self.accounts.spend,
+            lost=self.accounts.lost,
+            reused=self.accounts.reused,
             consecutive_failures=self.consecutive_failures,
             barren_rounds=self.barren_rounds,
             recent_trials=_newest_within(CARRIED_BYTES, self.recent_trials),
@@ -121,8 +118,7 @@ class RunBook:
         self.prepared, self.baseline, self.best, self.last = state.prepared, state.baseline, state.best, state.last
         self.started_at, self.paused_for = state.started_at, state.paused_for
         self.round, self.optimizer_state = state.round, state.optimizer
-        self.counts, self.spend = state.counts, state.spend
-        self.lost, self.reused = state.lost, state.reused
+        self.counts, self.accounts = state.counts, Accounts.carried(state)
         self.consecutive_failures, self.barren_rounds = state.consecutive_failures, state.barren_rounds
         self.recent_trials, self.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
         self.recent_rounds, self.waiting = list(state.recent_rounds), [*state.waiting, *self.waiting]
@@ -155,7 +151,7 @@ class RunBook:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a round's proposals, in their order, against everything tried before and against each other."""
-        affordable = affordable_trials(self.limits.budget, self.counted, self.needs, len(proposals))
+        affordable = affordable_trials(self.limits.budget, self.accounts.counted, self.needs, len(proposals))
         candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable)
         self._count_proposals(len(proposals), rejections, len(candidates))
         return candidates, rejections
@@ -234,30 +230,8 @@ class RunBook:
         self.counts = self.counts.model_copy(
             update={outcome: getattr(self.counts, outcome) + 1, "running": max(self.counts.running - 1, 0)}
         )
-        self.spend_trial(result)
+        self.accounts.book_trial(result)
         return facts
-
-    def spend_trial(self, result: TrialResult) -> None:
-        """Count what a trial was paid for."""
-        self.spend = Spend(
-            samples=self.spend.samples + result.paid_samples,
-            trials=self.spend.trials + 1,
-            tokens=self.spend.tokens + result.paid_tokens,
-            cost=self.spend.cost + result.paid_cost,
-        )
-        self.lost = Spend(
-            samples=self.lost.samples + result.lost_samples,
-            tokens=self.lost.tokens + result.lost_tokens,
-            cost=self.lost.cost + result.lost_cost,
-        )
-        self.reused += result.reused_samples
-        self.exhausted = self.exhausted or result.exhausted
-
-    def spend_proposal(self, proposed: Proposed) -> None:
-        """Count what a proposer was paid for."""
-        self.spend = self.spend.model_copy(
-            update={"tokens": self.spend.tokens + proposed.tokens, "cost": self.spend.cost + proposed.cost}
-        )
 
     def _compare_with_best(self, candidate: Candidate, trial: TrialFacts) -> None:
         assert self.best is not None
@@ -287,7 +261,7 @@ class RunBook:
             best_so_far_id=self.best.candidate_id if self.best else None,
             new_best=self.best is not None and self.best.round == self.round,
             counts=self.counts,
-            spend=self.spend,
+            spend=self.accounts.spend,
             decided_at=decided_at,
         )
         self.recent_rounds = [*self.recent_rounds, record.model_copy(update={"rejections": ()})][-NEWEST:]
@@ -297,37 +271,16 @@ class RunBook:
         """The last round once more, now with the reason why it was the last."""
         if not self.recent_rounds:
             return None
-        update = {"stop_reason": reason, "stopped": True, "status": status, "spend": self.spend, "new_best": False}
+        update = {"stop_reason": reason, "stopped": True, "status": status, "spend": self.accounts.spend, "new_best": False}
         self.recent_rounds[-1] = self.recent_rounds[-1].model_copy(update=update)
         return self.recent_rounds[-1]
 
     # -- asked by the workflow and by stop rules --------------------------------------------------------------------------
 
     @property
-    def calls_per_trial(self) -> int:
-        """Target calls of one full trial."""
-        return self.prepared.search_samples * self.request.replicates if self.prepared else 0
-
-    @property
     def needs(self) -> Needs:
         """What one trial, and the confirmation, ask of the budget."""
-        prepared, target = self.prepared, self.request.target
-        stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
-        return Needs(
-            calls=self.calls_per_trial,
-            confirmation_calls=CONFIRMATION_TRIALS * prepared.test_samples * self.request.replicates if prepared else 0,
-            at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
-        )
-
-    @property
-    def counted(self) -> Spend:
-        """What counts against the budget: what was paid, and what may have been."""
-        return Spend(
-            samples=self.spend.samples + self.lost.samples,
-            trials=self.spend.trials,
-            tokens=self.spend.tokens + self.lost.tokens,
-            cost=self.spend.cost + self.lost.cost,
-        )
+        return needs_of(self.request, self.prepared)
 
     @property
     def metered(self) -> bool:
@@ -357,7 +310,7 @@ class RunBook:
             best_score=self.best.score if self.best else None,
             improved_round=self.best.since_round if self.best else 0,
             elapsed=self.elapsed(now),
-            spend=self.counted,
+            spend=self.accounts.counted,
             barren_rounds=self.barren_rounds,
             consecutive_failures=self.consecutive_failures,
             direction=self.request.objective.direction,
@@ -398,7 +351,7 @@ class RunBook:
         stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
-            self.budget_adjusted, self.exhausted = True, None
+            self.budget_adjusted, self.accounts.exhausted = True, None
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),
             self.limits.budget.model_copy(update=budget),

@@ -33,7 +33,7 @@ def attributes_of(book: RunBook) -> list[SearchAttributeUpdate[Any]]:
         STATUS.value_set(book.status),
         OPTIMIZER.value_set(book.request.optimizer.name),
         OBJECTIVE.value_set(book.request.metric),
-        COST.value_set(book.spend.cost),
+        COST.value_set(book.accounts.spend.cost),
         ROUND.value_set(book.round),
     ]
     if book.best:

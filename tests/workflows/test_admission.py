@@ -19,7 +19,7 @@ def test_the_baseline_is_round_0_and_a_trial_like_any_other() -> None:
     assert (candidate.candidate_id, candidate.round, candidate.first_replicate) == (f"r0-{digest[:8]}", 0, 0)
     assert run.counts.running == 1
     run.record_baseline(candidate, result(candidate, 0.5))
-    assert (run.round, len(run.history), run.counts.completed, run.counts.running, run.spend.trials) == (0, 1, 1, 0, 1)
+    assert (run.round, len(run.history), run.counts.completed, run.counts.running, run.accounts.spend.trials) == (0, 1, 1, 0, 1)
     assert run.best is not None
     assert (run.best.score, run.best.since_round) == (0.5, 0)
 

@@ -57,7 +57,12 @@ def test_only_the_order_of_proposals_decides(played: list[float | None], random:
     order = list(range(len(played)))
     random.shuffle(order)
     one, other = outcome(sorted(order)), outcome(order)
-    assert (one.best, one.history, one.counts, one.spend) == (other.best, other.history, other.counts, other.spend)
+    assert (one.best, one.history, one.counts, one.accounts.spend) == (
+        other.best,
+        other.history,
+        other.counts,
+        other.accounts.spend,
+    )
     completed = [score for score in played if score is not None]
     if completed and max(completed) > 0.25:
         assert one.best is not None
@@ -129,9 +134,9 @@ def test_counts_add_up_after_every_round(rounds: list[list[tuple[float, float | 
         assert run.counts.running == 0
         assert _counted(run) == run.counts.proposed + 1
         assert len(candidates) + len(rejections) == len(planned)
-    assert len(run.history) == run.spend.trials == paid  # trial count = evaluations really run
-    assert run.spend.samples == paid * 10
-    assert run.spend.tokens == paid * 100
+    assert len(run.history) == run.accounts.spend.trials == paid  # trial count = evaluations really run
+    assert run.accounts.spend.samples == paid * 10
+    assert run.accounts.spend.tokens == paid * 100
     assert run.round == len(rounds)
 
 
@@ -169,8 +174,8 @@ def test_three_rounds_without_a_candidate_are_convergence() -> None:
 
 def test_proposals_are_paid_for_too() -> None:
     run = measured_book()
-    run.spend_proposal(Proposed(values={}, tokens=50, cost=0.5))
-    assert (run.spend.tokens, run.spend.cost, run.spend.trials) == (150, 0.6, 1)
+    run.accounts.book_proposal(Proposed(values={}, tokens=50, cost=0.5))
+    assert (run.accounts.spend.tokens, run.accounts.spend.cost, run.accounts.spend.trials) == (150, 0.6, 1)
 
 
 def test_results_must_match_candidates() -> None:

@@ -1,0 +1,94 @@
+"""How a run closes: the winner is confirmed, the end is written, the result is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+from ratchet.optimizer import StopReason
+from workflows.contracts import Bookkeeping
+from workflows.ledger import Ledger
+from workflows.model.run import Confirmation, ConfirmInput, FinishInput, OptimizationResult
+from workflows.model.trial import Purpose
+from workflows.policies import STORE
+from workflows.result import RunEnded, result_of
+from workflows.rules.budget import confirmation_fits
+from workflows.runbook import RunBook
+from workflows.showing import Showing
+from workflows.trial_runs import TrialRuns, trial_id
+
+
+class Closing:
+    """The last steps of a run, in their order."""
+
+    def __init__(self, book: RunBook, ledger: Ledger, trials: TrialRuns, showing: Showing) -> None:
+        self._book = book
+        self._ledger = ledger
+        self._trials = trials
+        self._showing = showing
+        self.begun = False
+
+    async def close(self, end: RunEnded) -> OptimizationResult:
+        """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
+        self.begun = True
+        confirmation: Confirmation | None = None
+        try:
+            if end.status == "completed":
+                confirmation = await self._confirm()
+        except (asyncio.CancelledError, FailureError) as error:
+            if is_cancelled_exception(error):
+                end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
+        result = await _to_the_end(self._finish(end, confirmation))
+        if end.status == "failed":
+            raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
+        return result
+
+    async def _confirm(self) -> Confirmation | None:
+        """Baseline and winner on the untouched test split, once, when there is one and it can be paid for."""
+        book = self._book
+        assert book.prepared and book.best
+        samples = book.prepared.test_samples
+        baseline = book.baseline_candidate_again()
+        pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
+        if not samples or not confirmation_fits(book.limits.budget, book.accounts.counted, book.needs, len(pair)):
+            return None
+        self._showing.show("running", "confirming the winner on the test split")
+        results = await self._trials.run_all(pair, Purpose.CONFIRMATION)
+        for result in results:
+            book.accounts.book_trial(result)
+        scores = [result.objective_score for result in results]
+        if len(pair) == 1 or any(result.status != "completed" for result in results):
+            return Confirmation(baseline_score=scores[0], winner_score=scores[-1])
+        request = ConfirmInput(
+            run_id=book.run_id,
+            baseline=trial_id(book.run_id, pair[0], Purpose.CONFIRMATION),
+            winner=trial_id(book.run_id, pair[1], Purpose.CONFIRMATION),
+            seed=book.request.seed,
+        )
+        difference = await workflow.execute_activity_method(Bookkeeping.confirm, request, **STORE)
+        return Confirmation(baseline_score=scores[0], winner_score=scores[1], difference=difference)
+
+    async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
+        result = result_of(self._book, end, confirmation, workflow.now())
+        last = self._book.last_round(end.reason, end.status)
+        if last is not None:
+            self._ledger.add(last)
+        self._showing.show(end.status, end.message)
+        finish = FinishInput(run_id=self._book.run_id, result=result, records=self._ledger.waiting)
+        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return result
+
+
+async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:
+    """Await work that a cancellation must not interrupt."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
