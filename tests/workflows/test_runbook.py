@@ -255,10 +255,11 @@ def test_a_book_that_was_handed_over_decides_like_the_one_that_was_not(
     assert other.executions == run.executions + 1
     assert _round(other, after) == _round(run, after)
     assert decide(other.limits, other.facts(NOW)) == decide(run.limits, run.facts(NOW))
-    kept = "round baseline best last optimizer_state counts spend consecutive_failures barren_rounds history started_at"
+    kept = "round baseline best last optimizer_state counts consecutive_failures barren_rounds history started_at"
     for name in f"{kept} paused_for recent_trials recent_rounds recent_rejections limits concurrent_trials".split():
         if name != "last" or after:
             assert name and (getattr(other, name) == getattr(run, name) or (name == "last" and other.last is None)), name
+    assert other.accounts.spend == run.accounts.spend
     assert other.context() == run.context()
     assert other.known() == run.known()
 
