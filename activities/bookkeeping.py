@@ -230,6 +230,9 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         retry_of=spec.retry_of,
         priority=spec.execution.priority,
         rate_limits=spec.execution.rate_limits,
+        experiment=spec.experiment,
+        flags=spec.flags,
+        baseline_hash=content_hash(spec.baseline),
         concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
         plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
     )
@@ -237,7 +240,8 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
 
 
 def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
-    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources.
+    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources,
+    and the flags that the target is told.
 
     A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
     an answer cost, not the answer: they are no part of it, unless what it cost is a score.
@@ -249,6 +253,8 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
         "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
         "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
     }
+    if spec.flags:
+        parts["flags"] = spec.flags
     if any(isinstance(scorer, RubricScorer) for scorer in scorers):
         parts["judging"] = [INSTRUCTIONS, REPAIR]
     if any(isinstance(scorer, CostScorer) for scorer in scorers):

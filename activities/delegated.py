@@ -24,6 +24,7 @@ from activities.store.experiments import TrialExperiment
 from activities.store.refusals import store_errors
 from activities.targets.faults import Refused, Unreachable
 from activities.targets.given import GivenAnswers
+from ratchet import experiment_headers
 from workflows.contracts import Delegating
 from workflows.model.failures import (
     AGGREGATION_FAILED,
@@ -146,7 +147,9 @@ class DelegatedEvaluation(Delegating):
                 return Triggered()
             key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
             try:
-                experiment_id = await self._runners.trigger(target.url, body, key, target.patience.total_seconds())
+                experiment_id = await self._runners.trigger(
+                    target.url, body, key, target.patience.total_seconds(), _headers(trial, suite)
+                )
             except Forgotten as error:
                 raise Refused(f"target.url: there is no runner at {target.url} ({error})") from None
             await until_back(lambda: self._store.record_experiment(trial, experiment_id), self._is_away)
@@ -178,7 +181,7 @@ class DelegatedEvaluation(Delegating):
             "execution_params": target.execution_params,
             "trial_id": trial.trial_id,
             "configuration": configuration,
-            "context": _context(trial),
+            "context": _context(trial, suite),
             "samples": None if by_reference else inline,
             "samples_reference": _reference(trial, suite) if by_reference else None,
             "completion": {
@@ -252,16 +255,21 @@ def _sample(pair: Pair, shard: ShardInput) -> dict[str, JsonValue]:
     }
 
 
-def _context(shard: ShardInput) -> dict[str, JsonValue]:
+def _context(shard: ShardInput, suite: EvaluationSuite) -> dict[str, JsonValue]:
     """The experiment as strangers see it; what is different for every sample is said with the sample."""
-    context = asdict(context_of(shard, replicate=0, seed=0))
+    context = asdict(context_of(shard, suite, replicate=0, seed=0))
     return {name: value for name, value in context.items() if name not in {"replicate", "seed"}}
+
+
+def _headers(trial: ShardInput, suite: EvaluationSuite) -> dict[str, str]:
+    headers = experiment_headers(context_of(trial, suite, replicate=0, seed=0))
+    return {name: value for name, value in headers.items() if name not in {"X-Ratchet-Replicate", "X-Ratchet-Seed"}}
 
 
 def _common(shard: ShardInput, work: Work, target: ActivityTarget) -> dict[str, JsonValue]:
     return {
         "configuration": dict(work.configuration),
-        "context": _context(shard),
+        "context": _context(shard, work.suite),
         "execution_params": dict(target.execution_params),
     }
 

@@ -43,9 +43,12 @@ class Runners:
         if self._session is not None:
             await self._session.close()
 
-    async def trigger(self, url: str, body: Mapping[str, Any], key: str, patience: float) -> str:
+    async def trigger(
+        self, url: str, body: Mapping[str, Any], key: str, patience: float, headers: Mapping[str, str] | None = None
+    ) -> str:
         """Begin an experiment; the same key is the same experiment."""
-        reply = await self._ask("POST", f"{url}/experiments", patience, body=body, headers={"Idempotency-Key": key})
+        sent = {**(headers or {}), "Idempotency-Key": key}
+        reply = await self._ask("POST", f"{url}/experiments", patience, body=body, headers=sent)
         experiment_id = reply.get("experiment_id")
         if not isinstance(experiment_id, str) or not 0 < len(experiment_id) <= 500 or not experiment_id.isprintable():
             raise Refused(f"runner {url}: answered a trigger without experiment_id; give a text of 1 to 500 characters")

@@ -189,7 +189,7 @@ class ShardAtWork:
 
     async def _outcome(self, pair: PairToAnswer) -> Outcome:
         try:
-            output = await self._target.answer(self._configuration, pair.sample, _context(self._shard, pair))
+            output = await self._target.answer(self._configuration, pair.sample, self._context(pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
@@ -198,6 +198,10 @@ class ShardAtWork:
     async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
         return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
+
+    def _context(self, pair: PairToAnswer) -> ExperimentContext:
+        seed = derive_seed(self._shard.seed, pair.item_hash, pair.replicate)
+        return context_of(self._shard, self._suite, replicate=pair.replicate, seed=seed)
 
     def _refuse_other_overlay(self, output: Output) -> None:
         mine = self._shard.config_hash
@@ -212,16 +216,15 @@ class ShardAtWork:
             )
 
 
-def _context(shard: ShardInput, pair: PairToAnswer) -> ExperimentContext:
-    return context_of(shard, replicate=pair.replicate, seed=derive_seed(shard.seed, pair.item_hash, pair.replicate))
-
-
-def context_of(shard: ShardInput, *, replicate: int, seed: int) -> ExperimentContext:
+def context_of(shard: ShardInput, suite: EvaluationSuite, *, replicate: int, seed: int) -> ExperimentContext:
     """Under which experiment the shard's samples are answered."""
     return ExperimentContext(
         id=shard.trial_id,
-        name=shard.run_id,
+        name=suite.experiment or shard.run_id,
         overrides_tag=shard.config_hash,
+        parent_tag=suite.baseline_hash if suite.baseline_hash != shard.config_hash else None,
+        flags=suite.flags,
+        overlay_hash=shard.config_hash,
         run_id=shard.run_id,
         candidate_id=shard.candidate_id,
         replicate=replicate,

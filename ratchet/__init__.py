@@ -3,6 +3,13 @@
 Importing it pulls in neither Temporal nor any other part of Ratchet.
 """
 
+from ratchet.experiment import (
+    current_experiment,
+    experiment_from_headers,
+    experiment_from_input,
+    experiment_headers,
+    in_experiment,
+)
 from ratchet.optimizer import (
     CandidateProposal,
     Direction,
@@ -31,4 +38,9 @@ __all__ = [
     "StopReason",
     "TrialFacts",
     "TrialHistory",
+    "current_experiment",
+    "experiment_from_headers",
+    "experiment_from_input",
+    "experiment_headers",
+    "in_experiment",
 ]

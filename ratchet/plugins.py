@@ -70,15 +70,21 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentContext:
-    """Under which experiment a target is being called."""
+    """Under which experiment a target is being called. `current_experiment()` gives it to whatever the target calls."""
 
     id: str
     """The trial, e.g. `triage-1a2b3c4d/r3/9f8e7d6c`."""
     name: str
+    """What the spec calls it (`experiment`); the run's id where it says nothing."""
     overrides_tag: str
-    """The hash of the overlay this trial runs against."""
+    """The hash of the overlay this trial runs against: every factor of the candidate."""
     parent_tag: str | None = None
+    """The hash of the baseline's overlay, which this one is compared with; None in the baseline's own trials."""
     flags: Mapping[str, Any] = field(default_factory=dict)
+    """The spec's `flags`, the same for every trial of the run."""
+    overlay_hash: str = ""
+    """The hash of the prompt in the overlay, as `resolve` gives it; `overrides_tag` in a run without `prompt`. A target that
+    says what it really used answers with this hash or with `overrides_tag`."""
     run_id: str = ""
     candidate_id: str = ""
     replicate: int = 0

@@ -18,7 +18,8 @@ from activities.models import LOOPBACK
 from activities.patience import Patience, patiently, retry_after
 from activities.targets.answers import output_from
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
-from ratchet import ExperimentContext, Output, Sample
+from ratchet import ExperimentContext, Output, Sample, experiment_headers
+from ratchet.experiment import SAFE_IN_HEADERS
 from workflows.model.failures import shorten
 from workflows.model.http_target import HttpResponse, HttpTarget
 from workflows.rules.placeholders import UnknownPlaceholder, fill, render
@@ -28,7 +29,7 @@ URLS = "RATCHET_HTTP_URLS"
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024
 OVERLAY = "X-Ratchet-Overlay"
-SAFE_IN_HEADERS = "!#$&'()*+,/:;=?@[]~ "
+SAMPLE = "X-Ratchet-Sample"
 
 _THROTTLING = (429, 503, 529)
 _TRANSIENT_BELOW_500 = (408, 409, 423, 425)
@@ -106,7 +107,12 @@ class HttpAnswers:
             body = None if target.method == "GET" else fill(target.body, configuration, sample.input)
         except UnknownPlaceholder as error:
             raise CandidateFault(str(error), kind="placeholder") from None
-        headers |= {**_experiment(context, sample), **credentials, "Accept": "application/json"}
+        headers |= {
+            **experiment_headers(context),
+            SAMPLE: quote(sample.id, safe=SAFE_IN_HEADERS),
+            **credentials,
+            "Accept": "application/json",
+        }
         if body is not None:
             headers["Content-Type"] = "application/json"
         data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
@@ -225,20 +231,6 @@ def _header(text: str) -> str:
     if not text.isprintable():
         raise CandidateFault("a header would have line breaks or control characters; take them out", kind="placeholder")
     return text
-
-
-def _experiment(context: ExperimentContext, sample: Sample) -> dict[str, str]:
-    """What the request is for; names that headers cannot carry are percent-encoded."""
-    facts = {
-        "Run": context.run_id,
-        "Trial": context.id,
-        "Candidate": context.candidate_id,
-        "Overlay": context.overrides_tag,
-        "Sample": sample.id,
-        "Replicate": context.replicate,
-        "Seed": context.seed,
-    }
-    return {f"X-Ratchet-{name}": quote(str(fact), safe=SAFE_IN_HEADERS) for name, fact in facts.items() if fact is not None}
 
 
 async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:

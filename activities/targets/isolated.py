@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TextIO
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
-from ratchet import ExperimentContext, Output, Sample, Score
+from ratchet import ExperimentContext, Output, Sample, Score, in_experiment
 from workflows.model.failures import described
 
 READY = "ready"
@@ -42,7 +42,7 @@ def _sample(fields: dict[str, Any]) -> Sample:
 
 
 def _target_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
-    return request["configuration"], _sample(request["sample"]), ExperimentContext(**request["context"])
+    return request["configuration"], _sample(request["sample"]), _experiment(request)
 
 
 def _scorer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
@@ -53,6 +53,11 @@ def _scores(returned: Any) -> list[Any]:
     """Scores as mappings, and bare values as they are: the worker judges them."""
     given = returned if isinstance(returned, list | tuple) else [returned]
     return [dataclasses.asdict(part) if isinstance(part, Score) else part for part in given]
+
+
+def _experiment(request: dict[str, Any]) -> ExperimentContext | None:
+    """Scorers are called under no experiment."""
+    return ExperimentContext(**request["context"]) if "context" in request else None
 
 
 _KINDS = {
@@ -95,9 +100,10 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
         arguments = kind.arguments(request)
         started = time.perf_counter()
-        returned = plugin.call(*arguments)
-        if inspect.isawaitable(returned):
-            returned = asyncio.run(_awaited(returned))
+        with in_experiment(_experiment(request)):
+            returned = plugin.call(*arguments)
+            if inspect.isawaitable(returned):
+                returned = asyncio.run(_awaited(returned))
         elapsed_ms = (time.perf_counter() - started) * 1000
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:

@@ -17,7 +17,7 @@ from activities.targets.faults import CandidateFault, TookTooLong
 from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.processes import WarmProcesses
 from activities.targets.threads import PluginThreads
-from ratchet import ExperimentContext, Output, Sample
+from ratchet import ExperimentContext, Output, Sample, in_experiment
 from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
 
@@ -69,7 +69,8 @@ class PythonAnswers:
             # A target gets values of its own, so that one that changes them changes no other sample's.
             mine = {name: _copied(value) for name, value in configuration.items()}
             its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
-            returned = await self._call(self._plugin, mine, its_sample, context)
+            with in_experiment(context):
+                returned = await self._call(self._plugin, mine, its_sample, context)
             output = output_from(returned)
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)

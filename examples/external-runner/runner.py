@@ -42,6 +42,8 @@ class Experiment:
 
     experiment_id: str
     request: dict[str, Any]
+    headers: dict[str, str]
+    """What it is part of: `X-Ratchet-Trial`, `X-Ratchet-Overlay`, `X-Ratchet-Flags`, …"""
     status: str = "running"
     error: str | None = None
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -98,7 +100,8 @@ class Runner:
         self.asked["trigger"] += 1
         key = request.headers["Idempotency-Key"]
         if key not in self.by_key:  # the same key is the same experiment
-            experiment = Experiment(f"experiment-{next(self._numbers)}", await request.json())
+            told = {name: value for name, value in request.headers.items() if name.startswith("X-Ratchet-")}
+            experiment = Experiment(f"experiment-{next(self._numbers)}", await request.json(), told)
             self.by_key[key] = experiment.experiment_id
             self.experiments[experiment.experiment_id] = experiment
             if experiment.wishes.get("signal_before_answer"):

@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from ratchet import ExperimentContext, Output, Record, Sample, Score
+from ratchet import ExperimentContext, Output, Record, Sample, Score, current_experiment
 
 calls: list[str] = []
 in_flight = 0
@@ -78,6 +79,37 @@ def everything(configuration: Mapping[str, Any], sample: Sample, context: Experi
         "tags": list(sample.tags),
     }
     return Output(value, tokens=12, cost=0.25, ttft_ms=3.0, trace={"steps": 2}, overlay_hash=context.overrides_tag)
+
+
+def _tool() -> ExperimentContext | None:
+    """Deep within a target, where nobody passes the context along."""
+    return current_experiment()
+
+
+def tells_its_experiment(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    return _told(context, _tool())
+
+
+async def tells_its_experiment_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    first = _tool()
+    await asyncio.sleep(0.01)
+    return _told(context, first, _tool(), await asyncio.to_thread(_tool), await asyncio.create_task(_awaited_tool()))
+
+
+def returns_an_awaitable(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:
+    return tells_its_experiment_async(configuration, sample, context)
+
+
+async def _awaited_tool() -> ExperimentContext | None:
+    return _tool()
+
+
+def _told(context: ExperimentContext, *seen: ExperimentContext | None) -> dict[str, Any]:
+    return {"given": asdict(context), "seen": [None if one is None else asdict(one) for one in seen]}
+
+
+def is_in_production(output: Output, sample: Sample) -> bool:
+    return current_experiment() is None
 
 
 def misbehaving(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Any:

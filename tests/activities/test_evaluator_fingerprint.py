@@ -54,6 +54,13 @@ def test_prices_are_part_of_it_only_where_the_cost_is_scored() -> None:
     assert fingerprint({"kind": "exact"}, prices=PRICES) == fingerprint({"kind": "exact"}, prices=DEARER)
 
 
+def test_flags_are_part_of_it_and_their_order_is_not() -> None:
+    exact = {"kind": "exact"}
+    assert fingerprint(exact, flags={"a": 1, "b": 2}) == fingerprint(exact, flags={"b": 2, "a": 1})
+    assert len({fingerprint(exact), fingerprint(exact, flags={"a": 1}), fingerprint(exact, flags={"a": 2})}) == 3
+    assert fingerprint(exact) == fingerprint(exact, flags={})
+
+
 def test_the_source_of_a_plug_in_within_a_combination_is_part_of_it() -> None:
     combined = {"kind": "any_of", "scorers": [{"kind": "python", "ref": "mine:score"}]}
     assert fingerprint(combined, plugins={"mine:score": "a"}) != fingerprint(combined, plugins={"mine:score": "b"})

@@ -25,6 +25,7 @@ from activities.store.connection import Database
 from activities.targets.faults import Refused
 from clients.stack import embedded_stack
 from clients.temporal import connect
+from ratchet import experiment_from_headers, experiment_from_input
 from tests.conftest import PLUGINS, Engines
 from tests.end_to_end.examples import example
 from worker import Settings, serving
@@ -70,7 +71,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_runner_runs_every_trial_once_and_says_when_it_is_done(engines: Engines, spec: Spec) -> None:
     async with running(engines) as (runner, target):
-        result = await engines.run(spec(target={**target, "execution_params": {"region": "north", "n": 1.5}}))
+        told = {**target, "execution_params": {"region": "north", "n": 1.5}}
+        result = await engines.run(spec(target=told, flags={"new": [True]}))
     assert result["status"] == "completed"
     assert result["best_score"] > result["baseline_score"] == pytest.approx(0.31)
     assert result["spend"] == {"samples": 5 * 8, "trials": 5, "tokens": 5 * 80, "cost": pytest.approx(5 * 8 * 0.001)}
@@ -83,6 +85,11 @@ async def test_a_runner_runs_every_trial_once_and_says_when_it_is_done(engines: 
     assert len(request["mask_id"]) == len(request["evaluation_suite_id"]) == 64
     assert request["candidate_id"] == "baseline" or request["candidate_id"].startswith("r0-")
     assert request["completion"]["signal"] == "experiment_finished"
+    contexts = {experiment.request["mask_id"]: experiment.request["context"] for experiment in runner.experiments.values()}
+    assert {context["parent_tag"] for context in contexts.values()} == {None, request["mask_id"]}
+    for experiment in runner.experiments.values():
+        by_headers = experiment_from_headers(experiment.headers)
+        assert by_headers is not None and by_headers == experiment_from_input(experiment.request["context"])
     assert sorted(sample["id"] for sample in request["samples"]) == [f"s{n}" for n in range(8)]
 
 

@@ -24,6 +24,7 @@ def _text(**definition: Any) -> dict[str, Any]:
 
 NO_FACTOR_NAME = "start with a letter or _, go on with letters, digits and _ . / : -, at most 128 characters"
 NO_NAME = "is no name; start with a letter or digit, go on with letters, digits and _ . -, at most 100 characters"
+NO_FLAG_NAME = "is no name for a flag; start with a letter or _, go on with letters, digits and _ . -, at most 64 characters"
 A_MAPPING = "must be a mapping of names to values"
 NO_DURATION = "is not a duration; write seconds or text such as 90s, 15m, 2h"
 
@@ -45,6 +46,13 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"reuse": "sometimes"}, "reuse: use one of 'run', 'always' or 'never' (is \"sometimes\")"),
     ({"prices": {"m": {"input": 1}}}, "prices.m.output: is missing; add it"),
     ({"prices": {"m": {"input": -1, "output": 1}}}, "prices.m.input: must be at least 0 (is -1)"),
+    ({"flags": ["new"]}, f"flags: {A_MAPPING} (is a list)"),
+    ({"flags": {"größe": 1}}, f'flags.größe: {NO_FLAG_NAME} (is "größe")'),
+    ({"flags": {"a": float("inf")}}, "flags.a: inf is not a finite number (is Infinity)"),
+    (
+        {"flags": {"a": "x" * 4_000}},
+        "flags: are 4,009 bytes; at most 4,000 fit into a header, make larger settings frozen factors",
+    ),
     # configuration
     ({"configuration": {}}, "configuration: is empty; add at least one entry"),
     ({"configuration": [1]}, f"configuration: {A_MAPPING} (is a list)"),

@@ -63,6 +63,8 @@ class ChatTarget(SpecPart):
     """A chat model behind any OpenAI-compatible URL, or a chain of requests to several (`steps`).
 
     Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
+    A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
+    trial's hash names. All other kinds can echo the hash they used, and an answer with another one never scores.
     """
 
     kind: Literal["chat"]

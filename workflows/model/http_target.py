@@ -84,7 +84,8 @@ class HttpResponse(SpecPart):
 class HttpTarget(SpecPart):
     """Any endpoint that takes and gives JSON.
 
-    Every request says what it is for: `X-Ratchet-Run`, `-Trial`, `-Candidate`, `-Overlay`, `-Sample`, `-Replicate`, `-Seed`.
+    Every request says what it is for: `X-Ratchet-Run`, `-Trial`, `-Experiment` (its name), `-Candidate`, `-Overlay`,
+    `-Overlay-Hash`, `-Parent`, `-Flags` (JSON), `-Sample`, `-Replicate`, `-Seed`.
     """
 
     kind: Literal["http"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
 from workflows.model.factors import (
@@ -28,6 +29,7 @@ from workflows.model.search import (
     as_optimizer,
 )
 from workflows.model.target import Price, PythonTarget, Target
+from workflows.model.values import CanonicalValue
 from workflows.rules.canonical import canonical_json
 
 MOST_FACTORS = 1_000
@@ -36,6 +38,19 @@ LARGEST_REST = 256 * 1024
 
 FactorName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w./:-]{0,127}$")]
 RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")]
+FlagName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+
+LARGEST_FLAGS = 4_000
+"""Bytes as ASCII JSON: they are a header of every request to an HTTP target, and servers take 8 KB."""
+
+
+def _fit_a_header(flags: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    size = len(json.dumps(flags))
+    if size > LARGEST_FLAGS:
+        raise ValueError(
+            f"are {size:,} bytes; at most {LARGEST_FLAGS:,} fit into a header, make larger settings frozen factors"
+        )
+    return flags
 
 
 class _Named(NamedTuple):
@@ -85,7 +100,10 @@ class OptimizationRequest(SpecPart):
     use_case: RunName | None = None
     """For reports: which use case this belongs to. Default: the name."""
     experiment: RunName | None = None
-    """For reports: what this experiment is called. Default: the run's id."""
+    """For reports, and for the code under test: what this experiment is called. Default: the run's id."""
+    flags: Annotated[dict[FlagName, CanonicalValue], AfterValidator(_fit_a_header)] = Field(default_factory=dict)
+    """Settings that the code under test is told in its experiment context, the same for every trial: `{new_parser: true}`.
+    Other flags are another evaluator, whose answers are not mixed with these."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness derives from it: the same spec with the same answers gives the same run."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from workflows.model.durations import Duration
 from workflows.model.frozen import Payload
@@ -40,6 +40,12 @@ class EvaluationSuite(Payload):
     priority: int = DEFAULT_PRIORITY
     rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
     concurrent_samples_per_trial: int | None = None
+    experiment: str | None = None
+    """What targets are told that the experiment is called; the run's id where the spec says nothing."""
+    flags: dict[str, JsonValue] = Field(default_factory=dict)
+    """The spec's flags, which targets are told."""
+    baseline_hash: str | None = None
+    """The overlay of the baseline, which every other one is compared with."""
     plugins: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or its stated version; a worker with other code must not answer."""
 

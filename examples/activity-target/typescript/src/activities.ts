@@ -22,10 +22,11 @@ function label({ configuration, context }: Common, sample: Sample): Answer {
     // The configuration is to blame, and another attempt would not help: the sample counts as failed.
     throw ApplicationFailure.nonRetryable('system_prompt is missing');
   }
+  const shortest = context.flags.shortest_word ?? 4;
   const known = prompt.toLowerCase().split(/\W+/);
   const words: string[] = String(sample.input.ticket).toLowerCase().split(/\W+/);
   return {
-    value: words.find((word) => word.length > 3 && known.includes(word)) ?? 'other',
+    value: words.find((word) => word.length >= shortest && known.includes(word)) ?? 'other',
     tokens: words.length,
     latency_ms: performance.now() - began,
     overlay_hash: context.overrides_tag,

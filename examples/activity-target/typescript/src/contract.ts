@@ -11,9 +11,25 @@ export interface Sample {
   seed: number;
 }
 
+/** The experiment that a call is part of. */
+export interface Experiment {
+  /** The trial. */
+  id: string;
+  name: string;
+  /** The hash of the configuration; `overlay_hash` is the hash of the prompt in it. */
+  overrides_tag: string;
+  overlay_hash: string;
+  /** The baseline's overrides_tag; null in the baseline's own trials. */
+  parent_tag: string | null;
+  /** The spec's `flags`. */
+  flags: Record<string, any>;
+  run_id: string;
+  candidate_id: string;
+}
+
 export interface Common {
   configuration: Record<string, any>;
-  context: { id: string; overrides_tag: string; run_id: string; candidate_id: string };
+  context: Experiment;
   execution_params: Record<string, any>;
 }
 

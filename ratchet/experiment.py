@@ -1,0 +1,82 @@
+"""The experiment that code runs under: known to everything a target calls, and carried on to whatever it calls elsewhere.
+
+Ratchet enters it around every call of a Python target. What runs outside of Ratchet's processes is told by headers or by its
+input, and enters it itself: `with in_experiment(experiment_from_headers(request.headers)): …`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields
+from typing import Any
+from urllib.parse import quote, unquote
+
+from ratchet.plugins import ExperimentContext
+
+PREFIX = "X-Ratchet-"
+SAFE_IN_HEADERS = "!#$&'()*+,/:;=?@[]~ "
+"""What is not percent-encoded beside letters and digits."""
+
+_AS_TEXT = {
+    "Trial": "id",
+    "Experiment": "name",
+    "Overlay": "overrides_tag",
+    "Overlay-Hash": "overlay_hash",
+    "Parent": "parent_tag",
+    "Run": "run_id",
+    "Candidate": "candidate_id",
+}
+_AS_NUMBER = {"Replicate": "replicate", "Seed": "seed"}
+_FLAGS = "Flags"
+
+_current: ContextVar[ExperimentContext | None] = ContextVar("ratchet_experiment", default=None)
+
+
+def current_experiment() -> ExperimentContext | None:
+    """The experiment that this code runs under; None in production.
+
+    Known in the target and in everything it calls or awaits, tasks and `asyncio.to_thread` included. Threads that a target
+    starts by itself begin without it, as with every context variable: run them in `contextvars.copy_context()`.
+    """
+    return _current.get()
+
+
+@contextmanager
+def in_experiment(context: ExperimentContext | None) -> Iterator[None]:
+    """Run code under an experiment; with None, under none."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def experiment_headers(context: ExperimentContext) -> dict[str, str]:
+    """The experiment as HTTP headers: `X-Ratchet-Run`, `-Trial`, `-Experiment`, `-Candidate`, `-Overlay`, `-Overlay-Hash`,
+    `-Parent`, `-Flags` (JSON), `-Replicate` and `-Seed`. Characters that headers cannot carry are percent-encoded."""
+    told = {name: getattr(context, field) for name, field in {**_AS_TEXT, **_AS_NUMBER}.items()}
+    headers = {name: quote(str(value), safe=SAFE_IN_HEADERS) for name, value in told.items() if value is not None}
+    if context.flags:
+        headers[_FLAGS] = json.dumps(dict(context.flags), separators=(",", ":"), sort_keys=True)
+    return {f"{PREFIX}{name}": value for name, value in headers.items()}
+
+
+def experiment_from_headers(headers: Mapping[str, str]) -> ExperimentContext | None:
+    """The experiment that a request is part of, as its headers say; None for a request that is part of none."""
+    given = {name.title(): value for name, value in headers.items()}
+    told = {name: given[f"{PREFIX}{name}"] for name in (*_AS_TEXT, *_AS_NUMBER, _FLAGS) if f"{PREFIX}{name}" in given}
+    if "Overlay" not in told:
+        return None
+    texts = {field: unquote(told[name]) for name, field in _AS_TEXT.items() if name in told}
+    numbers = {field: int(told[name]) for name, field in _AS_NUMBER.items() if name in told}
+    flags = json.loads(told.get(_FLAGS, "{}"))
+    return ExperimentContext(**{"id": "", "name": "", **texts, **numbers, "flags": flags})
+
+
+def experiment_from_input(told: Mapping[str, Any]) -> ExperimentContext:
+    """The experiment in the `context` of an activity's or a runner's input; what this version does not know is left out."""
+    known = {field.name for field in fields(ExperimentContext)}
+    return ExperimentContext(**{name: value for name, value in told.items() if name in known})
