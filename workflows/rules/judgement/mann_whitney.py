@@ -1,0 +1,76 @@
+"""Two groups that share nothing: Mann and Whitney's test, exact with ties where feasible, and the difference of means."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import mannwhitneyu, rankdata
+from scipy.stats import t as student
+
+from workflows.rules.judgement.pairs import Array
+
+LARGEST_EXACT = 80
+"""Up to so many values in all, the distribution of the rank sum is computed exactly, ties included."""
+
+
+class Ranks(NamedTuple):
+    """One-sided p-values of a gain and of a loss."""
+
+    gain: float
+    loss: float
+    method: str
+
+
+class Means(NamedTuple):
+    """The difference of the means."""
+
+    effect: float
+    low: float
+    high: float
+    bound: float
+    p_not_worse: float
+
+
+def mann_whitney(reference: Array, candidate: Array) -> Ranks:
+    """Whether the candidate's values tend to be higher."""
+    if len(reference) + len(candidate) <= LARGEST_EXACT:
+        return Ranks(*_exact(reference, candidate), "exact Mann-Whitney test")
+    gain = float(mannwhitneyu(candidate, reference, alternative="greater", method="asymptotic").pvalue)
+    loss = float(mannwhitneyu(candidate, reference, alternative="less", method="asymptotic").pvalue)
+    return Ranks(_certain(gain), _certain(loss), "Mann-Whitney test, tie-corrected")
+
+
+def _certain(p: float) -> float:
+    """All values equal: the test has nothing to divide by, and nothing to say."""
+    return 1.0 if math.isnan(p) else p
+
+
+def _exact(reference: Array, candidate: Array) -> tuple[float, float]:
+    """Of all ways to choose the candidate's places among the ranks, the share with a sum at least, at most, the observed."""
+    doubled = np.rint(2 * rankdata(np.concatenate([reference, candidate]))).astype(np.int64)
+    observed = int(doubled[len(reference) :].sum())
+    ways = np.zeros((len(candidate) + 1, int(doubled.sum()) + 1))
+    ways[0, 0] = 1.0
+    for rank in doubled:
+        ways[1:, rank:] += ways[:-1, : ways.shape[1] - rank].copy()
+    sums = ways[-1] / ways[-1].sum()
+    return min(1.0, float(sums[observed:].sum())), min(1.0, float(sums[: observed + 1].sum()))
+
+
+def welch(reference: Array, candidate: Array, confidence: float, alpha: float, margin: float) -> Means:
+    """The difference of the means with Welch's interval."""
+    effect = float(candidate.mean() - reference.mean())
+    parts = [group.var(ddof=1) / len(group) for group in (reference, candidate)]
+    error = math.sqrt(sum(parts))
+    if error == 0:
+        freedom = float(min(len(reference), len(candidate)) - 1)
+    else:
+        freedom = sum(parts) ** 2 / sum(
+            part**2 / (len(group) - 1) for part, group in zip(parts, (reference, candidate), strict=True)
+        )
+    reach = float(student.ppf((1 + confidence) / 2, freedom)) * error
+    bound = effect - float(student.ppf(1 - alpha, freedom)) * error
+    p = float(student.sf((effect + margin) / error, freedom)) if error else 1.0
+    return Means(effect, effect - reach, effect + reach, bound, p)

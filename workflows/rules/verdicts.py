@@ -1,0 +1,149 @@
+"""From evidence to verdicts: Holm's correction over the candidates of a decision, and what each verdict says in words.
+
+Plain arithmetic, so that workflow code may decide with it; the evidence itself comes from `workflows.rules.judgement`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from workflows.model.judgement import Evidence, Judged, JudgementSpec, Verdict
+
+FEWEST_SAMPLES = 4
+"""With fewer samples no test can say anything at the usual rates."""
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given: a claim holds at alpha when its adjusted p-value is at most alpha."""
+    order = sorted(range(len(p_values)), key=lambda place: (p_values[place], place))
+    adjusted = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
+def judge(candidates: Sequence[Evidence], spec: JudgementSpec) -> list[Judged]:
+    """The verdicts on all candidates of one decision, corrected for their number, in their order."""
+    better = holm([evidence.p_better for evidence in candidates])
+    not_worse = holm([evidence.p_not_worse for evidence in candidates])
+    worse = holm([evidence.p_worse for evidence in candidates])
+    return [
+        _judged(evidence, spec, better[place], not_worse[place], worse[place], len(candidates))
+        for place, evidence in enumerate(candidates)
+    ]
+
+
+def _judged(
+    evidence: Evidence, spec: JudgementSpec, p_better: float, p_not_worse: float, p_worse: float, family: int
+) -> Judged:
+    verdict = _verdict(evidence, spec, p_better, p_not_worse, p_worse)
+    adjusted = p_not_worse if spec.rule == "non_inferiority" else p_better
+    judged = Judged(
+        verdict=verdict,
+        accepted=_satisfies(evidence, spec, verdict),
+        adjusted_p=adjusted,
+        family=family,
+        evidence=evidence,
+        objectives={
+            name: _verdict(other, spec, other.p_better, other.p_not_worse, other.p_worse)
+            for name, other in evidence.objectives.items()
+        },
+    )
+    return judged.model_copy(update={"explanation": explain(judged, spec)})
+
+
+def _verdict(evidence: Evidence, spec: JudgementSpec, p_better: float, p_not_worse: float, p_worse: float) -> Verdict:
+    if evidence.refused is not None:
+        return Verdict.INCONCLUSIVE
+    if p_better <= spec.alpha:
+        return Verdict.BETTER
+    if spec.rule == "strict" and evidence.strict_broken is not None:
+        return Verdict.NOT_WORSE if _keeps_all(evidence) else Verdict.WORSE
+    if p_not_worse <= spec.alpha:
+        return Verdict.NOT_WORSE
+    if p_worse <= spec.alpha:
+        return Verdict.WORSE
+    return Verdict.INCONCLUSIVE
+
+
+def _satisfies(evidence: Evidence, spec: JudgementSpec, verdict: Verdict) -> bool:
+    if evidence.must_pass_broken or any(not check.holds for check in evidence.constraints):
+        return False
+    if spec.rule == "strict":
+        return evidence.refused is None and _keeps_all(evidence)
+    wanted = {Verdict.BETTER} if spec.rule == "improvement" else {Verdict.BETTER, Verdict.NOT_WORSE}
+    return verdict in wanted
+
+
+def _keeps_all(evidence: Evidence) -> bool:
+    """A baseline that passes nothing in all its replicates accepts everything, so it is no baseline for the strict rule."""
+    return evidence.strict_broken == 0 and bool(evidence.strict_baseline)
+
+
+def smallest_p(test: str, samples: int) -> float:
+    """The smallest p-value that so many samples (of each side) can give; above alpha, no candidate can ever pass."""
+    if test == "mann_whitney":
+        return 1 / math.comb(2 * samples, samples)
+    return 0.5**samples
+
+
+def pareto_front(gains: Mapping[str, Sequence[float]]) -> list[str]:
+    """The candidates that no other one beats: as good in every objective, and better in one. In the order given."""
+    return [
+        name
+        for name, own in gains.items()
+        if not any(_dominates(other, own) for rival, other in gains.items() if rival != name)
+    ]
+
+
+def _dominates(one: Sequence[float], other: Sequence[float]) -> bool:
+    return all(a >= b for a, b in zip(one, other, strict=True)) and any(a > b for a, b in zip(one, other, strict=True))
+
+
+_TOLD = {
+    Verdict.BETTER: "better than",
+    Verdict.NOT_WORSE: "not worse than",
+    Verdict.WORSE: "worse than",
+    Verdict.INCONCLUSIVE: "neither better nor worse, as far as can be told, than",
+}
+
+
+def explain(judged: Judged, spec: JudgementSpec) -> str:
+    """One sentence with the numbers."""
+    evidence = judged.evidence
+    if evidence.refused is not None:
+        return f"nothing can be said against {evidence.reference}: {evidence.refused}"
+    corrected = f", corrected for {judged.family} candidates" if judged.family > 1 else ""
+    parts = [
+        f"{_TOLD[judged.verdict]} {evidence.reference}: {evidence.reference_mean:.3f} -> {evidence.mean:.3f}, "
+        f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {evidence.n} samples "
+        f"({evidence.better} better, {evidence.worse} worse), p = {_p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
+    ]
+    if spec.rule == "non_inferiority":
+        parts.append(f"margin {evidence.margin:g}, at least {evidence.bound:+.3f} with {1 - evidence.alpha:.0%} confidence")
+    if spec.rule == "strict" and evidence.strict_broken is not None:
+        parts.append(_strict_words(evidence))
+    if evidence.must_pass_broken:
+        parts.append(f"must-pass samples failed: {', '.join(evidence.must_pass_broken)}")
+    parts += [
+        f"{check.constraint} is not met: {'nothing was measured' if check.value is None else format(check.value, '.4g')}"
+        for check in evidence.constraints
+        if not check.holds
+    ]
+    return "; ".join(parts)
+
+
+def _strict_words(evidence: Evidence) -> str:
+    if not evidence.strict_baseline:
+        return f"strict rule: no sample passes every replicate of {evidence.reference}, so it accepts nothing"
+    words = f"strict rule: {evidence.strict_broken} of {evidence.strict_baseline} samples no longer pass every replicate"
+    if evidence.strict_false_rejections is not None:
+        words += f" (it rejects {evidence.strict_false_rejections:.0%} of candidates that are exactly as good)"
+    return words
+
+
+def _p_text(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
