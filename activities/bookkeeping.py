@@ -5,28 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.datasets import DatasetError, SourceAway, draw_splits
+from activities.datasets import DatasetError, SourceAway
 from activities.datasets.stored import dataset_of, strata_of
+from activities.evaluation_plan import plan_evaluation
 from activities.heartbeat import heartbeating
-from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from activities.store import samples
 from activities.store.connection import Database
 from activities.store.events import RunUnknown
-from activities.store.ledger import DrawnSuite, NewRun
+from activities.store.ledger import NewRun
 from activities.store.migrating import StoreError
 from activities.store.refusals import store_errors
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
 from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST, shorten
-from workflows.model.request import OptimizationRequest
+from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.run import (
     CandidateKey,
     ConfirmInput,
@@ -38,11 +36,8 @@ from workflows.model.run import (
     Prepared,
     PrepareInput,
 )
-from workflows.model.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers
-from workflows.model.suite import EvaluationSuite
-from workflows.model.target import PythonTarget
-from workflows.model.trial import Split, TrialInput
-from workflows.rules.budget import CONFIRMATION_TRIALS, Needs, refuse_baseline
+from workflows.model.trial import TrialInput
+from workflows.rules.budget import refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.pairing import paired_interval
 from workflows.rules.spec_check import check_request
@@ -95,7 +90,7 @@ class StoreBookkeeping(Bookkeeping):
                 strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
             plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
             baseline_hash = content_hash(spec.baseline)
-            too_small = refuse_baseline(spec.budget, _needs(plan, spec.replicates))
+            too_small = refuse_baseline(spec.budget, plan.needs(spec.replicates))
             if too_small is not None:
                 raise invalid_request([too_small])
         except DatasetError as error:
@@ -116,8 +111,7 @@ class StoreBookkeeping(Bookkeeping):
                 versions=self._versions,
                 baseline_hash=baseline_hash,
                 baseline=spec.baseline,
-                search=plan.search,
-                others=[plan.test] if plan.test else [],
+                suites=list(plan.suites),
             )
         )
         return Prepared(
@@ -126,6 +120,7 @@ class StoreBookkeeping(Bookkeeping):
             search_split=plan.search.suite.split,
             search_samples=plan.search.suite.samples,
             test_samples=plan.test.suite.samples if plan.test else 0,
+            train_samples=plan.train.suite.samples if plan.train else 0,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
             versions=self._versions,
@@ -158,6 +153,12 @@ class StoreBookkeeping(Bookkeeping):
                 raise StoreError(f"run {key.run_id!r} has no candidate {key.candidate_id!r} in the store")
             return candidate
 
+    @activity.defn(name="open_test_split")
+    async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
+        """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
+        with store_errors():
+            return await self._store.open_test_split(asked)
+
     @activity.defn(name="confirm")
     async def confirm(self, request: ConfirmInput) -> Interval:
         """The paired difference between two trials over the same samples: winner minus baseline."""
@@ -179,95 +180,3 @@ class StoreBookkeeping(Bookkeeping):
         """
         with store_errors(), contextlib.suppress(RunUnknown):
             await self._store.finish_run(finish)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationPlan:
-    """The suites of a run: one to search with, and one to confirm with when samples were held back."""
-
-    search: DrawnSuite
-    test: DrawnSuite | None
-
-
-def _needs(plan: EvaluationPlan, replicates: int) -> Needs:
-    confirmed = plan.test.suite.samples if plan.test else 0
-    return Needs(plan.search.suite.samples * replicates, CONFIRMATION_TRIALS * confirmed * replicates)
-
-
-def plan_evaluation(
-    prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str], strata: Sequence[str] | None = None
-) -> EvaluationPlan:
-    """Draw the splits and describe what each is measured with."""
-    spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata)
-    drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
-    searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
-    if not searchable:
-        raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
-    search = _suite(prepare, dataset_id, searchable[0], drawn[searchable[0]])
-    held_back = drawn.get(Split.TEST)
-    return EvaluationPlan(search, _suite(prepare, dataset_id, Split.TEST, held_back) if held_back else None)
-
-
-def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str]) -> DrawnSuite:
-    spec = prepare.request
-    scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
-    suite_id = content_hash({"dataset": dataset_id, "split": split.value, "samples": list(hashes), "scorers": scorers})
-    suite = EvaluationSuite(
-        run_id=prepare.run_id,
-        split=split,
-        suite_id=suite_id,
-        dataset_id=dataset_id,
-        samples=len(hashes),
-        evaluator=evaluator_fingerprint(spec, prepare.evaluators),
-        target=spec.target,
-        scorers=spec.scorers,
-        objective=spec.objective,
-        metric=spec.metric,
-        prices=spec.prices,
-        sample_timeout=spec.execution.sample_timeout,
-        reuse=spec.reuse,
-        retry_of=spec.retry_of,
-        priority=spec.execution.priority,
-        rate_limits=spec.execution.rate_limits,
-        experiment=spec.experiment,
-        flags=spec.flags,
-        baseline_hash=content_hash(spec.baseline),
-        concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
-        plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
-    )
-    return DrawnSuite(suite, hashes)
-
-
-def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
-    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources,
-    and the flags that the target is told.
-
-    A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
-    an answer cost, not the answer: they are no part of it, unless what it cost is a score.
-    """
-    answering = _answering(spec)
-    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
-    parts: dict[str, Any] = {
-        "target": spec.target.model_dump(mode="json", by_alias=True, exclude={"at_most"}),
-        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
-        "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
-    }
-    if spec.flags:
-        parts["flags"] = spec.flags
-    if any(isinstance(scorer, RubricScorer) for scorer in scorers):
-        parts["judging"] = [INSTRUCTIONS, REPAIR]
-    if any(isinstance(scorer, CostScorer) for scorer in scorers):
-        parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
-    return content_hash(parts)
-
-
-def _answering(spec: OptimizationRequest) -> set[str]:
-    """The plug-ins that answer or score."""
-    parts = [spec.target, *(scorer for _, scorer in placed_scorers(spec.scorers))]
-    return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
-
-
-def _measuring(spec: OptimizationRequest) -> set[str]:
-    """The plug-ins that answer, score, or compute the objective."""
-    return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())

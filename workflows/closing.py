@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -12,9 +12,11 @@ from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_e
 from ratchet.optimizer import StopReason
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
+from workflows.model.candidates import Candidate
+from workflows.model.held_back import OpenTestSplit
 from workflows.model.run import Confirmation, ConfirmInput, FinishInput, OptimizationResult
 from workflows.model.trial import Purpose
-from workflows.policies import STORE
+from workflows.policies import LOCAL_STORE, STORE
 from workflows.result import RunEnded, result_of
 from workflows.rules.budget import confirmation_fits
 from workflows.runbook import RunBook
@@ -51,11 +53,24 @@ class Closing:
         """Baseline and winner on the untouched test split, once, when there is one and it can be paid for."""
         book = self._book
         assert book.prepared and book.best
-        samples = book.prepared.test_samples
         baseline = book.baseline_candidate_again()
         pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-        if not samples or not confirmation_fits(book.limits.budget, book.accounts.counted, book.needs, len(pair)):
+        if not book.prepared.test_samples:
             return None
+        if not confirmation_fits(book.limits.budget, book.accounts.counted, book.needs, len(pair)):
+            return Confirmation(refused="what is left of the budget does not cover it")
+        opened = await workflow.execute_local_activity_method(
+            Bookkeeping.open_test_split,
+            OpenTestSplit(run_id=book.run_id, config_hashes=tuple(candidate.config_hash for candidate in pair)),
+            **LOCAL_STORE,
+        )
+        if opened.refused is not None:
+            return Confirmation(refused=opened.refused)
+        measured = await self._measured(pair)
+        return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
+
+    async def _measured(self, pair: Sequence[Candidate]) -> Confirmation:
+        book = self._book
         self._showing.show("running", "confirming the winner on the test split")
         results = await self._trials.run_all(pair, Purpose.CONFIRMATION)
         for result in results:

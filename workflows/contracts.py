@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from temporalio import activity
 
 from workflows.model.candidates import Candidate
+from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.remote import (
     AnswersInput,
     Calls,
@@ -67,6 +68,11 @@ class Bookkeeping(ABC):
     @abstractmethod
     async def load_candidate(self, key: CandidateKey) -> Candidate:
         """One candidate with its configuration."""
+
+    @activity.defn(name="open_test_split")
+    @abstractmethod
+    async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
+        """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
 
     @activity.defn(name="confirm")
     @abstractmethod

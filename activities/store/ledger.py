@@ -16,6 +16,8 @@ from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import FinishInput
 from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import Split
+from workflows.rules.budget import CONFIRMATION_TRIALS
 from workflows.rules.canonical import canonical_json
 
 
@@ -39,8 +41,8 @@ class NewRun:
     versions: Mapping[str, str]
     baseline_hash: str
     baseline: Configuration
-    search: DrawnSuite
-    others: Sequence[DrawnSuite] = ()
+    suites: Sequence[DrawnSuite]
+    """The one that candidates are scored with first."""
 
 
 async def open_run(connection: Connection, new: NewRun) -> None:
@@ -48,7 +50,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
 
     Answers that were paid for stay: a run started again under its id measures the same things for nothing.
     """
-    request, suite = new.request, new.search.suite
+    request, suite = new.request, new.suites[0].suite
     await store_overlay(connection, new.baseline_hash, new.baseline)
     opened = await connection.fetchrow(
         """
@@ -94,9 +96,10 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
         await connection.execute("DELETE FROM candidates WHERE run_id = $1", new.run_id)  # and their trials
         await connection.execute("DELETE FROM suites WHERE run_id = $1", new.run_id)
-    for drawn in (new.search, *new.others):
+    for drawn in new.suites:
         await _store_suite(connection, new.run_id, drawn)
-    confirmation = 2 * request.replicates * sum(drawn.suite.samples for drawn in new.others)
+    held_back = sum(drawn.suite.samples for drawn in new.suites if drawn.suite.split is Split.TEST)
+    confirmation = CONFIRMATION_TRIALS * request.replicates * held_back
     await open_budget(connection, new.run_id, request.budget, confirmation)
     run = LockedRun(new.run_id, opened["life"], "", 0)
     await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])

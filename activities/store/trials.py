@@ -8,6 +8,7 @@ from typing import Any
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
 from activities.store.events import Event, announce, lock_run
+from activities.store.held_back import refuse_unopened
 from activities.store.ledger import write_ledger
 from activities.store.migrating import StoreError
 from ratchet.optimizer import TrialFacts
@@ -21,6 +22,7 @@ from workflows.rules.pairing import PairedMeans
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:
     """The ledger that travels with the trial, its overlay, its candidate, its row and its event."""
     run = await lock_run(connection, trial.run_id)
+    await refuse_unopened(connection, trial)
     status = "running" if run.status == "initialized" else run.status
     status = trial.ledger[-1].status if trial.ledger else status
     events = await write_ledger(connection, run, trial.ledger, status=status)

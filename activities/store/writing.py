@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
-from activities.store import budgets, experiments, ledger, proposals, rate_limits, shards, trials
+from activities.store import budgets, experiments, held_back, ledger, proposals, rate_limits, shards, trials
 from activities.store.connection import Database
 from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
@@ -15,6 +15,7 @@ from ratchet.plugins import Record
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
 from workflows.model.factors import Configuration
+from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
@@ -88,6 +89,11 @@ class Store:
         """For each sample that both trials have an answer to: what it was worth in each."""
         async with self._database.connection() as connection:
             return await trials.paired_means(connection, run_id, one, other)
+
+    async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
+        """Note who is going to read the held-back samples, unless that is more than was planned."""
+        async with self._database.transaction() as connection:
+            return await held_back.open_test_split(connection, asked)
 
     # External experiments
 

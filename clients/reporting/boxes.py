@@ -120,6 +120,8 @@ def _termination(facts: RunFacts) -> list[str]:
 
 def confirmation_text(confirmation: Confirmation) -> str:
     """The figure from the untouched split: `0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)`."""
+    if confirmation.refused is not None:
+        return f"not measured: {confirmation.refused}"
     before, after, difference = confirmation.baseline_score, confirmation.winner_score, confirmation.difference
     if before is None or after is None:
         pairs = (("baseline", before), ("best", after))

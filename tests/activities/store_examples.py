@@ -18,13 +18,14 @@ from typing import Any
 import asyncpg
 from pydantic import JsonValue
 
-from activities.bookkeeping import plan_evaluation
 from activities.datasets import ingest
+from activities.evaluation_plan import plan_evaluation
 from activities.store.connection import Database, is_away
 from activities.store.samples import item_hashes
 from activities.store.writing import NewRun, Store
 from clients.embedded.postgres import postgres_binaries
 from workflows.model.candidates import Candidate
+from workflows.model.held_back import OpenTestSplit
 from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import FinishInput, OptimizationResult, PrepareInput
@@ -190,11 +191,17 @@ class ExampleRun:
                 versions={"ratchet": "0.1.0"},
                 baseline_hash=self.config_hash,
                 baseline=self.configuration,
-                search=plan.search,
-                others=[plan.test] if plan.test else [],
+                suites=list(plan.suites),
             )
         )
         return self
+
+    async def confirming(self, candidate: Candidate | None = None) -> TrialInput:
+        """A trial on the held-back samples, which are opened for it."""
+        trial = self.trial(candidate, purpose=Purpose.CONFIRMATION, split="test", trial_id=f"{self.run_id}/test/baseline")
+        asked = OpenTestSplit(run_id=self.run_id, config_hashes=(trial.candidate.config_hash,))
+        await self.store.open_test_split(asked)
+        return trial
 
     def candidate(self, name: str = "baseline", **changes: Any) -> Candidate:
         configuration = {**self.configuration, **({} if name == "baseline" else {"prompt": f"Sort it, {name}."})}

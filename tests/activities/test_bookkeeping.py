@@ -16,8 +16,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.bookkeeping import StoreBookkeeping, evaluator_fingerprint
+from activities.bookkeeping import StoreBookkeeping
 from activities.datasets import ingest
+from activities.evaluation_plan import evaluator_fingerprint
 from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from activities.store.refusals import store_errors

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities import bookkeeping
-from activities.bookkeeping import evaluator_fingerprint
+from activities.evaluation_plan import evaluator_fingerprint
 from tests.workflows.building import request
 
 RUBRIC = {"kind": "rubric", "rubric": "Is it polite?", "model": "judge"}

@@ -11,7 +11,7 @@ from activities.store.reading import StoreReader
 from tests.activities.store_examples import ExampleRun
 from workflows.model.candidates import ReasonCode, Rejection
 from workflows.model.run import LedgerInput
-from workflows.model.trial import Conclusion, Purpose
+from workflows.model.trial import Conclusion
 
 
 async def searched(example: ExampleRun) -> ExampleRun:
@@ -94,7 +94,7 @@ async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: Exa
 
 async def test_items_of_a_confirmation_are_those_of_the_test_split(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    trial = run.trial(purpose=Purpose.CONFIRMATION, split="test", trial_id="triage-1/test/baseline")
+    trial = await run.confirming()
     await run.store.begin_trial(trial)
     work = await run.store.load_shard(run.shard(trial))
     answers = [run.outcome(item_hash=pair.item_hash, replicate=pair.replicate) for pair in work.pairs[:3]]

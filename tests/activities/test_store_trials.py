@@ -12,7 +12,7 @@ from activities.store.migrating import StoreError
 from activities.store.reading import StoreReader
 from tests.activities.store_examples import ExampleRun
 from workflows.model.run import HistoryPage
-from workflows.model.trial import Conclusion, Purpose
+from workflows.model.trial import Conclusion
 
 
 async def rows(run: ExampleRun, query: str) -> list[tuple[Any, ...]]:
@@ -111,7 +111,7 @@ async def test_the_runs_totals_add_up_over_concurrent_trials(example: ExampleRun
 
 async def test_a_confirmation_is_a_trial_of_its_own_and_no_candidate_more(example: ExampleRun) -> None:
     run = await example.open(dataset={"items": [{"input": n} for n in range(10)], "splits": {"validation": 0.5, "test": 0.5}})
-    confirmation = run.trial(purpose=Purpose.CONFIRMATION, split="test", trial_id="triage-1/test/baseline")
+    confirmation = await run.confirming()
     for trial, score in ((run.trial(), 0.5), (confirmation, 0.25)):
         await run.store.begin_trial(trial)
         await run.record(trial, score)

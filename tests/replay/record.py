@@ -1,4 +1,4 @@
-"""Record the histories anew: `python -m tests.replay.record`. Commit them together with the change that needs it."""
+"""Record the histories anew: `python -m tests.replay.record [PATH...]`. Commit them together with the change that needs it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import gc
 import json
 import shutil
+import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,15 +27,18 @@ PLUGINS = ROOT / "tests" / "plugins"
 TRIALS_KEPT = 2
 
 
-async def record_all() -> None:
-    shutil.rmtree(HISTORIES, ignore_errors=True)
-    HISTORIES.mkdir(parents=True)
+async def record_all(wanted: Sequence[RecordedPath]) -> None:
+    HISTORIES.mkdir(parents=True, exist_ok=True)
+    for path in wanted:
+        for kind in ("", "_execution_*", "_trial_*"):
+            for known in HISTORIES.glob(f"{path.name}{kind}.json"):
+                known.unlink()
     with tempfile.TemporaryDirectory() as folder:
         async with embedded_stack(Path(folder) / "stack", ui=False) as stack:
             client = await connect(stack.temporal_address)
             settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
             async with serving(client, settings), strangers(client) as runner:
-                for path in PATHS:
+                for path in wanted:
                     await record(client, path, runner)
     FINGERPRINTS.write_text(json.dumps(commands_of_workflows(), indent=1) + "\n")
 
@@ -65,5 +70,8 @@ def _write(name: str, history: WorkflowHistory) -> None:
 
 if __name__ == "__main__":
     configure_logs(form="text", level="ERROR")
-    asyncio.run(record_all())
+    names = set(sys.argv[1:])
+    if not names:
+        shutil.rmtree(HISTORIES, ignore_errors=True)
+    asyncio.run(record_all([path for path in PATHS if not names or path.name in names]))
     gc.collect()

@@ -41,6 +41,8 @@ class Prepared(Payload):
     search_split: Split
     search_samples: int
     test_samples: int = 0
+    train_samples: int = 0
+    """Samples to learn from that candidates are not scored on; 0 where the search has one split only."""
     search_attributes: bool = False
     """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
     duplicates_dropped: int = 0
@@ -228,6 +230,12 @@ class Confirmation(Payload):
     baseline_score: float | None = None
     winner_score: float | None = None
     difference: Interval | None = None
+    refused: str | None = None
+    """Why it was not measured."""
+    readers: int = 0
+    """How many other runs were confirmed on the same samples before."""
+    searched: int = 0
+    """How many of these samples other runs have searched on."""
 
 
 class FinishInput(Payload):

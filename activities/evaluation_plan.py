@@ -1,0 +1,123 @@
+"""What a run measures with: its splits, drawn by the seed, and the suite of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activities.datasets import DatasetError, draw_splits
+from activities.scorers.rubric import INSTRUCTIONS, REPAIR
+from activities.store.ledger import DrawnSuite
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import PrepareInput
+from workflows.model.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers
+from workflows.model.suite import EvaluationSuite
+from workflows.model.target import PythonTarget
+from workflows.model.trial import Split
+from workflows.rules.budget import CONFIRMATION_TRIALS, Needs
+from workflows.rules.canonical import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """The suites of a run: one to search with, and others for samples that candidates are not scored on."""
+
+    search: DrawnSuite
+    test: DrawnSuite | None
+    """Held back for the confirmation."""
+    train: DrawnSuite | None
+    """To learn from, when there are validation samples to score on."""
+
+    @property
+    def suites(self) -> Iterator[DrawnSuite]:
+        """All of them."""
+        return (drawn for drawn in (self.search, self.test, self.train) if drawn is not None)
+
+    def needs(self, replicates: int) -> Needs:
+        """What one trial, and the confirmation, ask of the budget."""
+        confirmed = self.test.suite.samples if self.test else 0
+        return Needs(self.search.suite.samples * replicates, CONFIRMATION_TRIALS * confirmed * replicates)
+
+
+def plan_evaluation(
+    prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str], strata: Sequence[str] | None = None
+) -> EvaluationPlan:
+    """Draw the splits and describe what each is measured with."""
+    spec = prepare.request
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata)
+    drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
+    searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
+    if not searchable:
+        raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
+
+    def other(split: Split) -> DrawnSuite | None:
+        hashes = drawn.get(split)
+        return _suite(prepare, dataset_id, split, hashes) if hashes and split is not searchable[0] else None
+
+    search = _suite(prepare, dataset_id, searchable[0], drawn[searchable[0]])
+    return EvaluationPlan(search, other(Split.TEST), other(Split.TRAIN))
+
+
+def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str]) -> DrawnSuite:
+    spec = prepare.request
+    scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
+    suite_id = content_hash({"dataset": dataset_id, "split": split.value, "samples": list(hashes), "scorers": scorers})
+    suite = EvaluationSuite(
+        run_id=prepare.run_id,
+        split=split,
+        suite_id=suite_id,
+        dataset_id=dataset_id,
+        samples=len(hashes),
+        evaluator=evaluator_fingerprint(spec, prepare.evaluators),
+        target=spec.target,
+        scorers=spec.scorers,
+        objective=spec.objective,
+        metric=spec.metric,
+        prices=spec.prices,
+        sample_timeout=spec.execution.sample_timeout,
+        reuse=spec.reuse,
+        retry_of=spec.retry_of,
+        priority=spec.execution.priority,
+        rate_limits=spec.execution.rate_limits,
+        experiment=spec.experiment,
+        flags=spec.flags,
+        baseline_hash=content_hash(spec.baseline),
+        concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
+        plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
+    )
+    return DrawnSuite(suite, hashes)
+
+
+def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
+    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources,
+    and the flags that the target is told.
+
+    A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
+    an answer cost, not the answer: they are no part of it, unless what it cost is a score.
+    """
+    answering = _answering(spec)
+    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
+    parts: dict[str, Any] = {
+        "target": spec.target.model_dump(mode="json", by_alias=True, exclude={"at_most"}),
+        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
+        "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
+    }
+    if spec.flags:
+        parts["flags"] = spec.flags
+    if any(isinstance(scorer, RubricScorer) for scorer in scorers):
+        parts["judging"] = [INSTRUCTIONS, REPAIR]
+    if any(isinstance(scorer, CostScorer) for scorer in scorers):
+        parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
+    return content_hash(parts)
+
+
+def _answering(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer or score."""
+    parts = [spec.target, *(scorer for _, scorer in placed_scorers(spec.scorers))]
+    return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
+
+
+def _measuring(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer, score, or compute the objective."""
+    return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())
