@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activities import bookkeeping
+from activities import evaluation_plan
 from activities.evaluation_plan import evaluator_fingerprint
 from tests.workflows.building import request
 
@@ -44,7 +44,7 @@ def test_every_option_of_a_scorer_is_part_of_it(one: dict[str, Any], other: dict
 
 def test_what_we_tell_a_judge_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before, other = fingerprint({"kind": "all_of", "scorers": [RUBRIC]}), fingerprint({"kind": "exact"})
-    monkeypatch.setattr(bookkeeping, "INSTRUCTIONS", "Be kind.")
+    monkeypatch.setattr(evaluation_plan, "INSTRUCTIONS", "Be kind.")
     assert fingerprint({"kind": "all_of", "scorers": [RUBRIC]}) != before
     assert fingerprint({"kind": "exact"}) == other
 
