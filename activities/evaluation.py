@@ -45,6 +45,7 @@ from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.error_counts import ErrorCounts, summed
+from workflows.rules.merging import ending_of
 
 log = structlog.get_logger("evaluation")
 
@@ -148,8 +149,14 @@ class ShardEvaluation(Evaluating):
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
         async with heartbeating():
             result = await self._evaluate(shard)
-        log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
-        return result
+            log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
+            # One that was cancelled hands back what it has; what that makes of the trial, its workflow knows.
+            if shard.concludes is None or activity.is_cancelled():
+                return result
+            conclusion = shard.concludes.model_copy(update=ending_of([result]))
+            # A store that is away is waited for here: another attempt would ask again for what stayed without an answer.
+            concluded = await until_back(lambda: self._conclude(conclusion), self._is_away)
+            return result.model_copy(update={"trial": concluded})
 
     async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
         """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
@@ -211,8 +218,11 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         async with heartbeating():
-            with store_errors():
-                result = await self._concluding.conclude(conclusion)
+            return await self._conclude(conclusion)
+
+    async def _conclude(self, conclusion: Conclusion) -> TrialResult:
+        with store_errors():
+            result = await self._concluding.conclude(conclusion)
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
         return result
 

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.model.failures import shorten
     from workflows.model.trial import Conclusion, ShardResult, TrialInput, TrialResult
     from workflows.policies import CONCLUDE, LOCAL_STORE
-    from workflows.rules.error_counts import summed
+    from workflows.rules.merging import ending_of
     from workflows.trials.by_activity import ByActivity
     from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
     from workflows.trials.in_shards import InShards
@@ -33,6 +33,10 @@ class TrialWorkflow:
     def __init__(self, trial: TrialInput) -> None:
         """Takes what it is started with, so that a wrong start is noticed before anything else."""
         self.announcements = Announcements()
+        self.conclusion = Conclusion(
+            trial=trial.model_copy(update={"ledger": (), "resumed": None}),
+            started_at=trial.resumed.started_at if trial.resumed else workflow.info().start_time,
+        )
         self.evaluation = self._evaluation_of(trial)
 
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
@@ -40,7 +44,7 @@ class TrialWorkflow:
             return ByActivity(trial, trial.activity)
         if trial.experiment is not None:
             return OnRunner(trial, trial.experiment, self.announcements)
-        return InShards(trial)
+        return InShards(trial, self.conclusion)
 
     @workflow.signal(name=SIGNAL, description="An external runner says that its experiment is over: {experiment_id, status}")
     def experiment_finished(self, *given: Any) -> None:
@@ -51,27 +55,22 @@ class TrialWorkflow:
     async def run(self, trial: TrialInput) -> TrialResult:
         if trial.resumed is None:
             await workflow.execute_local_activity_method(Bookkeeping.begin_trial, trial, **LOCAL_STORE)
-        trial = trial.model_copy(update={"ledger": ()})
         try:
-            conclusion = await self._evaluated(trial)
+            ended = await self._how_it_ended(trial)
         except GoesOn as further:
-            workflow.continue_as_new(trial.model_copy(update={"resumed": further.resumed}))
+            workflow.continue_as_new(trial.model_copy(update={"ledger": (), "resumed": further.resumed}))
+        if isinstance(ended, TrialResult):
+            return ended
         return await workflow.execute_activity_method(
             Evaluating.conclude_trial,
-            conclusion,
+            self.conclusion.model_copy(update={**ended, "experiment_id": self.evaluation.experiment_id}),
             task_queue=trial.evaluation_task_queue,
             summary=f"aggregate {trial.candidate.candidate_id}",
             **CONCLUDE,
         )
 
-    async def _evaluated(self, trial: TrialInput) -> Conclusion:
-        """Get every answer, and say how that ended."""
-        started_at = trial.resumed.started_at if trial.resumed else workflow.info().start_time
-        conclusion = Conclusion(trial=trial.model_copy(update={"resumed": None}), started_at=started_at)
-        ended = await self._how_it_ended(trial)
-        return conclusion.model_copy(update={**ended, "experiment_id": self.evaluation.experiment_id})
-
-    async def _how_it_ended(self, trial: TrialInput) -> dict[str, Any]:
+    async def _how_it_ended(self, trial: TrialInput) -> TrialResult | dict[str, Any]:
+        """Get every answer. The result where it came with them, else how that ended, in the fields of the conclusion."""
         try:
             results = await self._evaluate_in_time(trial)
         except ScoringBroke as broke:
@@ -85,9 +84,7 @@ class TrialWorkflow:
             return {"ended": "error", "error": shorten(_message(cause or error)), "errors": errors_of(cause)}
         if results is None:
             return {"ended": "timeout", "error": "the run's time budget is over"}
-        first_error = next((result.first_error for result in results if result.first_error), None)
-        exhausted = next((result.exhausted for result in results if result.exhausted), None)
-        return {"error": first_error, "errors": summed(result.errors for result in results), "exhausted": exhausted}
+        return next((result.trial for result in results if result.trial is not None), None) or ending_of(results)
 
     async def _evaluate_in_time(self, trial: TrialInput) -> list[ShardResult] | None:
         """Every shard's result; None when the run's time was over first, and the shards handed back what they had."""

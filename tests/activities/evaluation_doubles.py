@@ -94,6 +94,7 @@ class MemoryStore:
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
     refusals_left: int = 0
+    refusals_when_recording: int = 0
     refuses_for_good: bool = False
     adjusted: AdjustedLimits = field(default_factory=AdjustedLimits)
     proposals: dict[tuple[str, int, int], Proposed] = field(default_factory=dict)
@@ -152,6 +153,9 @@ class MemoryStore:
         ]
 
     async def record_trial(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
+        if self.refusals_when_recording > 0:
+            self.refusals_when_recording -= 1
+            raise ConnectionError("connection refused")
         self.recorded.append((result, sample_means))
 
     async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> list[Record]:

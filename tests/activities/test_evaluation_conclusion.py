@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ratchet import Record
+from tests.activities import evaluation_plugins
 from tests.activities.evaluation_doubles import (
     MemoryStore,
     activity_environment,
@@ -16,6 +18,7 @@ from tests.activities.evaluation_doubles import (
     misbehaviours,
     plugin,
     samples,
+    scored_by,
     shard,
     suite,
     trial,
@@ -94,6 +97,52 @@ class TestEnds:
         assert (result.status, result.failure, result.error) == ("failed", "scoring", told)
 
 
+class TestTogetherWithTheOnlyShard:
+    """A trial that fits into one shard is concluded by whoever answers it."""
+
+    async def evaluated(self, store: MemoryStore, conclusion: Conclusion) -> ShardResult:
+        whole = shard(conclusion.trial.samples, concludes=conclusion)
+        async with evaluation(store) as evaluating:
+            return await activity_environment().run(evaluating.evaluate_shard, whole)
+
+    async def test_it_is_what_concluding_afterwards_would_make_of_it(self) -> None:
+        how = misbehaviours("a", "b", "raise", "c")
+        together = await self.evaluated(MemoryStore(suite("misbehaving"), how), Conclusion(trial=trial(4)))
+        store = MemoryStore(suite("misbehaving"), how)
+        first_error = "sample s2: target raised ValueError: no such ticket"
+        assert together.first_error == first_error
+        afterwards = await concluded(store, Conclusion(trial=trial(4), error=first_error), answered=4)
+        assert together.trial is not None
+        assert _but_for_time(together.trial) == _but_for_time(afterwards)
+
+    async def test_scoring_that_broke_fails_it(self) -> None:
+        store = MemoryStore(suite("echo", scorers=scored_by("nan_score")), samples(3))
+        result = await self.evaluated(store, Conclusion(trial=trial(3)))
+        assert result.trial is not None
+        assert (result.trial.status, result.trial.failure) == ("failed", "scoring")
+        assert result.trial.error == result.scoring_error
+
+    async def test_a_store_that_goes_away_before_it_is_recorded_is_waited_for(self) -> None:
+        store = MemoryStore(suite("echo"), samples(3))
+        store.refusals_when_recording = 2
+        result = await self.evaluated(store, Conclusion(trial=trial(3)))
+        assert result.trial is not None
+        assert [recorded for recorded, _ in store.recorded] == [result.trial]
+
+    async def test_one_that_was_cancelled_leaves_it_to_the_workflow(self) -> None:
+        store = MemoryStore(suite("patient"), samples(4, seconds=0.2))
+        evaluation_plugins.calls.clear()
+        environment = activity_environment()
+        async with evaluation(store) as evaluating:
+            whole = shard(4, concludes=Conclusion(trial=trial(4)))
+            running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, whole))
+            while not evaluation_plugins.calls:
+                await asyncio.sleep(0.001)
+            environment.cancel()
+            result = await running
+        assert (result.evaluated, result.trial, store.recorded) == (4, None, [])
+
+
 class TestBaselines:
     async def test_one_that_mostly_raises_fails_with_the_first_error(self) -> None:
         store = MemoryStore(suite("misbehaving"), misbehaviours("raise", "raise", "raise", "a", "b"))
@@ -142,3 +191,7 @@ async def test_no_result_ever_carries_a_number_that_json_cannot() -> None:
     store = MemoryStore(suite("everything"), samples(2))
     result = await concluded(store, Conclusion(trial=trial(2)), answered=2)
     assert all(math.isfinite(number) for number in result.summary.model_dump().values() if isinstance(number, float))
+
+
+def _but_for_time(result: TrialResult) -> dict[str, Any]:
+    return result.model_dump(exclude={"duration_ms": True, "summary": {"avg_latency_ms"}})

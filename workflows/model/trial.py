@@ -74,45 +74,6 @@ class TrialInput(Payload):
     resumed: Resumed | None = None
 
 
-class ShardInput(Payload):
-    """A contiguous range of the trial's (sample, replicate) pairs."""
-
-    run_id: str
-    trial_id: str
-    candidate_id: str
-    config_hash: str
-    split: Split
-    first: int
-    """First pair, in the order sample by sample, replicate by replicate."""
-    last: int
-    """One past the last pair."""
-    replicates: int
-    first_replicate: int = 0
-    concurrent_samples: int = 32
-    seed: int = 0
-    round: int = 0
-    metered: bool = False
-
-
-class ShardResult(Payload):
-    """What a shard did. The outcomes themselves are in the store."""
-
-    evaluated: int = 0
-    """Answers paid for by this attempt."""
-    found: int = 0
-    """Answers that were already there."""
-    missing: int = 0
-    """Pairs without an answer, because of infrastructure or because the shard was cancelled."""
-    first_error: str | None = None
-    """Why the first pair, in the shard's order, has no usable answer."""
-    errors: dict[str, int] = Field(default_factory=dict)
-    """Pairs without an answer, by the class of the error."""
-    scoring_error: str | None = None
-    """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
-    exhausted: Resource | None = None
-    """The budget that did not cover all of its calls."""
-
-
 class TrialSummary(Payload):
     """The numbers of a trial, of one shape for every target."""
 
@@ -175,3 +136,46 @@ class TrialResult(Payload):
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
     duration_ms: int = 0
+
+
+class ShardInput(Payload):
+    """A contiguous range of the trial's (sample, replicate) pairs."""
+
+    run_id: str
+    trial_id: str
+    candidate_id: str
+    config_hash: str
+    split: Split
+    first: int
+    """First pair, in the order sample by sample, replicate by replicate."""
+    last: int
+    """One past the last pair."""
+    replicates: int
+    first_replicate: int = 0
+    concurrent_samples: int = 32
+    seed: int = 0
+    round: int = 0
+    metered: bool = False
+    concludes: Conclusion | None = None
+    """Set when the range is the whole trial: whoever answers it aggregates and records the trial, too."""
+
+
+class ShardResult(Payload):
+    """What a shard did. The outcomes themselves are in the store."""
+
+    evaluated: int = 0
+    """Answers paid for by this attempt."""
+    found: int = 0
+    """Answers that were already there."""
+    missing: int = 0
+    """Pairs without an answer, because of infrastructure or because the shard was cancelled."""
+    first_error: str | None = None
+    """Why the first pair, in the shard's order, has no usable answer."""
+    errors: dict[str, int] = Field(default_factory=dict)
+    """Pairs without an answer, by the class of the error."""
+    scoring_error: str | None = None
+    """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
+    exhausted: Resource | None = None
+    """The budget that did not cover all of its calls."""
+    trial: TrialResult | None = None
+    """The trial's, when it was concluded together with its only shard."""

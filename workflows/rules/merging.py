@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from workflows.model.trial import ShardResult
 from workflows.rules.error_counts import summed
@@ -17,4 +18,13 @@ def merged(parts: Sequence[ShardResult]) -> ShardResult:
         first_error=next((part.first_error for part in parts if part.first_error), None),
         scoring_error=next((part.scoring_error for part in parts if part.scoring_error), None),
         errors=summed(part.errors for part in parts),
+        exhausted=next((part.exhausted for part in parts if part.exhausted), None),
     )
+
+
+def ending_of(parts: Sequence[ShardResult]) -> dict[str, Any]:
+    """How a trial ended all of whose parts came to their end, in the fields of its conclusion."""
+    whole = merged(parts)
+    if whole.scoring_error is not None:
+        return {"scoring_error": whole.scoring_error}
+    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted}

@@ -9,23 +9,27 @@ from collections.abc import Iterator
 from temporalio import workflow
 
 from workflows.contracts import Evaluating
-from workflows.model.trial import ShardInput, ShardResult, TrialInput
+from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInput
 from workflows.policies import SHARD, SHARDS_AT_ONCE, SHARDS_PER_TRIAL
 from workflows.trials.endings import refuse_broken_scoring
 
 
 class InShards:
-    """Evaluates the shards of one trial."""
+    """Evaluates the shards of one trial. One that fits into a single shard is concluded with it: an activity less."""
 
     experiment_id = None
 
-    def __init__(self, trial: TrialInput) -> None:
+    def __init__(self, trial: TrialInput, conclusion: Conclusion) -> None:
         self._trial = trial
+        self._conclusion = conclusion
         self._room = asyncio.Semaphore(SHARDS_AT_ONCE)
 
     async def run(self) -> list[ShardResult]:
         """All shards, a bounded number at once. When one of them fails for good, the others hand back what they have."""
-        shards = [asyncio.ensure_future(self._shard(shard)) for shard in shards_of(self._trial)]
+        cut = list(shards_of(self._trial))
+        if len(cut) == 1:
+            cut = [cut[0].model_copy(update={"concludes": self._conclusion})]
+        shards = [asyncio.ensure_future(self._shard(shard)) for shard in cut]
         try:
             return await asyncio.gather(*shards)
         except BaseException:
@@ -43,7 +47,7 @@ class InShards:
                 summary=f"{shard.candidate_id}: answers {shard.first}-{shard.last - 1}",
                 **SHARD,
             )
-        return refuse_broken_scoring(result)
+        return result if result.trial is not None else refuse_broken_scoring(result)
 
 
 def shards_of(trial: TrialInput) -> Iterator[ShardInput]:
