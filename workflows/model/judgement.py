@@ -152,6 +152,9 @@ class JudgementSpec(SpecPart):
     """Limits that every candidate must keep: `cost <= 0.002`, `p95 latency_ms <= 800`."""
     objectives: Annotated[list[JudgedObjective], Field(max_length=10)] = Field(default_factory=list)
     """More objectives than the one that is optimized: each gets a verdict of its own, all together a Pareto front."""
+    baseline_replicates: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """How often the baseline answers each sample. Its noise is part of every comparison and it is measured once, so that more
+    of it makes every verdict sharper at little cost. Default: `replicates`."""
     racing: Racing | None = None
     """Stop candidates early. Default: every trial is measured in full. `true` takes the defaults."""
     noise: NoiseFirst | None = None
@@ -269,13 +272,18 @@ class Plan(Payload):
     replicates: int
     baseline_replicates: int
     detectable: float
-    """The smallest true gain that is called better with the wanted power."""
+    """The smallest true gain that is called better with the wanted power, if all samples share in it."""
+    detectable_on_few: float
+    """The same if few samples gain a whole score each, and the others nothing."""
     margin: float
     """The smallest margin at which an equally good candidate is called not worse with the wanted power."""
     power: float
     alpha: float
     comparisons: int = 1
+    """Candidates that are judged together."""
     calls_per_trial: int = 0
+    reached: bool = True
+    """Whether the wanted margin is reached."""
     words: str = ""
 
 

@@ -1,11 +1,42 @@
-"""Racing."""
+"""Racing: whether a trial goes on after a block of samples, or more samples would not change the decision.
+
+A look predicts where the mean gain over all planned samples will lie. When the whole of that interval leads to the same
+decision, the trial stops. `Racing.error_rate` is how often a decision differs from that of the full trial, at most, over all
+looks of a trial and whatever the candidate is worth.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from scipy.special import ndtr, stdtrit
 
 from ratchet.optimizer import Direction
-from workflows.model.judgement import JudgementSpec, RaceDecision
+from workflows.model.judgement import JudgementSpec, RaceDecision, Racing
+from workflows.rules.judgement.curtailment import boundary
+from workflows.rules.judgement.mean_test import SAMPLES_HELD_BACK, Bounds, Moments, least_variance, moments
+from workflows.rules.judgement.pairs import pair
+from workflows.rules.verdicts import FEWEST_SAMPLES
+
+HALVINGS = 40
+
+
+class Wanted(NamedTuple):
+    """What the mean gain over all samples must reach for the candidate to be accepted, as far as can be said before."""
+
+    at_least: float
+    """Below it, acceptance is out of the question."""
+    for_certain: float
+    """Above it, acceptance is certain, however many candidates are judged together."""
+    words: str
+
+
+def looks(planned: int, block: int) -> int:
+    """How often a trial is looked at before its end."""
+    return max(0, math.ceil(planned / block) - 1)
 
 
 def race(
@@ -19,6 +50,102 @@ def race(
     reference_id: str = "the baseline",
     candidates: int = 1,
     min_gain: float = 0.0,
+    strict_broken: int = 0,
 ) -> RaceDecision:
-    """Whether a trial goes on, after the samples that were measured so far (in the order of the suite)."""
-    raise NotImplementedError
+    """Whether a trial goes on, after the samples measured so far, in the order of the suite, of `planned` in all.
+
+    `candidates` are judged together in this round; `min_gain` is what a better score must gain (`stop.min_delta`);
+    `strict_broken` samples were always passed by the reference and not by the candidate, which ends it under the strict rule.
+    """
+    racing, seen = spec.racing or Racing(), len(reference)
+    pairs = pair(reference, candidate, weights, direction)
+    if spec.rule == "strict" and strict_broken and seen < planned:
+        return _broken(strict_broken, pairs.n, planned, reference_id)
+    if seen >= planned or pairs.n < FEWEST_SAMPLES or pairs.n <= SAMPLES_HELD_BACK:
+        return RaceDecision(go_on=True, samples=pairs.n, planned=planned, effect=pairs.effect if pairs.n else 0.0)
+    found = moments(pairs, spec.score_range)
+    full = pairs.n * planned / seen
+    expected = _expected(found, full, boundary(looks(planned, racing.block), racing.error_rate))
+    wanted = _wanted(found, full, spec, candidates, min_gain)
+    reason = _reason(expected, wanted, found, full, spec, racing)
+    return RaceDecision(
+        go_on=reason is None,
+        reason=reason,
+        words="" if reason is None else _words(reason, expected, wanted, found, planned, reference_id, racing),
+        samples=pairs.n,
+        planned=planned,
+        effect=found.mean,
+        low=expected.low,
+        high=expected.high,
+    )
+
+
+def _expected(found: Moments, full: float, z: float) -> Bounds:
+    """Where the mean over all samples will lie."""
+    quantile = float(stdtrit(found.n - 1, ndtr(z)))
+    effective = 1 / (1 / found.n - 1 / full)
+    turned = replace(found, mean=-found.mean)
+    return Bounds(_lowest(found, quantile, effective), -_lowest(turned, quantile, effective))
+
+
+def _lowest(found: Moments, quantile: float, effective: float) -> float:
+    """Going down from the mean so far, the first value that is too far away to be expected."""
+    inner, outer = found.mean, min(-found.reach, found.mean)
+    for _ in range(HALVINGS):
+        middle = (inner + outer) / 2
+        variance = max(found.variance, least_variance(middle, found.reach))
+        too_far = found.mean - middle > quantile * math.sqrt(variance / effective)
+        inner, outer = (inner, middle) if too_far else (middle, outer)
+    return (inner + outer) / 2
+
+
+def _wanted(found: Moments, full: float, spec: JudgementSpec, candidates: int, min_gain: float) -> Wanted:
+    if spec.accept == "score":
+        return Wanted(min_gain, min_gain, f"more than {min_gain:+.3f} is needed for a better score")
+    if spec.accept == "better":
+        error = math.sqrt(found.variance / full)
+        once, corrected = (_quantile(full, alpha) * error for alpha in (spec.alpha, spec.alpha / candidates))
+        return Wanted(once, corrected, f"{once:+.3f} is needed to be called better")
+    error = math.sqrt(max(found.variance, least_variance(spec.margin, found.reach)) * full) / max(full - SAMPLES_HELD_BACK, 1.0)
+    once, corrected = (_quantile(full, alpha) * error - spec.margin for alpha in (spec.alpha, spec.alpha / candidates))
+    return Wanted(once, corrected, f"{once:+.3f} is needed to be called not worse by {spec.margin:g}")
+
+
+def _quantile(samples: float, alpha: float) -> float:
+    return float(stdtrit(max(samples - 1, 1.0), 1 - alpha))
+
+
+def _reason(
+    expected: Bounds, wanted: Wanted, found: Moments, full: float, spec: JudgementSpec, racing: Racing
+) -> Literal["futility", "regression", "win"] | None:
+    if expected.high < wanted.at_least:
+        loss = spec.margin if spec.accept == "not_worse" else _quantile(full, spec.alpha) * math.sqrt(found.variance / full)
+        return "regression" if expected.high < -loss else "futility"
+    return "win" if racing.wins and expected.low > wanted.for_certain else None
+
+
+_TOLD = {
+    "futility": "futile",
+    "regression": "certainly worse",
+    "win": "certainly good enough",
+}
+
+
+def _words(
+    reason: str, expected: Bounds, wanted: Wanted, found: Moments, planned: int, reference_id: str, racing: Racing
+) -> str:
+    return (
+        f"{_TOLD[reason]} after {found.n} of {planned} samples: gain over {reference_id} so far {found.mean:+.3f}, over all "
+        f"samples between {expected.low:+.3f} and {expected.high:+.3f}, and {wanted.words} "
+        f"(full evaluation would decide otherwise in at most {racing.error_rate:.0%} of trials)"
+    )
+
+
+def _broken(samples: int, seen: int, planned: int, reference_id: str) -> RaceDecision:
+    told = (
+        f"{samples} samples that {reference_id} always passes failed"
+        if samples > 1
+        else f"a sample that {reference_id} always passes failed"
+    )
+    words = f"certainly rejected after {seen} of {planned} samples: {told}, and the strict rule tolerates none"
+    return RaceDecision(go_on=False, reason="regression", words=words, samples=seen, planned=planned)
