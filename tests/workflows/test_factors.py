@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ratchet.domains import is_one_of
 from tests.workflows.building import factor, request
 from workflows.model.factors import (
     ChoiceFactor,
@@ -20,7 +21,6 @@ from workflows.model.factors import (
     OrderFactor,
     TextFactor,
     as_factor_definition,
-    is_one_of,
 )
 from workflows.model.request import OptimizationRequest
 from workflows.rules.canonical import normalize

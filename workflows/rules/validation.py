@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +11,16 @@ import jsonschema
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
+from ratchet.domains import Domain, misfit, shown
 from ratchet.optimizer import CandidateProposal
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import (
     LARGEST_CONFIGURATION,
-    ChoiceFactor,
     Configuration,
     Factor,
-    FlagFactor,
     FrozenFactor,
-    IntegerFactor,
     JsonFactor,
-    NumberFactor,
-    OrderFactor,
     TextFactor,
-    is_one_of,
 )
 from workflows.model.failures import shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, content_hash, normalize
@@ -115,20 +109,10 @@ def refuse_value(name: str, value: Any, factor: Factor) -> Refusal | None:
             return _refuse_frozen(name, value, factor)
         case TextFactor():
             return _refuse_text(name, value, factor)
-        case NumberFactor() | IntegerFactor():
-            return _refuse_number(name, value, factor)
-        case ChoiceFactor():
-            if not is_one_of(value, factor.choices):
-                return _out_of_range(name, f"{_shown(value)} is not one of {_shown(factor.choices)}")
-        case OrderFactor():
-            if not isinstance(value, list) or sorted(map(canonical_json, value)) != sorted(map(canonical_json, factor.value)):
-                return _out_of_range(name, f"{_shown(value)} is not a permutation of {_shown(factor.value)}")
-        case FlagFactor():
-            if not isinstance(value, bool):
-                return _invalid(name, f"{_shown(value)} is neither true nor false")
         case JsonFactor():
             return _refuse_json(name, value, factor)
-    return None
+        case _:
+            return _refuse_misfit(name, value, factor)
 
 
 def _refuse_frozen(name: str, value: Any, factor: FrozenFactor) -> Refusal | None:
@@ -139,7 +123,7 @@ def _refuse_frozen(name: str, value: Any, factor: FrozenFactor) -> Refusal | Non
 
 def _refuse_text(name: str, value: Any, factor: TextFactor) -> Refusal | None:
     if not isinstance(value, str):
-        return _invalid(name, f"{_shown(value)} is not text")
+        return _invalid(name, f"{shown(value)} is not text")
     if not value.strip():
         return Refusal(ReasonCode.EMPTY_VALUE, f"{name}: Factor value cannot be empty")
     if len(value) > factor.max_length:
@@ -155,14 +139,11 @@ def _refuse_text(name: str, value: Any, factor: TextFactor) -> Refusal | None:
     return None
 
 
-def _refuse_number(name: str, value: Any, factor: NumberFactor | IntegerFactor) -> Refusal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return _invalid(name, f"{_shown(value)} is not a number")
-    if isinstance(factor, IntegerFactor) and not float(value).is_integer():
-        return _invalid(name, f"{_shown(value)} is not a whole number")
-    if not factor.min <= value <= factor.max:
-        return _out_of_range(name, f"{_shown(value)} is outside {factor.min} … {factor.max}")
-    return None
+def _refuse_misfit(name: str, value: Any, domain: Domain) -> Refusal | None:
+    wrong = misfit(domain, value)
+    if wrong is None:
+        return None
+    return _invalid(name, wrong.problem) if wrong.wrong_kind else _out_of_range(name, wrong.problem)
 
 
 def _refuse_json(name: str, value: Any, factor: JsonFactor) -> Refusal | None:
@@ -190,11 +171,6 @@ def _invalid(name: str, problem: str) -> Refusal:
 
 def _quoted(name: str) -> str:
     return repr(shorten(name, LONGEST_QUOTE))
-
-
-def _shown(value: Any) -> str:
-    text = canonical_json(value)
-    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def candidate_name(round_index: int, config_hash: str, taken: Collection[str]) -> str:
