@@ -1,0 +1,61 @@
+"""Prompts: templates, override stores, and the renderer for production code.
+
+Importing it pulls in neither Temporal nor a client of any store.
+"""
+
+from ratchet.prompts.opening import open_store
+from ratchet.prompts.overrides import Change, Difference, Resolved, TagState
+from ratchet.prompts.problems import (
+    Damaged,
+    FrozenChanged,
+    InvalidName,
+    InvalidOverride,
+    InvalidTemplate,
+    PromptError,
+    StaleBase,
+    StaleTag,
+    StoreAway,
+    StoreRefused,
+    UnknownPrompt,
+    UnknownTag,
+    UnknownVersion,
+    VersionTaken,
+)
+from ratchet.prompts.rendering import Rendered, RenderedTool
+from ratchet.prompts.sections import Example, ExampleSection, TextSection, ToolSection
+from ratchet.prompts.store import OverrideStore
+from ratchet.prompts.template import Overrides, PromptTemplate, SectionOverride, effective_hash, prompt_part
+
+__all__ = [
+    "Change",
+    "Damaged",
+    "Difference",
+    "Example",
+    "ExampleSection",
+    "FrozenChanged",
+    "InvalidName",
+    "InvalidOverride",
+    "InvalidTemplate",
+    "OverrideStore",
+    "Overrides",
+    "PromptError",
+    "PromptTemplate",
+    "Rendered",
+    "RenderedTool",
+    "Resolved",
+    "SectionOverride",
+    "StaleBase",
+    "StaleTag",
+    "StoreAway",
+    "StoreRefused",
+    "TagState",
+    "TextSection",
+    "ToolSection",
+    "UnknownPrompt",
+    "UnknownTag",
+    "UnknownVersion",
+    "VersionTaken",
+    "effective_hash",
+    "open_store",
+    "prompt_part",
+]

@@ -1,0 +1,1 @@
+"""Where prompts are kept: one backend a file, each opened by `ratchet.prompts.opening`."""

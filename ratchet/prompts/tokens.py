@@ -1,0 +1,25 @@
+"""How many tokens a text has, by a tokenizer whose vocabulary ships in its package."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ratchet.placeholders import as_text
+
+if TYPE_CHECKING:
+    from bpe_openai import Encoding
+
+ENCODING = "o200k_base"
+
+
+def tokens_of(value: Any) -> int:
+    """The tokens of a text; of anything else, of its JSON."""
+    return len(_encoding().encode_ordinary(as_text(value)))
+
+
+@cache
+def _encoding() -> Encoding:
+    import bpe_openai  # its vocabulary takes a moment to load, and rendering does not need it
+
+    return bpe_openai.get_encoding(ENCODING)
