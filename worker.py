@@ -38,6 +38,7 @@ from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.limits import SharedLimits
 from activities.models import ChatModels
+from activities.overrides import Overrides
 from activities.plugins import Plugins
 from activities.run_limits import RunLimits
 from activities.runners import Runners
@@ -76,6 +77,8 @@ class Settings:
     plugins: str = ""
     plugin_path: Path | None = None
     data_dir: Path | None = None
+    overrides: str = "postgres"
+    """Where prompts are kept: `postgres`, `s3://bucket/prefix`, `file:dir` or `redis://…`."""
     rate_limits: Mapping[str, RateLimit] = field(default_factory=dict)
     """What all runs together may ask of models and endpoints, over all workers."""
     concurrent_samples: int | None = None
@@ -99,6 +102,7 @@ class Settings:
             plugins=environment.get("RATCHET_PLUGINS", ""),
             plugin_path=Path(plugin_path) if plugin_path else None,
             data_dir=Path(data_dir) if data_dir else None,
+            overrides=environment.get("RATCHET_OVERRIDES") or "postgres",
             rate_limits=_rate_limits(environment.get("RATCHET_RATE_LIMITS", "")),
             concurrent_samples=_positive(environment.get("RATCHET_CONCURRENT_SAMPLES", ""), "RATCHET_CONCURRENT_SAMPLES"),
             grace=timedelta(seconds=grace),
@@ -156,6 +160,8 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
         database = await Database.open(settings.database_url)
         stack.push_async_callback(database.close)
         store = Store(database)
+        overrides = Overrides(settings.overrides, settings.database_url)
+        stack.push_async_callback(overrides.close)
         workers: list[Worker] = []
         if settings.role in {"all", "workflows"}:
             bookkeeping = StoreBookkeeping(
@@ -163,6 +169,7 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
                 search_attributes=await register_search_attributes(client),
                 versions=versions(),
                 data_directory=settings.data_dir,
+                overrides=overrides,
             )
             workers.append(_workflow_worker(client, settings, bookkeeping))
         if settings.role in {"all", "evaluation"}:

@@ -14,6 +14,8 @@ from activities.datasets import DatasetError, SourceAway
 from activities.datasets.stored import dataset_of, strata_of
 from activities.evaluation_plan import plan_evaluation
 from activities.heartbeat import heartbeating
+from activities.overrides import Overrides
+from activities.prompt_reading import UnusablePrompt, with_its_prompt
 from activities.store import samples
 from activities.store.connection import Database
 from activities.store.events import RunUnknown
@@ -23,21 +25,28 @@ from activities.store.refusals import store_errors
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
-from workflows.model.failures import INVALID_REQUEST, shorten
+from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
+from workflows.model.request import OptimizationRequest
 from workflows.model.run import (
     CandidateKey,
+    ConfirmInput,
     FinishInput,
     HistoryPage,
     HistoryRows,
+    Interval,
     LedgerInput,
     Prepared,
     PrepareInput,
+    ReadPrompt,
 )
 from workflows.model.trial import TrialInput
 from workflows.rules.budget import refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
+from workflows.rules.pairing import paired_interval
 from workflows.rules.spec_check import check_request
+
+CONFIDENCE = 0.95
 
 ATTEMPTS_AT_A_SOURCE = 5
 """How often a dataset is asked for where it is kept; a store that is away is worth more patience than a wrong address."""
@@ -46,6 +55,11 @@ ATTEMPTS_AT_A_SOURCE = 5
 def invalid_request(problems: Sequence[str]) -> ApplicationError:
     """Everything that is wrong with a spec, as one error that is never retried."""
     return ApplicationError(shorten("\n".join(problems), 20_000), type=INVALID_REQUEST, non_retryable=True)
+
+
+def _read(request: OptimizationRequest) -> ReadPrompt | None:
+    assert request.prompt is not None and request.prompt.snapshot is not None
+    return ReadPrompt(snapshot=request.prompt.snapshot, configuration=request.configuration)
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -58,9 +72,11 @@ class StoreBookkeeping(Bookkeeping):
         search_attributes: bool = False,
         versions: Mapping[str, str] | None = None,
         data_directory: Path | None = None,
+        overrides: Overrides | None = None,
     ) -> None:
         self._database = database
         self._store = Store(database)
+        self._overrides = overrides or Overrides.from_environment(database.url)
         self._search_attributes = search_attributes
         self._versions = dict(versions or {})
         named = os.environ.get("RATCHET_DATA_DIR")
@@ -69,12 +85,22 @@ class StoreBookkeeping(Bookkeeping):
     @activity.defn(name="prepare")
     async def prepare(self, request: PrepareInput) -> Prepared:
         """Check the spec, ingest the dataset, store the baseline overlay and the run's row."""
-        problems = check_request(request.request)
-        if problems:
-            raise invalid_request(problems)
         async with heartbeating():
             with store_errors():
-                return await self._prepare(request)
+                read = request.model_copy(update={"request": await self._with_its_prompt(request.request)})
+                problems = check_request(read.request)
+                if problems:
+                    raise invalid_request(problems)
+                prepared = await self._prepare(read)
+        if read.request is request.request:
+            return prepared
+        return prepared.model_copy(update={"read": _read(read.request)})
+
+    async def _with_its_prompt(self, request: OptimizationRequest) -> OptimizationRequest:
+        try:
+            return await with_its_prompt(request, self._overrides, self._data_directory)
+        except UnusablePrompt as error:
+            raise invalid_request([*check_request(request), str(error)]) from None
 
     async def _prepare(self, prepare: PrepareInput) -> Prepared:
         spec = prepare.request
@@ -153,6 +179,19 @@ class StoreBookkeeping(Bookkeeping):
         """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
         with store_errors():
             return await self._store.open_test_split(asked)
+
+    @activity.defn(name="confirm")
+    async def confirm(self, request: ConfirmInput) -> Interval:
+        """The paired difference between two trials over the same samples: winner minus baseline."""
+        with store_errors():
+            pairs = await self._store.paired_means(request.run_id, request.baseline, request.winner)
+        if not pairs:
+            raise ApplicationError(
+                f"trials {request.baseline!r} and {request.winner!r} have no sample in common that both answered",
+                type=AGGREGATION_FAILED,
+                non_retryable=True,
+            )
+        return paired_interval(pairs)
 
     @activity.defn(name="finish_run")
     async def finish_run(self, finish: FinishInput) -> None:

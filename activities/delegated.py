@@ -24,7 +24,7 @@ from activities.store.experiments import TrialExperiment
 from activities.store.refusals import store_errors
 from activities.targets.faults import Refused, Unreachable
 from activities.targets.given import GivenAnswers
-from ratchet import experiment_headers
+from ratchet import experiment_from_input, experiment_headers
 from workflows.contracts import Delegating
 from workflows.model.failures import (
     AGGREGATION_FAILED,
@@ -47,6 +47,7 @@ from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput, ShardResult, Split
 from workflows.rules.canonical import canonical_json, derive_seed
 from workflows.rules.merging import merged
+from workflows.rules.overlay import Overlay
 
 LARGEST_LOAD = 1_000_000
 """Bytes of samples that go through the workflow at once. Configuration and parameters come on top; Temporal takes 2 MB."""
@@ -99,12 +100,13 @@ class DelegatedEvaluation(Delegating):
                 work = await self._work(asked.shard)
             target = work.suite.target
             assert isinstance(target, ActivityTarget)
-            common = _common(asked.shard, work, target)
+            overlay = Overlay(asked.shard.config_hash, work.configuration, work.suite.prompt)
+            common = _common(asked.shard, work.suite, overlay, target)
             samples: list[dict[str, JsonValue]] = []
             left = LARGEST_LOAD
             until = asked.shard.last
             for pair in work.pairs:
-                sample = _sample(pair, asked.shard)
+                sample = _sample(pair, asked.shard, overlay)
                 size = len(canonical_json(sample).encode())
                 _refuse_too_large(sample, size + len(canonical_json(common).encode()))
                 if samples and size > left:
@@ -148,7 +150,7 @@ class DelegatedEvaluation(Delegating):
             key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
             try:
                 experiment_id = await self._runners.trigger(
-                    target.url, body, key, target.patience.total_seconds(), _headers(trial, suite)
+                    target.url, body, key, target.patience.total_seconds(), _headers(body["context"])
                 )
             except Forgotten as error:
                 raise Refused(f"target.url: there is no runner at {target.url} ({error})") from None
@@ -161,16 +163,16 @@ class DelegatedEvaluation(Delegating):
         inline: list[dict[str, JsonValue]] = []
         left = 0 if target.samples == "reference" else LARGEST_INLINE
         missing = 0
-        configuration: Mapping[str, Any] = {}
+        overlay: Overlay | None = None
         async for part, work in self._parts(trial):
-            configuration = work.configuration
+            overlay = overlay or Overlay(trial.config_hash, work.configuration, suite.prompt)
             missing += len(work.pairs)
             for pair in work.pairs:
-                sample = _sample(pair, part)
+                sample = _sample(pair, part, overlay)
                 left -= len(canonical_json(sample).encode())
                 if left >= 0 or target.samples == "inline":
                     inline.append(sample)
-        if not missing:
+        if overlay is None or not missing:
             return None
         by_reference = len(inline) < missing
         return {
@@ -180,8 +182,8 @@ class DelegatedEvaluation(Delegating):
             "evaluation_suite_id": suite.suite_id,
             "execution_params": target.execution_params,
             "trial_id": trial.trial_id,
-            "configuration": configuration,
-            "context": _context(trial, suite),
+            "configuration": overlay.for_every_sample,
+            "context": _context(trial, suite, overlay),
             "samples": None if by_reference else inline,
             "samples_reference": _reference(trial, suite) if by_reference else None,
             "completion": {
@@ -245,31 +247,32 @@ def _parts_of(trial: ShardInput) -> Iterator[ShardInput]:
         yield trial.model_copy(update={"first": first, "last": min(first + PAIRS_AT_ONCE, trial.last)})
 
 
-def _sample(pair: Pair, shard: ShardInput) -> dict[str, JsonValue]:
+def _sample(pair: Pair, shard: ShardInput, overlay: Overlay) -> dict[str, JsonValue]:
     """A sample as strangers see it."""
     return {
         **asdict(pair.sample),
         "tags": list(pair.sample.tags),
         "replicate": pair.replicate,
         "seed": derive_seed(shard.seed, pair.item_hash, pair.replicate),
+        **overlay.differing(pair.sample.input),
     }
 
 
-def _context(shard: ShardInput, suite: EvaluationSuite) -> dict[str, JsonValue]:
+def _context(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay) -> dict[str, JsonValue]:
     """The experiment as strangers see it; what is different for every sample is said with the sample."""
-    context = asdict(context_of(shard, suite, replicate=0, seed=0))
+    context = asdict(context_of(shard, suite, overlay, replicate=0, seed=0))
     return {name: value for name, value in context.items() if name not in {"replicate", "seed"}}
 
 
-def _headers(trial: ShardInput, suite: EvaluationSuite) -> dict[str, str]:
-    headers = experiment_headers(context_of(trial, suite, replicate=0, seed=0))
+def _headers(context: Mapping[str, Any]) -> dict[str, str]:
+    headers = experiment_headers(experiment_from_input(context))
     return {name: value for name, value in headers.items() if name not in {"X-Ratchet-Replicate", "X-Ratchet-Seed"}}
 
 
-def _common(shard: ShardInput, work: Work, target: ActivityTarget) -> dict[str, JsonValue]:
+def _common(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, target: ActivityTarget) -> dict[str, JsonValue]:
     return {
-        "configuration": dict(work.configuration),
-        "context": _context(shard, work.suite),
+        "configuration": overlay.for_every_sample,
+        "context": _context(shard, suite, overlay),
         "execution_params": dict(target.execution_params),
     }
 

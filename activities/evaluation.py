@@ -20,7 +20,6 @@ from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
-from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
 from activities.plugins import VERSION, Plugins, invalid
@@ -41,13 +40,13 @@ from ratchet import Sample
 from workflows.contracts import Evaluating
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
-from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.error_counts import ErrorCounts, summed
 from workflows.rules.merging import ending_of
+from workflows.rules.overlay import Overlay
 
 log = structlog.get_logger("evaluation")
 
@@ -126,8 +125,7 @@ class ShardEvaluation(Evaluating):
         self._targets = TargetTools(models, plugins, self._threads, self._isolation, http=self._http)
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
-        self._judging = Judging(store)
-        self._concluding = Concluding(store, plugins, self._threads, self._judging)
+        self._concluding = Concluding(store, plugins, self._threads)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
 
     async def close(self) -> None:
@@ -184,7 +182,7 @@ class ShardEvaluation(Evaluating):
                 at_work = ShardAtWork(
                     shard,
                     work.suite,
-                    work.configuration,
+                    Overlay(shard.config_hash, work.configuration, work.suite.prompt),
                     [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in wanted],
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
@@ -228,12 +226,6 @@ class ShardEvaluation(Evaluating):
             result = await self._concluding.conclude(conclusion)
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
         return result
-
-    @activity.defn(name="judge")
-    async def judge(self, asked: JudgeInput) -> Judgements:
-        async with heartbeating():
-            with store_errors():
-                return await self._judging.judge(asked)
 
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:

@@ -17,6 +17,7 @@ from workflows.model.target import PythonTarget
 from workflows.model.trial import Split
 from workflows.rules.budget import CONFIRMATION_TRIALS, Needs
 from workflows.rules.canonical import content_hash
+from workflows.rules.prompt_factors import template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,6 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         scorers=spec.scorers,
         objective=spec.objective,
         metric=spec.metric,
-        judgement=spec.judgement,
         prices=spec.prices,
         sample_timeout=spec.execution.sample_timeout,
         reuse=spec.reuse,
@@ -83,6 +83,7 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         rate_limits=spec.execution.rate_limits,
         experiment=spec.experiment,
         flags=spec.flags,
+        prompt=template_of(spec),
         baseline_hash=content_hash(spec.baseline),
         concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
         plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
@@ -104,6 +105,10 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
         "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
         "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
     }
+    template = template_of(spec)
+    if template is not None:
+        # What its parts say is in the configuration; how they are put together is not.
+        parts["prompt"] = {"name": template.name, "sections": [[section.kind, section.path] for section in template.sections]}
     if spec.flags:
         parts["flags"] = spec.flags
     if any(isinstance(scorer, RubricScorer) for scorer in scorers):

@@ -20,13 +20,15 @@ from activities.scorers.grades import Grade
 from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample, Score
+from ratchet.placeholders import UnknownPlaceholder
 from workflows.model.amounts import Resource
-from workflows.model.factors import Configuration
 from workflows.model.failures import shorten
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.canonical import derive_seed
 from workflows.rules.error_counts import summed
+from workflows.rules.overlay import Overlay
+from workflows.rules.prompt_factors import shows_its_prompt
 from workflows.rules.scoring import ScoringFailed
 
 GRACE = 1.0
@@ -55,7 +57,7 @@ class ShardAtWork:
         self,
         shard: ShardInput,
         suite: EvaluationSuite,
-        configuration: Configuration,
+        overlay: Overlay,
         pairs: Sequence[PairToAnswer],
         *,
         target: Answering,
@@ -67,7 +69,8 @@ class ShardAtWork:
     ) -> None:
         self._shard = shard
         self._suite = suite
-        self._configuration = configuration
+        self._overlay = overlay
+        self._shows_its_prompt = shows_its_prompt(suite.target)
         self._pairs = pairs
         self._target = target
         self._scorers = scorers
@@ -189,7 +192,7 @@ class ShardAtWork:
 
     async def _outcome(self, pair: PairToAnswer) -> Outcome:
         try:
-            output = await self._target.answer(self._configuration, pair.sample, self._context(pair))
+            output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
@@ -199,13 +202,19 @@ class ShardAtWork:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
         return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
 
+    def _configuration(self, sample: Sample) -> dict[str, Any]:
+        try:
+            return self._overlay.for_sample(sample.input, strict=self._shows_its_prompt)
+        except UnknownPlaceholder as error:
+            raise CandidateFault(f"the prompt: {error}", kind="placeholder") from None
+
     def _context(self, pair: PairToAnswer) -> ExperimentContext:
         seed = derive_seed(self._shard.seed, pair.item_hash, pair.replicate)
-        return context_of(self._shard, self._suite, replicate=pair.replicate, seed=seed)
+        return context_of(self._shard, self._suite, self._overlay, replicate=pair.replicate, seed=seed)
 
     def _refuse_other_overlay(self, output: Output) -> None:
-        mine = self._shard.config_hash
-        if output.overlay_hash is not None and output.overlay_hash != mine:
+        if output.overlay_hash is not None and not self._overlay.is_named_by(output.overlay_hash):
+            mine = self._overlay.config_hash
             raise CandidateFault(
                 f"the target used overlay {shorten(output.overlay_hash, 80)} instead of {mine}; it must answer with the "
                 "configuration it is given",
@@ -216,7 +225,7 @@ class ShardAtWork:
             )
 
 
-def context_of(shard: ShardInput, suite: EvaluationSuite, *, replicate: int, seed: int) -> ExperimentContext:
+def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, replicate: int, seed: int) -> ExperimentContext:
     """Under which experiment the shard's samples are answered."""
     return ExperimentContext(
         id=shard.trial_id,
@@ -224,7 +233,8 @@ def context_of(shard: ShardInput, suite: EvaluationSuite, *, replicate: int, see
         overrides_tag=shard.config_hash,
         parent_tag=suite.baseline_hash if suite.baseline_hash != shard.config_hash else None,
         flags=suite.flags,
-        overlay_hash=shard.config_hash,
+        prompt=suite.prompt.name if suite.prompt is not None else None,
+        overlay_hash=overlay.prompt_hash,
         run_id=shard.run_id,
         candidate_id=shard.candidate_id,
         replicate=replicate,

@@ -23,10 +23,13 @@ def run_id_of(
 
     `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
     `fingerprints` are those of its plug-ins, `sources` the hashes of the files they load from beside the spec. Where the spec
-    states every plug-in's version, the versions speak for the code.
+    states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
     """
     content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
     content.get("execution", {}).pop("evaluation_task_queue", None)  # follows from the code
+    if request.prompt is not None and request.prompt.snapshot is not None:
+        snapshot = request.prompt.snapshot
+        content["prompt"] = {"template": snapshot.template.hash, "overlay": snapshot.overlay_hash}
     splits = request.dataset.splits
     content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json", exclude_none=True) if splits else None}
     versioned = all(version is not None for version in request.plugin_references.values())

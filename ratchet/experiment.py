@@ -10,11 +10,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from ratchet.plugins import ExperimentContext
+
+if TYPE_CHECKING:
+    from ratchet.prompts.template import PromptTemplate
 
 PREFIX = "X-Ratchet-"
 SAFE_IN_HEADERS = "!#$&'()*+,/:;=?@[]~ "
@@ -25,6 +28,7 @@ _AS_TEXT = {
     "Experiment": "name",
     "Overlay": "overrides_tag",
     "Overlay-Hash": "overlay_hash",
+    "Prompt": "prompt",
     "Parent": "parent_tag",
     "Run": "run_id",
     "Candidate": "candidate_id",
@@ -32,7 +36,23 @@ _AS_TEXT = {
 _AS_NUMBER = {"Replicate": "replicate", "Seed": "seed"}
 _FLAGS = "Flags"
 
+
+@dataclass(frozen=True, slots=True)
+class PromptUnderTest:
+    """A prompt as this trial has it, whatever its tags say."""
+
+    template: PromptTemplate
+    configuration: Mapping[str, Any]
+    """Every factor of the trial, the prompt's sections and parameters among them."""
+
+    @classmethod
+    def of(cls, template: PromptTemplate | None, configuration: Mapping[str, Any]) -> PromptUnderTest | None:
+        """None where the trial is about no prompt."""
+        return None if template is None else cls(template, configuration)
+
+
 _current: ContextVar[ExperimentContext | None] = ContextVar("ratchet_experiment", default=None)
+_prompt: ContextVar[PromptUnderTest | None] = ContextVar("ratchet_prompt_under_test", default=None)
 
 
 def current_experiment() -> ExperimentContext | None:
@@ -44,19 +64,27 @@ def current_experiment() -> ExperimentContext | None:
     return _current.get()
 
 
+def prompt_under_test(name: str) -> PromptUnderTest | None:
+    """The prompt of this name as the present trial has it; None where it is not what the trial is about."""
+    prompt = _prompt.get()
+    return prompt if prompt is not None and prompt.template.name == name else None
+
+
 @contextmanager
-def in_experiment(context: ExperimentContext | None) -> Iterator[None]:
-    """Run code under an experiment; with None, under none."""
-    token = _current.set(context)
+def in_experiment(context: ExperimentContext | None, prompt: PromptUnderTest | None = None) -> Iterator[None]:
+    """Run code under an experiment; with None, under none. `resolve` gives the `prompt` as it is here; without one it reads the
+    prompt under test from the store, at the tag that the context names."""
+    entered, seen = _current.set(context), _prompt.set(prompt)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current.reset(entered)
+        _prompt.reset(seen)
 
 
 def experiment_headers(context: ExperimentContext) -> dict[str, str]:
     """The experiment as HTTP headers: `X-Ratchet-Run`, `-Trial`, `-Experiment`, `-Candidate`, `-Overlay`, `-Overlay-Hash`,
-    `-Parent`, `-Flags` (JSON), `-Replicate` and `-Seed`. Characters that headers cannot carry are percent-encoded."""
+    `-Prompt`, `-Parent`, `-Flags` (JSON), `-Replicate` and `-Seed`. What headers cannot carry is percent-encoded."""
     told = {name: getattr(context, field) for name, field in {**_AS_TEXT, **_AS_NUMBER}.items()}
     headers = {name: quote(str(value), safe=SAFE_IN_HEADERS) for name, value in told.items() if value is not None}
     if context.flags:

@@ -29,6 +29,12 @@ class UnknownPlaceholder(ValueError):
         self.name = name
 
 
+class Finished(str):
+    """A text in which everything was substituted already: whatever it holds, it is never read for placeholders again."""
+
+    __slots__ = ()
+
+
 def placeholders(text: str) -> tuple[str, ...]:
     """The names a text refers to, each once, in the order they appear."""
     return tuple(dict.fromkeys(match.group(1).strip() for match in _PLACEHOLDER.finditer(text)))
@@ -98,7 +104,7 @@ def filled_in(text: str, factors: Mapping[str, Any]) -> Ready:
         if factor not in factors or factor in within:
             raise UnknownPlaceholder(name, _listed("factors", {key: None for key in factors if key not in within}))
         value = factors[factor]
-        if isinstance(value, str):
+        if isinstance(value, str) and not isinstance(value, Finished):
             add(value, (*within, factor))
         else:
             pieces[-1] += as_text(value)

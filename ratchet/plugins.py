@@ -82,6 +82,8 @@ class ExperimentContext:
     """The hash of the baseline's overlay, which this one is compared with; None in the baseline's own trials."""
     flags: Mapping[str, Any] = field(default_factory=dict)
     """The spec's `flags`, the same for every trial of the run."""
+    prompt: str | None = None
+    """The prompt under test, `namespace/key`; None where the run is about no prompt."""
     overlay_hash: str = ""
     """The hash of the prompt in the overlay, as `resolve` gives it; `overrides_tag` in a run without `prompt`. A target that
     says what it really used answers with this hash or with `overrides_tag`."""

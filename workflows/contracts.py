@@ -12,7 +12,6 @@ from temporalio import activity
 
 from workflows.model.candidates import Candidate
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
-from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.remote import (
     AnswersInput,
     Calls,
@@ -24,6 +23,7 @@ from workflows.model.remote import (
 )
 from workflows.model.run import (
     CandidateKey,
+    ConfirmInput,
     FinishInput,
     HistoryPage,
     HistoryRows,
@@ -31,6 +31,7 @@ from workflows.model.run import (
     IngestInput,
     Inspected,
     InspectInput,
+    Interval,
     LedgerInput,
     Prepared,
     PrepareInput,
@@ -73,6 +74,11 @@ class Bookkeeping(ABC):
     async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
         """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
 
+    @activity.defn(name="confirm")
+    @abstractmethod
+    async def confirm(self, request: ConfirmInput) -> Interval:
+        """The paired difference between two trials over the same samples."""
+
     @activity.defn(name="finish_run")
     @abstractmethod
     async def finish_run(self, finish: FinishInput) -> None:
@@ -96,11 +102,6 @@ class Evaluating(ABC):
     @abstractmethod
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         """Aggregate the stored outcomes of a trial and record it, with its event, in one transaction."""
-
-    @activity.defn(name="judge")
-    @abstractmethod
-    async def judge(self, asked: JudgeInput) -> Judgements:
-        """The verdicts on candidates against one reference, from stored outcomes, decided together."""
 
     @activity.defn(name="propose_values")
     @abstractmethod

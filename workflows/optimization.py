@@ -65,7 +65,6 @@ class OptimizationWorkflow:
         info = workflow.info()
         refuse_unusable_id(info.workflow_id)
         refuse_foreign_state(request.carried, continued=info.continued_run_id is not None)
-        self.request = request
         self.evaluation_task_queue = request.execution.evaluation_task_queue or f"{info.task_queue}-evaluation"
         self.book = RunBook(info.workflow_id, request, workflow.now())
         self.ledger = Ledger(self.book)
@@ -104,12 +103,12 @@ class OptimizationWorkflow:
     async def _prepare(self) -> None:
         """Check everything that can be checked. A spec that is refused leaves nothing behind."""
         self.showing.show("initialized", "checking the spec and the data")
-        self.book.prepared = await prepared(self.book.run_id, self.request, self.evaluation_task_queue)
+        self.book.open(await prepared(self.book.run_id, self.book.request, self.evaluation_task_queue))
 
     async def _measure_baseline(self) -> None:
         self.showing.show("running", "measuring the baseline")
         await self.ledger.flush()
-        candidate = self.book.baseline_candidate(content_hash(self.request.baseline))
+        candidate = self.book.baseline_candidate(content_hash(self.book.request.baseline))
         [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
         facts = self.book.record_baseline(candidate, result)
         self.ledger.add(self.book.round_record([candidate], [], [facts], workflow.now()))
@@ -164,7 +163,7 @@ class OptimizationWorkflow:
         """The top of the loop: no trial is in flight, so this is where a run may rest or change executions."""
         if self.book.paused:
             await self._rest()
-        most = self.request.execution.max_rounds_per_execution
+        most = self.book.request.execution.max_rounds_per_execution
         if workflow.info().is_continue_as_new_suggested() or (most is not None and self.rounds_here >= most):
             await self.ledger.flush()
             await workflow.wait_condition(workflow.all_handlers_finished)
@@ -222,7 +221,7 @@ class OptimizationWorkflow:
             raise RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")
 
     def _optimizer_code(self, method: str) -> OptimizerGuard:
-        return OptimizerGuard(self.request.optimizer.name, method)
+        return OptimizerGuard(self.book.request.optimizer.name, method)
 
     # -- what people see --------------------------------------------------------------------------------------------------
 
@@ -281,7 +280,7 @@ class OptimizationWorkflow:
     @adjust.validator
     def _may_adjust(self, adjustment: Adjustment) -> None:
         self._refuse_when_closing()
-        for problem in unknown_limits(self.request, adjustment.rate_limits or {}):
+        for problem in unknown_limits(self.book.request, adjustment.rate_limits or {}):
             raise ApplicationError(problem, type=INVALID_REQUEST)
 
     @workflow.update(

@@ -150,22 +150,24 @@ def source_of(dataset: Dataset, file_at: Callable[[str], Path]) -> Source:
     return FileSource(file_at(dataset.path), layout)
 
 
-def worker_file(path: str, data_directory: Path | None) -> Path:
+def worker_file(
+    path: str,
+    data_directory: Path | None,
+    field: str = "dataset.path",
+    otherwise: str = "or ingest the file with `ratchet datasets add FILE` and give dataset.id",
+) -> Path:
     """The file a spec names, if this worker may read it: inside its data directory, whatever links and dots the path has."""
     if data_directory is None:
-        raise DatasetError(
-            "dataset.path: this worker reads no files; set RATCHET_DATA_DIR on the worker, "
-            "or ingest the file with `ratchet datasets add FILE` and give dataset.id"
-        )
+        raise DatasetError(f"{field}: this worker reads no files; set RATCHET_DATA_DIR on the worker, {otherwise}")
     root = data_directory.resolve()
     try:
         file = (root / path).resolve()
         inside = file.is_relative_to(root)
         found = inside and file.is_file()
     except (OSError, ValueError, RuntimeError):  # too long, NUL, links in a circle
-        raise DatasetError(f"dataset.path: {path!r} is not a usable path; name a file inside RATCHET_DATA_DIR") from None
+        raise DatasetError(f"{field}: {path!r} is not a usable path; name a file inside RATCHET_DATA_DIR") from None
     if not inside:
-        raise DatasetError(f"dataset.path: {path!r} leads outside RATCHET_DATA_DIR; name a file inside it")
+        raise DatasetError(f"{field}: {path!r} leads outside RATCHET_DATA_DIR; name a file inside it")
     if not found:
-        raise DatasetError(f"dataset.path: there is no file {path!r} in RATCHET_DATA_DIR; copy it there or correct the path")
+        raise DatasetError(f"{field}: there is no file {path!r} in RATCHET_DATA_DIR; copy it there or correct the path")
     return file

@@ -58,7 +58,7 @@ class Database:
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str) -> None:
         self._pool = pool
-        self._url = url
+        self.url = url
 
     @classmethod
     async def open(cls, url: str, *, most_connections: int = MOST_CONNECTIONS) -> Database:
@@ -126,7 +126,7 @@ class Database:
     async def notifications(self, channel: str) -> AsyncIterator[asyncio.Queue[str | None]]:
         """What arrives on a channel, as a queue of payloads; None says that the connection was lost and listening is over."""
         received: asyncio.Queue[str | None] = asyncio.Queue()
-        connection = await asyncpg.connect(self._url, timeout=SECONDS_TO_CONNECT)
+        connection = await asyncpg.connect(self.url, timeout=SECONDS_TO_CONNECT)
         try:
             connection.add_termination_listener(lambda _: received.put_nowait(None))
             await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: received.put_nowait(payload))

@@ -49,7 +49,14 @@ def _python(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate:
 
     assert suite.target.kind == "python"
     return PythonAnswers(
-        suite.target, tools.plugins, tools.threads, tools.isolation, tools.processes, timeout=timeout, isolate=isolate
+        suite.target,
+        tools.plugins,
+        tools.threads,
+        tools.isolation,
+        tools.processes,
+        timeout=timeout,
+        isolate=isolate,
+        template=suite.prompt,
     )
 
 

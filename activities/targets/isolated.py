@@ -16,14 +16,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from ratchet import ExperimentContext, Output, Sample, Score, in_experiment
+from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
+
+if TYPE_CHECKING:
+    from ratchet.prompts.template import PromptTemplate
 
 READY = "ready"
 
@@ -42,7 +47,7 @@ def _sample(fields: dict[str, Any]) -> Sample:
 
 
 def _target_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
-    return request["configuration"], _sample(request["sample"]), _experiment(request)
+    return request["configuration"], _sample(request["sample"]), _context(request)
 
 
 def _scorer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
@@ -55,9 +60,22 @@ def _scores(returned: Any) -> list[Any]:
     return [dataclasses.asdict(part) if isinstance(part, Score) else part for part in given]
 
 
-def _experiment(request: dict[str, Any]) -> ExperimentContext | None:
+def _context(request: dict[str, Any]) -> ExperimentContext | None:
     """Scorers are called under no experiment."""
     return ExperimentContext(**request["context"]) if "context" in request else None
+
+
+def _prompt(request: dict[str, Any]) -> PromptUnderTest | None:
+    told = request.get("template")
+    return None if told is None else PromptUnderTest.of(_template(told), request["configuration"])
+
+
+@lru_cache(maxsize=8)
+def _template(told: str) -> PromptTemplate:
+    """The same for every sample of a run."""
+    from ratchet.prompts.template import PromptTemplate
+
+    return PromptTemplate.model_validate_json(told)
 
 
 _KINDS = {
@@ -100,7 +118,7 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
         arguments = kind.arguments(request)
         started = time.perf_counter()
-        with in_experiment(_experiment(request)):
+        with in_experiment(_context(request), _prompt(request)):
             returned = plugin.call(*arguments)
             if inspect.isawaitable(returned):
                 returned = asyncio.run(_awaited(returned))

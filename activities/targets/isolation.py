@@ -18,6 +18,7 @@ from workflows.model.failures import shorten
 
 if TYPE_CHECKING:
     from activities.plugins import Plugins
+    from ratchet.prompts.template import PromptTemplate
 
 LONGEST_START = 60.0
 """Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
@@ -151,8 +152,9 @@ class Isolation:
         sample: Sample,
         context: ExperimentContext,
         timeout: float,
+        template: PromptTemplate | None = None,
     ) -> Output:
-        request = target_request(configuration, sample, context)
+        request = target_request(configuration, sample, context, template)
         return target_output(await self._call(plugins, reference, "target", request, timeout))
 
     async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
@@ -172,8 +174,12 @@ class Isolation:
                 await process.kill()
 
 
-def target_request(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> dict[str, Any]:
+def target_request(
+    configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, template: PromptTemplate | None = None
+) -> dict[str, Any]:
+    """`template` is that of the prompt under test, which code there resolves as this trial has it."""
     return {
+        "template": None if template is None else template.model_dump_json(by_alias=True),
         "configuration": dict(configuration),
         "sample": dataclasses.asdict(sample),
         "context": {**dataclasses.asdict(context), "flags": dict(context.flags)},

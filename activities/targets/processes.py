@@ -13,6 +13,7 @@ from ratchet import ExperimentContext, Output, Sample
 
 if TYPE_CHECKING:
     from activities.plugins import Plugins
+    from ratchet.prompts.template import PromptTemplate
 
 LONGEST_IDLE = 30.0
 """Seconds without work after which a process ends."""
@@ -48,9 +49,14 @@ class _Pool:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def answer(
-        self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, timeout: float
+        self,
+        configuration: Mapping[str, Any],
+        sample: Sample,
+        context: ExperimentContext,
+        timeout: float,
+        template: PromptTemplate | None = None,
     ) -> Output:
-        request = target_request(configuration, sample, context)
+        request = target_request(configuration, sample, context, template)
         async with self._places:
             used = self._taken()
             if used is not None:

@@ -18,6 +18,8 @@ from activities.targets.isolation import IsolatedFault, Isolation
 from activities.targets.processes import WarmProcesses
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample, in_experiment
+from ratchet.experiment import PromptUnderTest
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
 
@@ -41,6 +43,7 @@ class PythonAnswers:
         *,
         timeout: float,
         isolate: bool,
+        template: PromptTemplate | None = None,
     ) -> None:
         self._reference = target.ref
         self._at_most = target.at_most
@@ -49,6 +52,7 @@ class PythonAnswers:
         self._isolation = isolation
         self._timeout = timeout
         self._isolate = isolate
+        self._template = template
         # Importing code that kills its process must not happen in this one, and code that runs elsewhere need not.
         elsewhere = isolate or target.pool == "process"
         self._plugin: Plugin | None = None if elsewhere else plugins.resolve(target.ref, 3)
@@ -69,7 +73,7 @@ class PythonAnswers:
             # A target gets values of its own, so that one that changes them changes no other sample's.
             mine = {name: _copied(value) for name, value in configuration.items()}
             its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
-            with in_experiment(context):
+            with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
                 returned = await self._call(self._plugin, mine, its_sample, context)
             output = output_from(returned)
         if output.latency_ms is None:
@@ -79,9 +83,9 @@ class PythonAnswers:
     async def _isolated(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         try:
             if self._pool is not None:
-                return await self._pool.answer(configuration, sample, context, self._timeout)
+                return await self._pool.answer(configuration, sample, context, self._timeout, self._template)
             return await self._isolation.call_target(
-                self._plugins, self._reference, configuration, sample, context, self._timeout
+                self._plugins, self._reference, configuration, sample, context, self._timeout, self._template
             )
         except IsolatedFault as fault:
             raise CandidateFault(str(fault), kind=fault.kind) from None

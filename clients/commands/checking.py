@@ -75,8 +75,10 @@ def _cost(costs: Estimate, budget: float) -> str:
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     from clients.commands.estimating import estimate
+    from clients.commands.prompt_sources import described_prompt, prompt_facts
+    from workflows.rules.prompt_factors import is_read
 
-    request = checked.request
+    request = checked.known
     if request is None:
         raise CommandError("nothing was checked")
     costs = estimate(checked)
@@ -90,7 +92,8 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     splits = ", ".join(f"{name} {size}" for name, size in checked.splits.items())
     rows = {
         "Dataset": f"{dataset}: {splits}" if splits else dataset,
-        "Factors": ", ".join(request.changeable) or "none may change",
+        **({} if request.prompt is None else {"Prompt": described_prompt(request)}),
+        "Factors": ", ".join(request.changeable) or ("none may change" if is_read(request) else "those of the prompt"),
         "Objective": f"{request.objective.direction.value} {request.objective.kind} of {request.metric}",
         "A trial": f"{costs.samples_per_trial} samples × {request.replicates} = {costs.calls_per_trial} calls"
         if data
@@ -109,6 +112,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         "duplicates_dropped": data.duplicates_dropped if data else None,
         "dataset_id": data.dataset_id if data else request.dataset.id,
         "splits": checked.splits,
+        "prompt": None if request.prompt is None else prompt_facts(request),
         "factors": list(request.changeable),
         "estimate": costs.as_json(),
     }

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from clients.commands.findings import Checked, searched_samples
+from ratchet.prompts.template import PARAMETER
 from workflows.model.amounts import NOTHING, Amount, total
 from workflows.model.factors import TextFactor
 from workflows.model.request import OptimizationRequest
@@ -62,7 +63,7 @@ class Estimate:
 
 def estimate(checked: Checked) -> Estimate:
     """The most that the run may call and take, and what is expected."""
-    request = checked.request
+    request = checked.known
     assert request is not None
     samples = searched_samples(checked)
     calls_per_trial = samples * request.replicates
@@ -176,6 +177,7 @@ def _prompt(request: OptimizationRequest, at_worst: bool) -> int:
 
 
 def _answer(request: OptimizationRequest, parameters: Mapping[str, Any], at_worst: bool) -> int:
-    given = [parameters.get(name, request.baseline.get(name)) for name in _LIMITS]
+    baseline = {name.removeprefix(PARAMETER): value for name, value in request.baseline.items()}
+    given = [parameters.get(name, baseline.get(name)) for name in _LIMITS]
     longest = next((limit for limit in given if isinstance(limit, int) and limit > 0), LONGEST_ANSWER)
     return longest if at_worst else min(longest, TOKENS_OF_AN_ANSWER)

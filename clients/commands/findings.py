@@ -15,6 +15,7 @@ from activities.datasets import DatasetError, Ingested, Source, SourceAway, chec
 from activities.datasets.stored import refuse_nothing_to_stratify_by
 from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
+from clients.commands.prompt_sources import look_at_prompt
 from clients.spec_files import SpecFile, SpecFileError, read_spec_file
 from workflows.model.dataset import Item, Splits
 from workflows.model.explanation import explain
@@ -55,6 +56,13 @@ class Checked:
     dataset: Ingested | None = None
     splits: dict[str, int] = field(default_factory=dict)
     plugins: Inspection = field(default_factory=lambda: Inspection({}, {}, {}))
+    read: OptimizationRequest | None = None
+    """The request with the factors of its stored prompt, where that could be read from here."""
+
+    @property
+    def known(self) -> OptimizationRequest | None:
+        """The request as far as it is known here."""
+        return self.read or self.request
 
     @property
     def errors(self) -> list[Finding]:
@@ -97,17 +105,19 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         return Checked(path, _located(file, explain(error)))
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
-    findings = _located(file, check_request(request))
+    seen = await look_at_prompt(path, request)
+    request, known = seen.asked, seen.read
+    findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     strata: Counter[str] = Counter()
-    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, request, strata)
+    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata)
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
     if endpoints:
-        for problem in await check_endpoints(request):
+        for problem in await check_endpoints(known):
             severity: Literal["error", "warning"] = "error" if own_worker or not problem.local else "warning"
             findings.append(Finding(problem.message, file.line_of(problem.message), severity))
-    return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins)
+    return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins, known)
 
 
 def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:

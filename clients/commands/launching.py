@@ -13,6 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
+from activities.prompt_reading import UnusablePrompt
 from activities.store.samples import dataset_size, named_dataset
 from clients.commands.checking import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
@@ -23,11 +24,14 @@ from clients.commands.following import Follower, display_for
 from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, plugin_uses
 from clients.commands.interrupting import Interruption
 from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of, reach_run
+from clients.commands.prompt_sources import with_stored_prompt
 from clients.commands.servers import Servers, named_by_environment, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
 from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of, without_number
 from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
+from workflows.rules.prompt_factors import is_read
+from workflows.rules.spec_check import check_request
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,10 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
     """Bring the dataset into the store, and name the run by what it will do."""
     request = checked.request
     assert request is not None
+    known = await _with_its_prompt(servers, checked.path, request)
     dataset_id = await _ingested(servers, checked)
     plugins = checked.plugins
-    run_id = run_id_of(request, dataset_id, plugins.fingerprints, plugins.sources)
+    run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources)
     if request.dataset.items is None and request.dataset.ref is None:
         request = by_dataset_id(request, dataset_id)
     uses = plugin_uses(request)
@@ -110,6 +115,20 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
     directory = checked.path.resolve().parent
     memo |= {"directory": str(directory), "task_queue": queue, "plugins": [asdict(use) for use in uses]}
     return Plan(request, run_id, PluginCode(directory, modules_of(uses), queue), memo)
+
+
+async def _with_its_prompt(servers: Servers, path: Path, request: OptimizationRequest) -> OptimizationRequest:
+    """The request as the run will find it; what is wrong with it only then is told before anything is started."""
+    if is_read(request):
+        return request
+    try:
+        read = await with_stored_prompt(request, servers.database_url)
+    except UnusablePrompt as error:
+        raise CommandError(f"{path}: {error}") from None
+    problems = check_request(read)
+    if problems:
+        raise CommandError("\n".join([f"{path} cannot be run:", *(f"{path}: {problem}" for problem in problems)]))
+    return read
 
 
 async def _ingested(servers: Servers, checked: Checked) -> str:

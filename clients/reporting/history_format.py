@@ -17,7 +17,6 @@ from ratchet.optimizer import StopReason
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Verdict
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
 
@@ -84,16 +83,6 @@ class BestIteration(_Measured):
     pass
 
 
-class RecordedDecision(HistoryPart):
-    candidate_id: str
-    kept: bool = False
-    reference: str | None = None
-    verdict: Verdict | None = None
-    accepted: bool | None = None
-    adjusted_p: float | None = None
-    explanation: str = ""
-
-
 class RecordedRound(HistoryPart):
     round: int
     decided_at: Instant
@@ -105,7 +94,6 @@ class RecordedRound(HistoryPart):
     stop_reason: StopReason | None = None
     stopped: bool = False
     spend: Spend = Field(default_factory=Spend)
-    decisions: tuple[RecordedDecision, ...] = ()
     extra: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -120,8 +108,8 @@ class RecordedRejection(HistoryPart):
 
 class RecordedInterval(HistoryPart):
     estimate: float
-    low: float | None = None
-    high: float | None = None
+    low: float
+    high: float
     confidence: float
     sample_count: int
 
@@ -130,12 +118,6 @@ class RecordedConfirmation(HistoryPart):
     baseline_score: float | None = None
     best_score: float | None = None
     difference: RecordedInterval | None = None
-    verdict: Verdict | None = None
-    p_value: float | None = None
-    promised: float | None = None
-    """The gain that the search saw."""
-    optimism: float | None = None
-    explanation: str = ""
 
 
 class RecordedSlice(HistoryPart):

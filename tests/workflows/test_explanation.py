@@ -54,7 +54,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
         "flags: are 4,009 bytes; at most 4,000 fit into a header, make larger settings frozen factors",
     ),
     # configuration
-    ({"configuration": {}}, "configuration: is empty; add at least one entry"),
+    ({"configuration": {}}, "configuration: is empty; add at least one entry, or name a prompt"),
     ({"configuration": [1]}, f"configuration: {A_MAPPING} (is a list)"),
     ({"configuration": {"a b": 1}}, f'configuration.a b: is no name for a factor; {NO_FACTOR_NAME} (is "a b")'),
     ({"configuration": {"n": float("nan")}}, "configuration.n.value: nan is not a finite number (is NaN)"),

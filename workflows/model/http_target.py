@@ -85,7 +85,7 @@ class HttpTarget(SpecPart):
     """Any endpoint that takes and gives JSON.
 
     Every request says what it is for: `X-Ratchet-Run`, `-Trial`, `-Experiment` (its name), `-Candidate`, `-Overlay`,
-    `-Overlay-Hash`, `-Parent`, `-Flags` (JSON), `-Sample`, `-Replicate`, `-Seed`.
+    `-Overlay-Hash`, `-Prompt`, `-Parent`, `-Flags` (JSON), `-Sample`, `-Replicate`, `-Seed`.
     """
 
     kind: Literal["http"]

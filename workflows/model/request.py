@@ -18,7 +18,7 @@ from workflows.model.factors import (
     as_factor_definition,
 )
 from workflows.model.frozen import SpecPart
-from workflows.model.judgement import JudgementSpec
+from workflows.model.prompt import PromptSource
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
 from workflows.model.search import (
     Budget,
@@ -66,9 +66,12 @@ class OptimizationRequest(SpecPart):
 
     name: RunName = "optimization"
     """What the run is called; its id starts with it."""
-    configuration: Annotated[dict[FactorName, Factor], Field(min_length=1)]
+    configuration: dict[FactorName, Factor]
     """The baseline: every factor with its value. A bare value is a frozen factor; `{value: …, change: text}` and
-    `{value: …, change: structured, type: …}` may change."""
+    `{value: …, change: structured, type: …}` may change. A `prompt` adds its sections and parameters."""
+    prompt: PromptSource | None = None
+    """The prompt to improve: `support/triage`, `{name: support/triage, tag: stable}` or `{file: prompts/triage.yaml}`. Its
+    sections become factors `section:<path>`, its parameters `param:<name>`."""
     target: Target
     """What is run on each sample."""
     dataset: Dataset
@@ -81,8 +84,6 @@ class OptimizationRequest(SpecPart):
     """The number to optimize."""
     optimizer: OptimizerSpec
     """The algorithm and its options."""
-    judgement: JudgementSpec = Field(default_factory=JudgementSpec)
-    """How candidates are judged: what is claimed of them, how surely, and what every one must keep."""
     replicates: Annotated[int, Field(ge=1, le=1000)] = 1
     """How often each sample is answered in a trial."""
     samples_per_trial: Annotated[int, Field(ge=1)] | None = None
@@ -109,6 +110,13 @@ class OptimizationRequest(SpecPart):
     Other flags are another evaluator, whose answers are not mixed with these."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness derives from it: the same spec with the same answers gives the same run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_prompt_is_configuration_enough(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("prompt") is not None and "configuration" not in value:
+            return {**value, "configuration": {}}
+        return value
 
     @field_validator("optimizer", mode="before")
     @classmethod
@@ -147,8 +155,14 @@ class OptimizationRequest(SpecPart):
         return value
 
     @model_validator(mode="after")
+    def _something_to_configure(self) -> OptimizationRequest:
+        if not self.configuration and self.prompt is None:
+            raise ValueError("configuration: is empty; add at least one entry, or name a prompt")
+        return self
+
+    @model_validator(mode="after")
     def _the_rest_fits(self) -> OptimizationRequest:
-        rest = set(OptimizationRequest.model_fields) - {"configuration", "dataset"}
+        rest = set(OptimizationRequest.model_fields) - {"configuration", "dataset", "prompt"}
         size = len(self.model_dump_json(include=rest, exclude_defaults=True, by_alias=True).encode())
         if size > LARGEST_REST:
             raise ValueError(
@@ -234,6 +248,8 @@ def spec_schema() -> dict[str, JsonValue]:
     """The JSON Schema of the spec, for editors."""
     schema = OptimizationRequest.model_json_schema(by_alias=True, mode="validation")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["required"].remove("configuration")
+    schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
     # A bare value is a frozen factor, so editors must accept any value beside the factor definitions.
     factors = schema["properties"]["configuration"]["patternProperties"]
     for pattern, definition in factors.items():

@@ -9,12 +9,11 @@ from pydantic import Field, JsonValue
 
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
 from workflows.model.candidates import Candidate, Rejection
-from workflows.model.decisions import FrontMember
-from workflows.model.factors import Configuration
+from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload, SpecPart
-from workflows.model.judgement import Judged
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
+from workflows.model.prompt import PromptSnapshot
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
@@ -33,7 +32,13 @@ class Standing(Payload):
     """The round of the last improvement of at least `min_delta`."""
     reference_score: float
     """The score that improvement reached."""
-    first_replicate: int = 0
+
+
+class ReadPrompt(Payload):
+    """A prompt as it was when the run began, and every factor of the run, its parts among them."""
+
+    snapshot: PromptSnapshot
+    configuration: dict[str, Factor]
 
 
 class Prepared(Payload):
@@ -50,6 +55,8 @@ class Prepared(Payload):
     """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
     duplicates_dropped: int = 0
     versions: dict[str, str] = Field(default_factory=dict)
+    read: ReadPrompt | None = None
+    """The prompt that the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
 
 
 class Pending(SpecPart):
@@ -83,8 +90,6 @@ class RunState(Payload):
     recent_trials: tuple[TrialResult, ...] = ()
     recent_rejections: tuple[Rejection, ...] = ()
     recent_rounds: tuple[RoundRecord, ...] = ()
-    front: tuple[FrontMember, ...] = ()
-    """Where there are several objectives: the candidates that no other one beats in all of them."""
     waiting: tuple[Pending, ...] = ()
     paused: bool = False
     stop_requested: str | None = None
@@ -205,24 +210,36 @@ class LedgerInput(Payload):
     """Set once it was adjusted."""
 
 
+class Interval(Payload):
+    """An effect with its uncertainty."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float = 0.95
+    n: int = 0
+
+
 class CandidateKey(Payload):
     run_id: str
     candidate_id: str
 
 
+class ConfirmInput(Payload):
+    """Two trials on the same samples, by their trial ids."""
+
+    run_id: str
+    baseline: str
+    winner: str
+    seed: int = 0
+
+
 class Confirmation(Payload):
-    """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
+    """Baseline and winner on the untouched test split, each measured once."""
 
     baseline_score: float | None = None
     winner_score: float | None = None
-    judged: Judged | None = None
-    """The verdict on the winner; None when the baseline itself is the best, or something was not measured in full."""
-    promised: float | None = None
-    """The gain that the search saw: of the best of many, and so optimistic."""
-    optimism: float | None = None
-    """How much more it promised than was confirmed."""
-    explanation: str = ""
-    """One sentence with the numbers."""
+    difference: Interval | None = None
     refused: str | None = None
     """Why it was not measured."""
     readers: int = 0

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.durations import Duration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import JudgementSpec
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.scorers import Objective, Scorer
 from workflows.model.target import Price, Target
@@ -33,7 +33,6 @@ class EvaluationSuite(Payload):
     objective: Objective
     metric: str
     """The score the objective is computed from."""
-    judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     prices: dict[str, Price] = Field(default_factory=dict)
     sample_timeout: Duration = timedelta(seconds=60)
     reuse: Literal["run", "always", "never"] = "run"
@@ -46,6 +45,8 @@ class EvaluationSuite(Payload):
     """What targets are told that the experiment is called; the run's id where the spec says nothing."""
     flags: dict[str, JsonValue] = Field(default_factory=dict)
     """The spec's flags, which targets are told."""
+    prompt: PromptTemplate | None = None
+    """What the configuration's sections and parameters are parts of."""
     baseline_hash: str | None = None
     """The overlay of the baseline, which every other one is compared with."""
     plugins: dict[str, str] = Field(default_factory=dict)

@@ -27,6 +27,7 @@ from workflows.model.search import MeasureOptimizer, ModelProposer, RefineOptimi
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
+from workflows.rules.overlay import Overlay
 from workflows.rules.placeholders import (
     UnknownPlaceholder,
     as_text,
@@ -36,6 +37,7 @@ from workflows.rules.placeholders import (
     substitute,
     whole_placeholder,
 )
+from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
 from workflows.rules.stepping import can_step
 from workflows.rules.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.validation import refuse_value
@@ -43,12 +45,12 @@ from workflows.rules.validation import refuse_value
 
 def check_request(request: OptimizationRequest) -> list[str]:
     """Everything that is wrong, in the order of the spec; empty when nothing is."""
-    placement = [*_configuration(request), *_target(request)]
+    placement = [*prompt_problems(request), *_configuration(request), *_target(request)]
     return [
         *placement,
-        *([] if placement else _dataset(request)),
+        *([] if placement or not is_read(request) else _dataset(request)),
         *_scoring(request),
-        *_optimizer(request),
+        *(_optimizer(request) if is_read(request) else []),
         *_money(request),
         *_limits(request),
     ]
@@ -98,9 +100,11 @@ def _rendered_factors(request: OptimizationRequest) -> set[str]:
 def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
     reached: set[str] = set()
     waiting = list(texts)
+    made = made_of(template_of(request))
     while waiting:
         named = {name.removeprefix("factors.") for name in placeholders(waiting.pop()) if name.startswith("factors.")}
-        for name in named & set(request.configuration) - reached:
+        parts = {part for name in named for part in made.get(name, (name,))}
+        for name in parts & set(request.configuration) - reached:
             reached.add(name)
             waiting += [text for _, text in _texts_of(request.configuration[name])]
     return reached
@@ -108,6 +112,7 @@ def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
 
 def _placeholders_of(request: OptimizationRequest, placed: PlacedText, within: str | None = None) -> Iterator[str]:
     where = placed.where
+    known = [*request.configuration, *made_of(template_of(request))]
     for placeholder in placeholders(placed.text):
         if placeholder.startswith("steps.") and placed.steps is not None:
             yield from _step_named(placed, placeholder)
@@ -115,9 +120,8 @@ def _placeholders_of(request: OptimizationRequest, placed: PlacedText, within: s
             continue
         elif not is_placeholder_name(placeholder):
             yield f"{where}: placeholder {{{{{placeholder}}}}} is unknown; use {{{{input.…}}}} or {{{{factors.…}}}}"
-        elif placeholder.startswith("factors.") and placeholder[8:] not in request.configuration:
-            known = ", ".join(request.configuration)
-            yield f"{where}: placeholder {{{{{placeholder}}}}} names no factor; known are {known}"
+        elif placeholder.startswith("factors.") and is_read(request) and placeholder[8:] not in known:
+            yield f"{where}: placeholder {{{{{placeholder}}}}} names no factor; known are {', '.join(known)}"
         elif within is not None and within in _reached_from(request, [f"{{{{{placeholder}}}}}"]):
             yield f"{where}: placeholder {{{{{placeholder}}}}} leads back to factor {within!r}; break the circle"
 
@@ -135,10 +139,12 @@ def _target(request: OptimizationRequest) -> Iterator[str]:
 
 def _dataset(request: OptimizationRequest) -> Iterator[str]:
     """The first sample that the target's texts cannot be filled from, found by filling them."""
+    baseline = Overlay("", request.baseline, template_of(request))
     for index, item in enumerate(request.dataset.items or []):
         for placed in target_texts(request.target):
             try:
-                value = fill(placed.text, request.baseline, item.input, lambda step: "")
+                configuration = baseline.for_sample(item.input, strict=shows_the_prompt(placed.text))
+                value = fill(placed.text, configuration, item.input, lambda step: "")
             except UnknownPlaceholder as error:
                 yield f"dataset.items[{index}].input: has no {error.name.removeprefix('input.')!r}, which {placed.where} needs"
                 return
@@ -224,7 +230,9 @@ def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Ite
         if name not in request.configuration:
             yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
         elif isinstance(request.configuration[name], FrozenFactor):
-            yield f"optimizer.factors: {name!r} is frozen; write it as {{value: …, change: text}} or change: structured"
+            own = "write it as {value: …, change: text} or change: structured"
+            fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
+            yield f"optimizer.factors: {name!r} is frozen; {fix}"
     if not request.changeable and proposer.kind != "noop":
         yield "configuration: every factor is frozen; let at least one change ({value: …, change: text})"
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
@@ -314,9 +322,10 @@ def _models_of(request: OptimizationRequest, where: str, text: str) -> list[tupl
     """What a model's field can name: itself, or every value of the factor it stands for."""
     names = placeholders(text)
     named = names[0].removeprefix("factors.") if len(names) == 1 else ""
-    factor = request.factors_in_play.get(named)
+    parts = made_of(template_of(request)).get(named, (named,))
+    factor = request.factors_in_play.get(parts[0]) if len(parts) == 1 else None
     if factor is None:
-        return [(where, text)]
+        return [(where, text)] if is_read(request) else []
     values = factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]
     return [(f"configuration.{named}", substitute(text, {names[0]: as_text(value)})) for value in values]
 

@@ -1,0 +1,79 @@
+"""What a trial runs against: a configuration by its hash, and what targets are handed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ratchet.placeholders import Finished, UnknownPlaceholder
+from ratchet.prompts.rendering import Rendered, Rendering
+from ratchet.prompts.template import PromptTemplate, effective_hash
+from workflows.rules.prompt_factors import MESSAGES, PROMPT, TOOLS, made_of
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A candidate's configuration."""
+
+    config_hash: str
+    configuration: Mapping[str, Any]
+    template: PromptTemplate | None = None
+    """What its sections and parameters are parts of."""
+
+    @cached_property
+    def prompt_hash(self) -> str:
+        """The hash that `resolve` gives for the prompt in it; the overlay's own where there is no prompt."""
+        return self.config_hash if self.template is None else effective_hash(self.configuration)
+
+    def is_named_by(self, echoed: str) -> bool:
+        """Whether an answer that echoes this was made with the overlay."""
+        return echoed in (self.config_hash, self.prompt_hash)
+
+    def for_sample(self, given: Any, *, strict: bool = False) -> dict[str, Any]:
+        """The configuration with the prompt rendered for one sample.
+
+        Where the sample lacks what the prompt asks for, the rendered forms are left out, for targets that render it themselves;
+        `strict` raises UnknownPlaceholder instead.
+        """
+        try:
+            return {**self._by_every_name, **self._rendered(given)}
+        except UnknownPlaceholder:
+            if strict:
+                raise
+            return dict(self._by_every_name)
+
+    @cached_property
+    def for_every_sample(self) -> dict[str, Any]:
+        """What does not differ by sample."""
+        return self.for_sample({})
+
+    def differing(self, given: Any) -> dict[str, Any]:
+        """The rendered forms for one sample, where they differ by sample."""
+        mine = self.for_sample(given)
+        return {name: mine[name] for name in (PROMPT, MESSAGES, TOOLS) if name in mine and name not in self.for_every_sample}
+
+    @cached_property
+    def _rendering(self) -> Rendering | None:
+        return None if self.template is None else self.template.rendering(self.configuration)
+
+    @cached_property
+    def _by_every_name(self) -> dict[str, Any]:
+        short = {name: parts[0] for name, parts in made_of(self.template).items() if name not in (PROMPT, MESSAGES, TOOLS)}
+        return {**self.configuration, **{name: self.configuration[factor] for name, factor in short.items()}}
+
+    def _rendered(self, given: Any) -> dict[str, Any]:
+        if self._rendering is None:
+            return {}
+        rendered = self._rendering.render(given)
+        forms: dict[str, Any] = {PROMPT: Finished(rendered.text), MESSAGES: rendered.messages}
+        return forms | ({TOOLS: _functions(rendered)} if rendered.tools else {})
+
+
+def _functions(rendered: Rendered) -> list[dict[str, Any]]:
+    """Tools as chat models take them."""
+    return [
+        {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
+        for tool in rendered.tools
+    ]
