@@ -25,16 +25,14 @@ from activities.store.refusals import store_errors
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
-from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST, shorten
+from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import (
     CandidateKey,
-    ConfirmInput,
     FinishInput,
     HistoryPage,
     HistoryRows,
-    Interval,
     LedgerInput,
     Prepared,
     PrepareInput,
@@ -43,10 +41,7 @@ from workflows.model.run import (
 from workflows.model.trial import TrialInput
 from workflows.rules.budget import refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
-from workflows.rules.pairing import paired_interval
 from workflows.rules.spec_check import check_request
-
-CONFIDENCE = 0.95
 
 ATTEMPTS_AT_A_SOURCE = 5
 """How often a dataset is asked for where it is kept; a store that is away is worth more patience than a wrong address."""
@@ -179,19 +174,6 @@ class StoreBookkeeping(Bookkeeping):
         """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
         with store_errors():
             return await self._store.open_test_split(asked)
-
-    @activity.defn(name="confirm")
-    async def confirm(self, request: ConfirmInput) -> Interval:
-        """The paired difference between two trials over the same samples: winner minus baseline."""
-        with store_errors():
-            pairs = await self._store.paired_means(request.run_id, request.baseline, request.winner)
-        if not pairs:
-            raise ApplicationError(
-                f"trials {request.baseline!r} and {request.winner!r} have no sample in common that both answered",
-                type=AGGREGATION_FAILED,
-                non_retryable=True,
-            )
-        return paired_interval(pairs)
 
     @activity.defn(name="finish_run")
     async def finish_run(self, finish: FinishInput) -> None:

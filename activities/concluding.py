@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from activities.judging import Judging, JudgingStore
 from activities.plugins import Plugins
 from activities.targets.threads import PluginThreads
 from ratchet import Record
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
+from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
+from workflows.model.judgement import Evidence
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.rules.error_counts import told
@@ -35,13 +38,9 @@ MOSTLY_FAILED = 0.5
 """A baseline of which more than this share of answers failed measures nothing but a mistake in the set-up."""
 
 
-class ConclusionStore(Protocol):
+class ConclusionStore(JudgingStore, Protocol):
     """What concluding needs of the store."""
 
-    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
-    async def measured(
-        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
-    ) -> Sequence[MeasuredSample]: ...
     async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
@@ -52,8 +51,9 @@ class ConclusionStore(Protocol):
 class Concluding:
     """Aggregates and records trials."""
 
-    def __init__(self, store: ConclusionStore, plugins: Plugins, threads: PluginThreads) -> None:
+    def __init__(self, store: ConclusionStore, plugins: Plugins, threads: PluginThreads, judging: Judging) -> None:
         self._store = store
+        self._judging = judging
         self._plugins = plugins
         self._threads = threads
 
@@ -72,6 +72,7 @@ class Concluding:
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
         paid = [outcome for outcome in measured if outcome.paid]
         lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
+        evidence = await self._evidence(trial, suite, measured) if status == "completed" else []
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -91,11 +92,23 @@ class Concluding:
             lost_cost=lost.cost,
             reused_samples=len(measured) - len(paid),
             stopped_early=_stopped_early(conclusion, facts),
+            evidence=tuple(evidence),
             exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
         await self._store.record_trial(result, conclusion, sample_means(measured, suite))
         return result
+
+    async def _evidence(
+        self, trial: TrialInput, suite: EvaluationSuite, measured: Sequence[MeasuredSample]
+    ) -> Sequence[Evidence]:
+        candidate = trial.candidate
+        compared = Reference(
+            candidate_id=candidate.candidate_id,
+            config_hash=candidate.config_hash,
+            first_replicate=candidate.first_replicate,
+        )
+        return await self._judging.evidence(suite, compared, measured, trial.references, trial.replicates, trial.seed)
 
     async def _judged(
         self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, measured: Sequence[MeasuredSample]

@@ -20,6 +20,7 @@ from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
+from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
 from activities.plugins import VERSION, Plugins, invalid
@@ -40,6 +41,7 @@ from ratchet import Sample
 from workflows.contracts import Evaluating
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
+from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
@@ -125,7 +127,8 @@ class ShardEvaluation(Evaluating):
         self._targets = TargetTools(models, plugins, self._threads, self._isolation, http=self._http)
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
-        self._concluding = Concluding(store, plugins, self._threads)
+        self._judging = Judging(store)
+        self._concluding = Concluding(store, plugins, self._threads, self._judging)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
 
     async def close(self) -> None:
@@ -226,6 +229,12 @@ class ShardEvaluation(Evaluating):
             result = await self._concluding.conclude(conclusion)
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
         return result
+
+    @activity.defn(name="judge")
+    async def judge(self, asked: JudgeInput) -> Judgements:
+        async with heartbeating():
+            with store_errors():
+                return await self._judging.judge(asked)
 
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:

@@ -75,6 +75,7 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         scorers=spec.scorers,
         objective=spec.objective,
         metric=spec.metric,
+        judgement=spec.judgement,
         prices=spec.prices,
         sample_timeout=spec.execution.sample_timeout,
         reuse=spec.reuse,

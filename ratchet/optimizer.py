@@ -61,6 +61,7 @@ class CandidateProposal(_Fact):
 
 
 TrialStatus = Literal["completed", "failed", "cancelled", "timeout"]
+TrialVerdict = Literal["better", "not_worse", "worse", "inconclusive"]
 
 
 class TrialFacts(_Fact):
@@ -75,6 +76,14 @@ class TrialFacts(_Fact):
     success_rate: float | None = None
     tokens: int = 0
     cost: float = 0.0
+    kept: bool = False
+    """It became the best of the run when its round was decided."""
+    verdict: TrialVerdict | None = None
+    """Against the best of its time (or the baseline, where the spec asks for no more than not being worse)."""
+    accepted: bool | None = None
+    """Whether what the spec's rule asks for was shown, must-pass samples and constraints included."""
+    stopped_early: str | None = None
+    """Why it was not measured in full, when it was not."""
 
 
 class TrialHistory(_Fact):

@@ -13,15 +13,17 @@ from ratchet.optimizer import StopReason
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
+from workflows.model.decisions import Reference
 from workflows.model.held_back import OpenTestSplit
-from workflows.model.run import Confirmation, ConfirmInput, FinishInput, OptimizationResult
-from workflows.model.trial import Purpose
+from workflows.model.judging import JudgeInput, Judgements
+from workflows.model.run import Confirmation, FinishInput, OptimizationResult
+from workflows.model.trial import Purpose, Split
 from workflows.policies import LOCAL_STORE, STORE
-from workflows.result import RunEnded, result_of
+from workflows.result import RunEnded, confirmed, result_of
 from workflows.rules.budget import confirmation_fits
 from workflows.runbook import RunBook
 from workflows.showing import Showing
-from workflows.trial_runs import TrialRuns, trial_id
+from workflows.trial_runs import TrialRuns
 
 
 class Closing:
@@ -76,16 +78,23 @@ class Closing:
         for result in results:
             book.accounts.book_trial(result)
         scores = [result.objective_score for result in results]
-        if len(pair) == 1 or any(result.status != "completed" for result in results):
-            return Confirmation(baseline_score=scores[0], winner_score=scores[-1])
-        request = ConfirmInput(
-            run_id=book.run_id,
-            baseline=trial_id(book.run_id, pair[0], Purpose.CONFIRMATION),
-            winner=trial_id(book.run_id, pair[1], Purpose.CONFIRMATION),
-            seed=book.request.seed,
+        judged = None
+        if len(pair) == 2 and all(result.status == "completed" for result in results):
+            [judged] = (await self._judged(pair)).judged
+        return confirmed(book, scores[0], scores[-1], judged)
+
+    async def _judged(self, pair: Sequence[Candidate]) -> Judgements:
+        baseline, winner = (Reference(candidate_id=one.candidate_id, config_hash=one.config_hash) for one in pair)
+        return await self._trials.judge(
+            JudgeInput(
+                run_id=self._book.run_id,
+                split=Split.TEST,
+                replicates=self._book.request.replicates,
+                reference=baseline,
+                candidates=(winner,),
+                seed=self._book.request.seed,
+            )
         )
-        difference = await workflow.execute_activity_method(Bookkeeping.confirm, request, **STORE)
-        return Confirmation(baseline_score=scores[0], winner_score=scores[1], difference=difference)
 
     async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
         result = result_of(self._book, end, confirmation, workflow.now())

@@ -12,6 +12,7 @@ from temporalio import activity
 
 from workflows.model.candidates import Candidate
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
+from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.remote import (
     AnswersInput,
     Calls,
@@ -23,7 +24,6 @@ from workflows.model.remote import (
 )
 from workflows.model.run import (
     CandidateKey,
-    ConfirmInput,
     FinishInput,
     HistoryPage,
     HistoryRows,
@@ -31,7 +31,6 @@ from workflows.model.run import (
     IngestInput,
     Inspected,
     InspectInput,
-    Interval,
     LedgerInput,
     Prepared,
     PrepareInput,
@@ -74,11 +73,6 @@ class Bookkeeping(ABC):
     async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
         """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
 
-    @activity.defn(name="confirm")
-    @abstractmethod
-    async def confirm(self, request: ConfirmInput) -> Interval:
-        """The paired difference between two trials over the same samples."""
-
     @activity.defn(name="finish_run")
     @abstractmethod
     async def finish_run(self, finish: FinishInput) -> None:
@@ -102,6 +96,11 @@ class Evaluating(ABC):
     @abstractmethod
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         """Aggregate the stored outcomes of a trial and record it, with its event, in one transaction."""
+
+    @activity.defn(name="judge")
+    @abstractmethod
+    async def judge(self, asked: JudgeInput) -> Judgements:
+        """The verdicts on candidates against one reference, from stored outcomes, decided together."""
 
     @activity.defn(name="propose_values")
     @abstractmethod

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from ratchet.optimizer import StopReason
+from workflows.model.judgement import Judged
 from workflows.model.ledger import RunStatus
 from workflows.model.run import Confirmation, FactorChange, OptimizationResult
 from workflows.rules.canonical import canonical_json
+from workflows.rules.explaining import on_confirmation
+from workflows.rules.scoring import gain
 from workflows.runbook import RunBook
 
 
@@ -19,6 +22,18 @@ class RunEnded(Exception):
         self.reason = reason
         self.message = message
         self.status = status
+
+
+def confirmed(book: RunBook, baseline: float | None, winner: float | None, judged: Judged | None) -> Confirmation:
+    """What the held-back samples say, and how much more the search had promised."""
+    promised = optimism = None
+    if judged is not None and book.best and book.baseline and book.baseline.score is not None:
+        assert baseline is not None and winner is not None
+        direction = book.request.objective.direction
+        promised = gain(book.best.score, book.baseline.score, direction)
+        optimism = promised - gain(winner, baseline, direction)
+    found = Confirmation(baseline_score=baseline, winner_score=winner, judged=judged, promised=promised, optimism=optimism)
+    return found.model_copy(update={"explanation": on_confirmation(found)})
 
 
 def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, now: datetime) -> OptimizationResult:

@@ -13,6 +13,7 @@ from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, Sto
 from workflows.accounts import Accounts, needs_of
 from workflows.admission import Admission
 from workflows.model.candidates import Candidate, Rejection
+from workflows.model.decisions import Decision, FrontMember, Reference
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.ledger import Counts, RoundRecord, RunStatus
@@ -23,7 +24,8 @@ from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import TrialResult
 from workflows.rules.budget import Needs, affordable_trials
 from workflows.rules.canonical import normalize
-from workflows.rules.standing import first_standing, standing_after
+from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after
+from workflows.rules.standing import first_standing
 from workflows.rules.stopping import Facts, Limits
 from workflows.rules.validation import Known, candidate_name
 
@@ -70,6 +72,9 @@ class RunBook:
         self.recent_trials: list[TrialResult] = []
         self.recent_rejections: list[Rejection] = []
         self.recent_rounds: list[RoundRecord] = []
+        self.decisions: list[Decision] = []
+        """What the newest round decided about its candidates."""
+        self.front: tuple[FrontMember, ...] = ()
         self._admission = Admission(request.factors_in_play, request.replicates)
 
     def open(self, prepared: Prepared) -> None:
@@ -104,6 +109,7 @@ class RunBook:
             recent_trials=_newest_within(CARRIED_BYTES, self.recent_trials),
             recent_rejections=_newest_within(CARRIED_BYTES, self.recent_rejections),
             recent_rounds=_newest_within(CARRIED_BYTES, self.recent_rounds),
+            front=self.front,
             waiting=tuple(self.waiting),
             paused=self.paused,
             stop_requested=self.stop_requested,
@@ -131,6 +137,7 @@ class RunBook:
         self.consecutive_failures, self.barren_rounds = state.consecutive_failures, state.barren_rounds
         self.recent_trials, self.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
         self.recent_rounds, self.waiting = list(state.recent_rounds), [*state.waiting, *self.waiting]
+        self.front = state.front
         self.paused = self.paused or state.paused
         self.stop_requested = self.stop_requested or state.stop_requested
         self.executions = state.executions + 1
@@ -191,6 +198,17 @@ class RunBook:
             index=0,
         )
 
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What candidates of this round are compared with: the baseline, and the best if that is another one."""
+        assert self.baseline and self.best
+        compared: dict[str, Reference] = {}
+        for trial, first_replicate in ((self.baseline, 0), (self.best, self.best.first_replicate)):
+            compared[trial.candidate_id] = Reference(
+                candidate_id=trial.candidate_id, config_hash=trial.config_hash, first_replicate=first_replicate
+            )
+        return tuple(compared.values())
+
     def _count_proposals(self, proposed: int, rejections: Sequence[Rejection], running: int) -> None:
         self.recent_rejections = [*self.recent_rejections, *rejections][-NEWEST:]
         self.counts = self.counts.model_copy(
@@ -203,22 +221,31 @@ class RunBook:
 
     def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
         """The baseline stands as the best until something beats it."""
-        facts = self._book(candidate, result)
-        self.baseline = facts
-        if result.status == "completed" and facts.score is not None:
-            self.best = first_standing(candidate, facts.score)
-        return facts
+        self.decisions = [decision_on_baseline(candidate, result)]
+        self.baseline = self._book(candidate, result, self.decisions[0])
+        if self.baseline.score is not None:
+            self.best = first_standing(candidate, self.baseline.score)
+        return self.baseline
 
     def record_round(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
         """Book a round's trials in the order of their proposals; the order in which they finished decides nothing."""
+        assert self.best and self.baseline
         self.round += 1
         self.barren_rounds = 0 if candidates else self.barren_rounds + 1
-        facts = [self._book(candidate, result) for candidate, result in zip(candidates, results, strict=True)]
-        for candidate, trial in zip(candidates, facts, strict=True):
-            self._compare_with_best(candidate, trial)
-        return facts
+        baseline, rules = self.baseline.candidate_id, self._rules()
+        self.best, self.decisions = decide_round(self.best, baseline, candidates, results, rules)
+        self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric)
+        return [self._book(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
 
-    def _book(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
+    def _rules(self) -> Rules:
+        return Rules(
+            self.request.judgement,
+            self.request.objective.direction,
+            self.limits.stop.min_delta,
+            getattr(self.request.optimizer, "shorter_wins_ties", False),
+        )
+
+    def _book(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:
         completed = result.status == "completed"
         facts = TrialFacts(
             candidate_id=candidate.candidate_id,
@@ -230,6 +257,10 @@ class RunBook:
             success_rate=result.summary.pass_rate if completed else None,
             tokens=result.summary.total_tokens,
             cost=result.summary.total_cost,
+            kept=decision.kept,
+            verdict=decision.verdict.value if decision.verdict else None,
+            accepted=decision.accepted,
+            stopped_early=result.stopped_early,
         )
         self.history.append(facts)
         self.recent_trials = [*self.recent_trials, result][-NEWEST:]
@@ -241,11 +272,6 @@ class RunBook:
         )
         self.accounts.book_trial(result)
         return facts
-
-    def _compare_with_best(self, candidate: Candidate, trial: TrialFacts) -> None:
-        assert self.best is not None
-        stop, direction = self.limits.stop, self.request.objective.direction
-        self.best = standing_after(self.best, candidate, trial.score, direction, stop.min_delta)
 
     def round_record(
         self,
@@ -269,6 +295,8 @@ class RunBook:
             best_so_far=self.best.score if self.best else None,
             best_so_far_id=self.best.candidate_id if self.best else None,
             new_best=self.best is not None and self.best.round == self.round,
+            decisions=tuple(self.decisions),
+            pareto_front=self.front,
             counts=self.counts,
             spend=self.accounts.spend,
             decided_at=decided_at,

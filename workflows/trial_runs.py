@@ -11,6 +11,7 @@ from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
 from workflows.contracts import Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
+from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.ledger import RoundRecord
 from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
@@ -69,6 +70,16 @@ class TrialRuns:
             **CONCLUDE,
         )
 
+    async def judge(self, asked: JudgeInput) -> Judgements:
+        """The verdicts on candidates, from what is stored of their trials."""
+        return await workflow.execute_activity_method(
+            Evaluating.judge,
+            asked,
+            task_queue=self._evaluation_task_queue,
+            summary=f"judge {', '.join(candidate.candidate_id for candidate in asked.candidates[:3])}",
+            **CONCLUDE,
+        )
+
     def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...], side_by_side: int) -> TrialInput:
         book, execution, target = self._book, self._book.request.execution, self._book.request.target
         assert book.prepared
@@ -87,6 +98,7 @@ class TrialRuns:
             min_coverage=execution.min_coverage,
             deadline=None if confirming else book.deadline,
             ledger=records,
+            references=book.references if purpose is Purpose.CANDIDATE else (),
             seed=book.request.seed,
             metered=book.metered,
             concurrent_trials=side_by_side,

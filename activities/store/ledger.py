@@ -11,6 +11,7 @@ from activities.store.budgets import open_budget
 from activities.store.connection import Connection
 from activities.store.encoding import optional_text, storable_json, storable_text
 from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
+from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
@@ -19,6 +20,10 @@ from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
 from workflows.rules.budget import CONFIRMATION_TRIALS
 from workflows.rules.canonical import canonical_json
+
+_ANNOUNCED = {"candidate_id", "kept", "verdict", "explanation"}
+MOST_ANNOUNCED = 20
+"""Of a round's decisions; all of them are in the round's own row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ async def write_ledger(
     wanted = status or (records[-1].status if records else run.status)
     new_status = run.status if run.status in TERMINAL else wanted
     if records:
+        await _write_decisions(connection, run, [decision for record in records for decision in record.decisions])
         await _write_rounds(connection, run, list({record.round: record for record in records}.values()))
         await _write_rejections(connection, run, records)
     if records or limits or new_status != run.status:
@@ -169,8 +175,22 @@ def _events_of(record: RoundRecord) -> list[Event]:
         "spend": record.spend.model_dump(),
         "best_candidate_id": record.best_so_far_id,
         "best_score": record.best_so_far,
+        "decisions": [decision.model_dump(mode="json", include=_ANNOUNCED) for decision in record.decisions[:MOST_ANNOUNCED]],
     }
     return [*events, Event(f"progress/{record.round}", "progress_changed", progress)]
+
+
+async def _write_decisions(connection: Connection, run: LockedRun, decisions: Sequence[Decision]) -> None:
+    await connection.execute(
+        """
+        UPDATE trials SET judged = told.decision
+        FROM unnest($2::text[], $3::jsonb[]) AS told (candidate_id, decision)
+        WHERE trials.run_id = $1 AND trials.candidate_id = told.candidate_id AND trials.purpose IN ('baseline', 'candidate')
+        """,
+        run.run_id,
+        [decision.candidate_id for decision in decisions],
+        [storable_json(decision.model_dump(mode="json")) for decision in decisions],
+    )
 
 
 async def _write_rounds(connection: Connection, run: LockedRun, records: Sequence[RoundRecord]) -> None:

@@ -25,9 +25,9 @@ _TRIAL = """
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
-    t.reused_samples
+    t.reused_samples, coalesce(t.evidence, '[]') AS evidence, t.judged
 """
-_IN_ORDER = "ORDER BY t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
+_IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.round, t.index, t.candidate_id"
 _SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms", "errors")
 _REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
 
@@ -208,7 +208,8 @@ class StoreReader:
                        coalesce(t.purpose = 'baseline', false) AS is_baseline
                 FROM runs r
                 JOIN candidates c USING (run_id)
-                LEFT JOIN trials t ON t.run_id = c.run_id AND t.candidate_id = c.candidate_id AND t.purpose <> 'confirmation'
+                LEFT JOIN trials t ON t.run_id = c.run_id AND t.candidate_id = c.candidate_id
+                    AND t.purpose IN ('baseline', 'candidate')
                 WHERE r.run_id = $1 ORDER BY c.round, c.index, c.candidate_id
                 """,
                 run_id,
@@ -312,7 +313,7 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
 
 def _trial(row: Any, *json_columns: str) -> dict[str, Any]:
     """The flat columns of a trial's row with its summary as an object."""
-    values = _decoded(row, "extra", "errors", *json_columns)
+    values = _decoded(row, "extra", "errors", "evidence", "judged", *json_columns)
     summary = {name: values.pop(name) for name in _SUMMARY}
     return {**values, "summary": {name: value for name, value in summary.items() if value is not None}}
 

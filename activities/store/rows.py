@@ -9,8 +9,10 @@ from pydantic import Field
 
 from ratchet.optimizer import TrialStatus
 from workflows.model.candidates import ReasonCode
+from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
+from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.run import OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
@@ -114,6 +116,10 @@ class StoredTrial(Payload):
     duration_ms: int | None
     started_at: datetime
     finished_at: datetime | None
+    evidence: tuple[Evidence, ...] = ()
+    """What its comparison with the baseline, and with the best of its time, found."""
+    judged: Decision | None = None
+    """What its round decided about it, and why."""
 
 
 class TrialInFull(StoredTrial):

@@ -16,6 +16,7 @@ from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
 from activities.store.migrating import StoreError
 from ratchet.plugins import Record, Sample
+from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import ShardInput, Split
@@ -343,3 +344,22 @@ async def records(
         )
         for row in rows
     ]
+
+
+async def must_pass(connection: Connection, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
+    """The places in a split of samples that every candidate must pass, with their ids."""
+    rows = await connection.fetch(
+        """
+        SELECT drawn.position, s.item_id
+        FROM suites suite
+        JOIN suite_samples drawn USING (run_id, split)
+        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+        WHERE suite.run_id = $1 AND suite.split = $2 AND (s.item_id = ANY($3) OR s.tags && $4)
+        ORDER BY drawn.position
+        """,
+        run_id,
+        split.value,
+        named.samples,
+        named.tags,
+    )
+    return {row["position"]: row["item_id"] for row in rows}

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
 from activities.store.shards import load_suite, measured
-from workflows.model.trial import Purpose, Split
+from workflows.model.trial import SEARCHING, Purpose, Split
 from workflows.rules.slices import DEFAULT_FIELDS, TAGS, Slices, slices_of
 
 
@@ -50,7 +50,7 @@ async def _trials(connection: Connection, run_id: str, baseline: str, best: str)
         [baseline, best],
     )
     confirmed = {row["candidate_id"]: row for row in rows if row["purpose"] == Purpose.CONFIRMATION}
-    searched = {row["candidate_id"]: row for row in rows if row["purpose"] != Purpose.CONFIRMATION}
+    searched = {row["candidate_id"]: row for row in rows if row["purpose"] in SEARCHING}
     return confirmed if {baseline, best} <= set(confirmed) else searched
 
 

@@ -13,10 +13,10 @@ from activities.store.ledger import write_ledger
 from activities.store.migrating import StoreError
 from ratchet.optimizer import TrialFacts
 from workflows.model.candidates import Candidate
+from workflows.model.decisions import Decision
 from workflows.model.run import HistoryPage, TrialRow
 from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
 from workflows.rules.canonical import canonical_json, content_hash
-from workflows.rules.pairing import PairedMeans
 
 
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:
@@ -160,7 +160,8 @@ async def _end_trial(
             status = $4, score = $5, coverage = $6, total = $7, passed = $8, failed = $9, pass_rate = $10,
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
-            duration_ms = $22, errors = $23, reused_samples = $24, finished_at = now()
+            duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25,
+            finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
         """,
         trial.run_id,
@@ -187,6 +188,7 @@ async def _end_trial(
         result.duration_ms,
         storable_json(summary.errors),
         result.reused_samples,
+        storable_json([evidence.model_dump(mode="json") for evidence in result.evidence]),
     )
 
 
@@ -195,9 +197,9 @@ async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, 
     rows = await connection.fetch(
         """
         SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.score, t.status, t.pass_rate,
-               t.total_tokens, t.total_cost, t.first_replicate
+               t.total_tokens, t.total_cost, t.first_replicate, t.stopped_early, t.judged
         FROM trials t JOIN candidates c USING (run_id, candidate_id)
-        WHERE t.run_id = $1 AND t.purpose <> 'confirmation' AND t.status <> 'running'
+        WHERE t.run_id = $1 AND t.purpose IN ('baseline', 'candidate') AND t.status <> 'running'
         ORDER BY t.round, t.index, t.candidate_id OFFSET $2 LIMIT $3
         """,
         page.run_id,
@@ -210,6 +212,7 @@ async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, 
 def _facts(row: Any) -> TrialFacts:
     """Exactly what the workflow knew of the trial when it ended: a run that goes on from here decides the same."""
     completed = row["status"] == "completed"
+    decision = Decision.model_validate_json(row["judged"]) if row["judged"] else Decision(candidate_id=row["candidate_id"])
     return TrialFacts(
         candidate_id=row["candidate_id"],
         config_hash=row["config_hash"],
@@ -220,6 +223,10 @@ def _facts(row: Any) -> TrialFacts:
         success_rate=row["pass_rate"] if completed else None,
         tokens=row["total_tokens"] or 0,
         cost=row["total_cost"] or 0.0,
+        kept=decision.kept,
+        verdict=decision.verdict.value if decision.verdict else None,
+        accepted=decision.accepted,
+        stopped_early=row["stopped_early"],
     )
 
 
@@ -244,35 +251,3 @@ async def load_candidate(connection: Connection, run_id: str, candidate_id: str)
         first_replicate=row["first_replicate"],
         extra=from_json(row["extra"]),
     )
-
-
-async def paired_means(connection: Connection, run_id: str, one: str, other: str) -> list[PairedMeans]:
-    """For each sample that both trials have an answer to: its weight, and what it was worth in each."""
-    trials = {
-        row["trial_id"]: row
-        for row in await connection.fetch(
-            "SELECT trial_id, split, sample_means FROM trials WHERE run_id = $1 AND trial_id = ANY($2)", run_id, [one, other]
-        )
-    }
-    missing = [trial_id for trial_id in (one, other) if trial_id not in trials or trials[trial_id]["sample_means"] is None]
-    if missing:
-        raise StoreError(f"trial {missing[0]!r} of run {run_id!r} has no sample means in the store")
-    if trials[one]["split"] != trials[other]["split"]:
-        raise StoreError(f"trials {one!r} and {other!r} were measured on different splits; they cannot be paired")
-    weights = await connection.fetch(
-        """
-        SELECT s.weight
-        FROM suites suite
-        JOIN suite_samples drawn USING (run_id, split)
-        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-        WHERE suite.run_id = $1 AND suite.split = $2
-        ORDER BY drawn.position
-        """,
-        run_id,
-        trials[one]["split"],
-    )
-    columns = (weights, trials[one]["sample_means"], trials[other]["sample_means"])
-    if len({len(column) for column in columns}) > 1:
-        raise StoreError(f"trials {one!r} and {other!r} do not have one mean for every sample of their split")
-    means = zip(*columns, strict=True)
-    return [PairedMeans(row["weight"], a, b) for row, a, b in means if a is not None and b is not None]

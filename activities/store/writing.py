@@ -16,11 +16,11 @@ from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
 from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
+from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
-from workflows.rules.pairing import PairedMeans
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
 
@@ -84,11 +84,6 @@ class Store:
         """One candidate with its configuration."""
         async with self._database.connection() as connection:
             return await trials.load_candidate(connection, run_id, candidate_id)
-
-    async def paired_means(self, run_id: str, one: str, other: str) -> list[PairedMeans]:
-        """For each sample that both trials have an answer to: what it was worth in each."""
-        async with self._database.connection() as connection:
-            return await trials.paired_means(connection, run_id, one, other)
 
     async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
         """Note who is going to read the held-back samples, unless that is more than was planned."""
@@ -172,6 +167,11 @@ class Store:
         """Evaluated samples as a proposer sees them."""
         async with self._database.connection() as connection:
             return await shards.records(connection, run_id, split, config_hash, limit, worst_first=worst_first)
+
+    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
+        """The places in a split of samples that every candidate must pass, with their ids."""
+        async with self._database.connection() as connection:
+            return await shards.must_pass(connection, run_id, split, named)
 
     # Proposals
 

@@ -11,22 +11,25 @@ from typing import Final
 from pydantic import JsonValue
 from rich.cells import cell_len
 
+from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text
 from clients.reporting.facts import (
     Iteration,
     RunFacts,
     best_iteration,
     compared,
+    decision_on,
     errors_met,
     fixed_factors,
     improvement,
     steps,
     treatment,
 )
-from clients.reporting.figures import objective_text, percent_text, signed, telling_apart
+from clients.reporting.figures import objective_text, percent_text, telling_apart
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.summary_text import lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
-from workflows.model.run import Confirmation, Interval
+from ratchet.optimizer import Direction
+from workflows.model.run import Confirmation
 from workflows.model.search import MeasureOptimizer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import told
@@ -61,6 +64,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     blocks = [heading, _setting(facts, verbosity), _outcome(facts, verbosity)]
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
+        blocks += _decisions(facts)
     if isinstance(facts.request.optimizer, MeasureOptimizer):
         blocks.append(_compared(facts))
     if verbosity is Verbosity.FULL and facts.slices is not None and facts.slices.slices:
@@ -91,7 +95,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         before, after = telling_apart(change.before, change.after)
         rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
     if facts.result is not None and facts.result.confirmation is not None:
-        rows += _labelled("Confirmed:", confirmation_text(facts.result.confirmation))
+        rows += _confirmed(facts.result.confirmation, facts.direction)
     return rows + _reused(facts) + _termination(facts)
 
 
@@ -118,22 +122,23 @@ def _termination(facts: RunFacts) -> list[str]:
     return [] if facts.result is None else _labelled("Termination:", termination(facts))
 
 
-def confirmation_text(confirmation: Confirmation) -> str:
-    """The figure from the untouched split: `0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)`."""
-    if confirmation.refused is not None:
-        return f"not measured: {confirmation.refused}"
-    before, after, difference = confirmation.baseline_score, confirmation.winner_score, confirmation.difference
-    if before is None or after is None:
-        pairs = (("baseline", before), ("best", after))
-        measured = [f"{name} {telling_apart(score)[0]}" for name, score in pairs if score is not None]
-        return f"not measured in full ({', '.join(measured) or 'no trial completed'})"
-    texts = telling_apart(before, after)
-    if difference is None:
-        return f"{texts[0]} (the baseline itself)" if before == after else f"{texts[0]} → {texts[1]}"
-    if not difference.confidence:
-        return f"{texts[0]} → {texts[1]} ({signed(difference.estimate)}, no interval from {difference.n} sample)"
-    interval = f"{signed(difference.low)}…{signed(difference.high)}"
-    return f"{texts[0]} → {texts[1]} ({signed(difference.estimate)}, {difference.confidence:.0%} CI {interval})"
+def _confirmed(confirmation: Confirmation, direction: Direction) -> list[str]:
+    told = (
+        ("Confirmed:", confirmation_text(confirmation, direction)),
+        ("Optimism:", optimism_text(confirmation)),
+        ("Caution:", caution_text(confirmation)),
+    )
+    return [row for label, text in told if text for row in _labelled(label, text)]
+
+
+def _decisions(facts: RunFacts) -> list[list[str]]:
+    """Why each candidate was kept or dropped."""
+    told = [
+        f"  {iteration.number}: {decision.explanation}"
+        for iteration in facts.iterations
+        if (decision := decision_on(facts, iteration)) is not None and iteration.round
+    ]
+    return [["Decisions:", *(row for text in told for row in _hanging(one_line(text)))]] if told else []
 
 
 def _rejections(facts: RunFacts) -> str:
@@ -149,22 +154,14 @@ def _compared(facts: RunFacts) -> list[str]:
     for iteration, difference in compared(facts):
         changes = ", ".join(f"{name}={_brief(iteration.configuration[name])}" for name in _changes(iteration, facts))
         [score] = telling_apart(iteration.score or 0.0)
-        rows += _hanging(f"  {score}  {_interval_text(difference)}{changes or 'the baseline'}")
+        apart = f"{interval_text(difference)}  " if difference else ""
+        rows += _hanging(f"  {score}  {apart}{changes or 'the baseline'}")
     return rows
 
 
 def _changes(iteration: Iteration, facts: RunFacts) -> list[str]:
     baseline = facts.request.baseline
     return [name for name, value in iteration.configuration.items() if canonical_json(value) != canonical_json(baseline[name])]
-
-
-def _interval_text(difference: Interval | None) -> str:
-    if difference is None:
-        return ""
-    if not difference.confidence:
-        return f"{signed(difference.estimate)}  "
-    interval = f"{difference.confidence:.0%} CI {signed(difference.low)}…{signed(difference.high)}"
-    return f"{signed(difference.estimate)} ({interval})  "
 
 
 def _slices(slices: Slices) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any, Final
 
 from clients.reporting.facts import (
@@ -11,6 +12,7 @@ from clients.reporting.facts import (
     Step,
     best_iteration,
     compared,
+    decision_on,
     errors_met,
     fixed_factors,
     improvement,
@@ -58,6 +60,7 @@ def _round(
         "stopped": False,
         "best_so_far": best.score if best else None,
         "timestamp": instant(record.decided_at) if record else None,
+        "pareto_front": [member.model_dump(mode="json") for member in record.pareto_front] if record else [],
         "extra": extra,
     }
 
@@ -78,6 +81,8 @@ def _trial(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
         "extra": {
             "status": iteration.status.value,
             "failure_reason": iteration.failure_reason,
+            "decision": decision.model_dump(mode="json") if (decision := decision_on(facts, iteration)) else None,
+            "evidence": [evidence.model_dump(mode="json") for evidence in iteration.evidence],
             "errors": iteration.statistics.errors,
             "dataset_split": iteration.split,
             "started_at": instant(iteration.started_at) if iteration.started_at else None,
@@ -140,7 +145,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
                 "iteration": iteration.number,
                 "candidate_id": iteration.candidate_id,
                 "score": iteration.score,
-                "difference": difference.model_dump(mode="json") if difference else None,
+                "difference": asdict(difference) if difference else None,
             }
             for iteration, difference in compared(facts)
         ],

@@ -13,17 +13,19 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from clients.reporting.differences import Difference, difference_of
 from ratchet.optimizer import Direction
 from workflows.model.candidates import Rejection
+from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.frozen import Payload
+from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import Interval, OptimizationResult
+from workflows.model.run import OptimizationResult
 from workflows.model.search import MeasureOptimizer, ModelProposer, StepProposer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
-from workflows.rules.pairing import paired, paired_interval
 from workflows.rules.scoring import is_better
 from workflows.rules.slices import Slices
 from workflows.rules.stepping import can_step
@@ -74,6 +76,8 @@ class Iteration(Payload):
     ended_at: datetime | None = None
     sample_means: tuple[float | None, ...] | None = None
     """The score of each sample, in the order of the suite."""
+    evidence: tuple[Evidence, ...] = ()
+    """What its comparison with the baseline, and with the best of its time, found."""
 
     @property
     def duration_ms(self) -> int | None:
@@ -128,15 +132,26 @@ class Step:
 
 
 def steps(facts: RunFacts) -> Iterator[Step]:
-    """The iterations with the best so far: successful ones only, strictly better only, equal scores keep the earlier."""
+    """The iterations with the best so far, as it was decided; else successful and strictly better ones only."""
     best: Iteration | None = None
     decided = _last_decided_round(facts)
     for iteration in facts.iterations:
         counts = iteration.score is not None and (decided is None or iteration.round <= decided)
-        better = counts and (best is None or _better(iteration, best, facts.direction))
+        decision = decision_on(facts, iteration)
+        if decision is not None:
+            better = decision.kept
+        else:
+            better = counts and (best is None or _better(iteration, best, facts.direction))
         if better:
             best = iteration
         yield Step(iteration, best, new_best=better)
+
+
+def decision_on(facts: RunFacts, iteration: Iteration) -> Decision | None:
+    """What its round decided about a candidate; None while that is not decided."""
+    decided = (record for record in facts.rounds if record.round == iteration.round)
+    decisions = (decision for record in decided for decision in record.decisions)
+    return next((decision for decision in decisions if decision.candidate_id == iteration.candidate_id), None)
 
 
 def _better(iteration: Iteration, best: Iteration, direction: Direction) -> bool:
@@ -185,20 +200,19 @@ class Improvement:
         return self.absolute / abs(self.before) * 100 if self.before else 0.0
 
 
-def compared(facts: RunFacts) -> list[tuple[Iteration, Interval | None]]:
+def compared(facts: RunFacts) -> list[tuple[Iteration, Difference | None]]:
     """Every measured configuration, the best first, with its difference to the baseline over the same samples."""
     baseline = first_success(facts)
     sign = -1 if facts.direction is Direction.MAXIMIZE else 1
     measured = [iteration for iteration in facts.iterations if iteration.score is not None]
     measured.sort(key=lambda iteration: (sign * (iteration.score or 0.0), iteration.number))
-    return [(iteration, _difference(baseline, iteration, facts.sample_weights)) for iteration in measured]
+    return [(iteration, _difference(baseline, iteration, facts.direction)) for iteration in measured]
 
 
-def _difference(baseline: Iteration | None, other: Iteration, weights: Sequence[float] | None) -> Interval | None:
-    if baseline is None or other is baseline or baseline.sample_means is None or other.sample_means is None:
-        return None
-    pairs = paired(baseline.sample_means, other.sample_means, weights)
-    return paired_interval(pairs) if pairs else None
+def _difference(baseline: Iteration | None, other: Iteration, direction: Direction) -> Difference | None:
+    name = baseline.candidate_id if baseline is not None else None
+    against = next((evidence for evidence in other.evidence if evidence.reference == name), None)
+    return None if against is None else difference_of(against, direction)
 
 
 def improvement(facts: RunFacts) -> Improvement | None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from clients.reporting.differences import difference_of
 from clients.reporting.facts import (
     Iteration,
     RunFacts,
@@ -173,7 +174,8 @@ def _confirmation(facts: RunFacts) -> RecordedConfirmation | None:
     confirmation = facts.result.confirmation if facts.result else None
     if confirmation is None:
         return None
-    difference = confirmation.difference
+    judged = confirmation.judged
+    difference = difference_of(judged.evidence, facts.direction) if judged else None
     return RecordedConfirmation(
         baseline_score=confirmation.baseline_score,
         best_score=confirmation.winner_score,
@@ -186,6 +188,11 @@ def _confirmation(facts: RunFacts) -> RecordedConfirmation | None:
             confidence=difference.confidence,
             sample_count=difference.n,
         ),
+        verdict=judged.verdict if judged else None,
+        p_value=judged.adjusted_p if judged else None,
+        promised=confirmation.promised,
+        optimism=confirmation.optimism,
+        explanation=confirmation.explanation,
     )
 
 

@@ -17,6 +17,7 @@ from ratchet.optimizer import StopReason
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
+from workflows.model.judgement import Verdict
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
 
@@ -83,6 +84,16 @@ class BestIteration(_Measured):
     pass
 
 
+class RecordedDecision(HistoryPart):
+    candidate_id: str
+    kept: bool = False
+    reference: str | None = None
+    verdict: Verdict | None = None
+    accepted: bool | None = None
+    adjusted_p: float | None = None
+    explanation: str = ""
+
+
 class RecordedRound(HistoryPart):
     round: int
     decided_at: Instant
@@ -94,6 +105,7 @@ class RecordedRound(HistoryPart):
     stop_reason: StopReason | None = None
     stopped: bool = False
     spend: Spend = Field(default_factory=Spend)
+    decisions: tuple[RecordedDecision, ...] = ()
     extra: dict[str, JsonValue] = Field(default_factory=dict)
 
 
@@ -108,8 +120,8 @@ class RecordedRejection(HistoryPart):
 
 class RecordedInterval(HistoryPart):
     estimate: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
     confidence: float
     sample_count: int
 
@@ -118,6 +130,12 @@ class RecordedConfirmation(HistoryPart):
     baseline_score: float | None = None
     best_score: float | None = None
     difference: RecordedInterval | None = None
+    verdict: Verdict | None = None
+    p_value: float | None = None
+    promised: float | None = None
+    """The gain that the search saw."""
+    optimism: float | None = None
+    explanation: str = ""
 
 
 class RecordedSlice(HistoryPart):

@@ -10,7 +10,7 @@ from workflows.model.candidates import Rejection
 from workflows.model.factors import Configuration
 from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
-from workflows.model.trial import Purpose
+from workflows.model.trial import SEARCHING
 
 
 def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -> RunFacts:
@@ -45,7 +45,7 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
 def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> tuple[Iteration, ...]:
     """Up to the first trial that still runs, so that an iteration never changes its number while the run goes on."""
     search = sorted(
-        (trial for trial in trials if trial.purpose is not Purpose.CONFIRMATION),
+        (trial for trial in trials if trial.purpose in SEARCHING),
         key=lambda trial: (trial.round, trial.index, trial.candidate_id),
     )
     iterations: list[Iteration] = []
@@ -86,6 +86,7 @@ def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) ->
         started_at=trial.started_at,
         ended_at=trial.finished_at,
         sample_means=trial.sample_means,
+        evidence=trial.evidence,
     )
 
 

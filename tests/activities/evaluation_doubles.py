@@ -19,6 +19,7 @@ from activities.plugins import Plugins
 from ratchet import Record, Sample
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
+from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Proposed
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
@@ -160,6 +161,9 @@ class MemoryStore:
 
     async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> list[Record]:
         return self.evidence[:limit]
+
+    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
+        return {}
 
     async def overlay(self, config_hash: str) -> dict[str, Any]:
         return self.configuration

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -23,11 +21,10 @@ from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from activities.store.refusals import store_errors
 from tests.activities.store_examples import ExampleRun
-from workflows.model.failures import AGGREGATION_FAILED, INVALID_REQUEST
+from workflows.model.failures import INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import CandidateKey, ConfirmInput, HistoryPage, LedgerInput, Prepared, PrepareInput
-from workflows.model.trial import Conclusion, Split
-from workflows.rules.pairing import PairedMeans, paired_interval, t_quantile
+from workflows.model.run import CandidateKey, HistoryPage, LedgerInput, Prepared, PrepareInput
+from workflows.model.trial import Split
 
 Run = Callable[..., Awaitable[Any]]
 
@@ -245,70 +242,6 @@ class TestErrors:
         await example.open()
         with pytest.raises(ApplicationError, match="has no candidate 'nobody'"):
             await environment.run(bookkeeping.load_candidate, CandidateKey(run_id="triage-1", candidate_id="nobody"))
-
-
-class TestConfirm:
-    """The paired difference, with an interval that is honest about what it knows."""
-
-    async def confirm(
-        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, run: ExampleRun, one: list[Any], other: list[Any]
-    ) -> Any:
-        better = run.trial(run.candidate("better"))
-        for trial, means in ((run.trial(), one), (better, other)):
-            await run.store.begin_trial(trial)
-            await run.store.record_trial(run.result(trial), Conclusion(trial=trial), means)
-        request = ConfirmInput(run_id=run.run_id, baseline=run.trial().trial_id, winner=better.trial_id)
-        return await environment.run(bookkeeping.confirm, request)
-
-    async def test_it_compares_sample_by_sample(
-        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
-    ) -> None:
-        run = await example.open()
-        interval = await self.confirm(bookkeeping, environment, run, [0, 0, 1, 1, None], [1, 0.5, 1, 1, 0])
-        assert (interval.n, interval.confidence, interval.estimate) == (4, 0.95, 0.375)
-        reach = 3.182 * math.sqrt(sum((d - 0.375) ** 2 for d in (1, 0.5, 0, 0)) / 3) / 2
-        assert interval.low == pytest.approx(0.375 - reach, abs=0.003)
-        assert interval.high == pytest.approx(0.375 + reach, abs=0.003)
-
-    async def test_without_a_common_sample_there_is_nothing_to_compare(
-        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
-    ) -> None:
-        run = await example.open()
-        with pytest.raises(ApplicationError, match="no sample in common") as caught:
-            await self.confirm(bookkeeping, environment, run, [1, None, None, None, None], [None, 1, 1, 1, 1])
-        assert caught.value.type == AGGREGATION_FAILED
-
-    async def test_a_trial_that_was_never_recorded_is_named(
-        self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun
-    ) -> None:
-        run = await example.open()
-        await run.store.begin_trial(run.trial())
-        request = ConfirmInput(run_id=run.run_id, baseline=run.trial().trial_id, winner="nobody")
-        with pytest.raises(ApplicationError, match="has no sample means in the store") as caught:
-            await environment.run(bookkeeping.confirm, request)
-        assert caught.value.non_retryable
-
-    def test_one_pair_claims_no_confidence(self) -> None:
-        interval = paired_interval([PairedMeans(1.0, 0.0, 1.0)])
-        assert (interval.estimate, interval.confidence, interval.n) == (1.0, 0.0, 1)
-
-    def test_heavy_samples_count_more(self) -> None:
-        assert paired_interval([PairedMeans(3.0, 0.0, 1.0), PairedMeans(1.0, 0.0, 0.0)]).estimate == 0.75
-
-    def test_the_interval_covers_the_truth_as_often_as_it_says(self) -> None:
-        source = random.Random(7)
-        covered = 0
-        for _ in range(1500):
-            pairs = [PairedMeans(1.0, 0.0, source.gauss(0.1, 0.3)) for _ in range(12)]
-            interval = paired_interval(pairs)
-            covered += interval.low <= 0.1 <= interval.high
-        assert 0.935 <= covered / 1500 <= 0.965
-
-    @pytest.mark.parametrize(
-        ("freedom", "expected"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (5, 2.5706), (10, 2.2281), (100, 1.9840)]
-    )
-    def test_quantiles_of_students_t_are_those_of_the_tables(self, freedom: int, expected: float) -> None:
-        assert t_quantile(0.975, freedom) == pytest.approx(expected, rel=0.005)
 
 
 def test_a_spec_survives_the_store_unchanged(example: ExampleRun) -> None:

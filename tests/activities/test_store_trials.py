@@ -129,21 +129,6 @@ async def test_a_trial_keeps_what_each_sample_was_worth_with_gaps(example: Examp
     assert trial is not None and trial.sample_means == (1.0, None, 0.5, None, 0.1 + 0.2)
 
 
-async def test_two_trials_are_paired_sample_by_sample(example: ExampleRun) -> None:
-    run = await example.open(dataset=[{"input": n, "weight": n + 1} for n in range(5)])
-    better = run.trial(run.candidate("better"))
-    for trial, means in ((run.trial(), [0.0, None, 0.5, 1.0, 0.0]), (better, [1.0, 1.0, None, 0.5, 0.25])):
-        await run.store.begin_trial(trial)
-        await run.store.record_trial(run.result(trial), Conclusion(trial=trial), means)
-
-    pairs = await run.store.paired_means(run.run_id, run.trial().trial_id, better.trial_id)
-
-    assert [(pair.one, pair.other) for pair in pairs] == [(0.0, 1.0), (1.0, 0.5), (0.0, 0.25)]
-    work = await run.store.load_shard(run.shard())
-    weights = [pair.sample.weight for pair in work.pairs[::2]]
-    assert [pair.weight for pair in pairs] == [weights[0], weights[3], weights[4]]
-
-
 async def test_history_has_finished_trials_in_the_order_of_their_proposals_a_page_at_a_time(example: ExampleRun) -> None:
     run = await example.open()
     trials = [run.trial(run.candidate(f"c{r}{i}", round=r, index=i)) for r, i in [(2, 1), (1, 1), (2, 0), (1, 0), (3, 0)]]

@@ -16,8 +16,10 @@ from clients.reports import Verbosity, box, progress_lines, progress_text, statu
 from ratchet.optimizer import StopReason
 from tests.clients.test_report_example import FINISHED, STARTED, facts, request, the_example
 from workflows.model.candidates import ReasonCode, Rejection
+from workflows.model.decisions import Decision
+from workflows.model.judgement import Evidence, Judged, Verdict
 from workflows.model.ledger import Counts, Spend
-from workflows.model.run import Confirmation, Interval, Progress, StopRule
+from workflows.model.run import Confirmation, Progress, StopRule
 
 TWO_FACTORS: dict[str, Any] = {
     "model": "gpt-4",
@@ -152,11 +154,28 @@ def test_an_improvement_from_zero_is_zero_percent() -> None:
     assert "Score:            0.00 → 0.50 (+0.00%)" in box(facts([0.0, 0.5]))
 
 
-def test_the_confirmed_figure_follows_the_score_with_its_interval() -> None:
-    difference = Interval(estimate=0.12, low=0.03, high=0.21, confidence=0.95, n=40)
-    lines = box(facts([0.8, 0.9], confirmation=Confirmation(baseline_score=0.81, winner_score=0.93, difference=difference)))
-    place = next(number for number, line in enumerate(lines.splitlines()) if "Score:" in line)
-    assert lines.splitlines()[place + 1] == "║  Confirmed:        0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)       ║"
+def judged(verdict: Verdict = Verdict.BETTER, **evidence: Any) -> Judged:
+    given = {"reference": "r0", "effect": 0.12, "low": 0.03, "high": 0.21, "n": 40, **evidence}
+    return Judged(verdict=verdict, accepted=True, adjusted_p=0.01, evidence=Evidence(**given))
+
+
+def test_the_confirmed_figure_follows_the_score_with_its_interval_its_verdict_and_the_optimism_of_the_search() -> None:
+    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged(), promised=0.2, optimism=0.08)
+    lines = box(facts([0.8, 0.9], confirmation=confirmation)).splitlines()
+    place = next(number for number, line in enumerate(lines) if "Score:" in line)
+    assert lines[place + 1 : place + 5] == [
+        "║  Confirmed:        0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21):      ║",
+        "║                    better                                        ║",
+        "║  Optimism:         the search promised a gain of +0.20, 0.08     ║",
+        "║                    more                                          ║",
+    ]
+
+
+def test_a_gain_of_a_run_that_minimizes_is_a_negative_difference() -> None:
+    spec = request(objective={"kind": "mean", "direction": "minimize"})
+    confirmation = Confirmation(baseline_score=0.93, winner_score=0.81, judged=judged())
+    text = box(facts([0.9, 0.8], spec=spec, confirmation=confirmation))
+    assert "0.93 → 0.81 (-0.12, 95% CI -0.21…-0.03)" in text
 
 
 def test_a_confirmation_without_an_interval_says_why() -> None:
@@ -166,8 +185,32 @@ def test_a_confirmation_without_an_interval_says_why() -> None:
     assert confirmed(baseline_score=0.8, winner_score=0.8) == "Confirmed:        0.80 (the baseline itself)"
     assert confirmed(baseline_score=0.0) == "Confirmed:        not measured in full (baseline 0.00)"
     assert confirmed() == "Confirmed:        not measured in full (no trial completed)"
-    one = Interval(estimate=0.1, low=0.1, high=0.1, confidence=0.0, n=1)
-    assert "no interval from 1 sample" in confirmed(baseline_score=0.8, winner_score=0.9, difference=one)
+    one = judged(Verdict.INCONCLUSIVE, effect=0.1, n=1, refused="too few samples")
+    assert "no interval from 1 sample): inconclusive" in confirmed(baseline_score=0.8, winner_score=0.9, judged=one)
+    assert "not measured: the budget is used up" in confirmed(refused="the budget is used up")
+
+
+def test_a_confirmation_tells_who_has_seen_its_samples_before() -> None:
+    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged(), readers=2, searched=7)
+    rows = " ".join(box_rows(box(facts([0.8], confirmation=confirmation)), "Caution:"))
+    assert "confirmed on these samples before: 2;" in rows
+    assert "other runs searched on: 7" in rows
+
+
+def test_the_full_report_says_why_each_candidate_was_kept_or_dropped() -> None:
+    run = facts([0.8, 0.9])
+    decision = Decision(candidate_id=run.iterations[1].candidate_id, kept=True, explanation="kept: score 0.9 beats 0.8 of r0")
+    rounds = (run.rounds[0], run.rounds[1].model_copy(update={"decisions": (decision,)}))
+    assert "  1: kept: score 0.9 beats 0.8 of r0" in box(run.model_copy(update={"rounds": rounds}), Verbosity.FULL)
+    assert "Decisions:" not in box(run, Verbosity.FULL)
+
+
+def test_what_was_decided_is_shown_even_where_the_score_alone_would_say_otherwise() -> None:
+    run = facts([0.8, 0.9])
+    dropped = Decision(candidate_id=run.iterations[1].candidate_id, explanation="dropped: judgement.accept asks for better")
+    rounds = (run.rounds[0], run.rounds[1].model_copy(update={"decisions": (dropped,)}))
+    assert not any("NEW BEST" in line for line in progress_lines(run.model_copy(update={"rounds": rounds})))
+    assert any("NEW BEST" in line for line in progress_lines(run))
 
 
 def test_a_run_whose_baseline_failed_shows_its_status_and_its_message() -> None:

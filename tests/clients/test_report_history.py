@@ -29,7 +29,8 @@ from clients.reports import (
 from ratchet.optimizer import StopReason
 from tests.clients.test_report_example import BETTER, FINISHED, facts, request, the_example
 from workflows.model.candidates import ReasonCode, Rejection
-from workflows.model.run import Confirmation, Interval
+from workflows.model.judgement import Evidence, Judged, Verdict
+from workflows.model.run import Confirmation
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if yaml.__with_libyaml__ else [])]
 
@@ -109,8 +110,10 @@ def test_a_large_run_is_written_in_no_time() -> None:
 
 
 def test_a_history_is_read_back_with_its_types(tmp_path: Path) -> None:
-    difference = Interval(estimate=0.1, low=0.02, high=0.18, n=12)
-    confirmation = Confirmation(baseline_score=0.8, winner_score=0.9, difference=difference)
+    judged = Judged(
+        verdict=Verdict.BETTER, accepted=True, evidence=Evidence(reference="r0", effect=0.1, low=0.02, high=0.18, n=12)
+    )
+    confirmation = Confirmation(baseline_score=0.8, winner_score=0.9, judged=judged)
     rejection = Rejection(round=2, proposed_index=0, reason_code=ReasonCode.DUPLICATE, message="tried before")
     run = facts([0.85, None, 0.95], values={2: {"systemPrompt": BETTER}}, confirmation=confirmation, rejections=(rejection,))
     history, intact = read_history(write_history(run, tmp_path))

@@ -59,7 +59,7 @@ async def test_the_search_leaves_the_confirmation_its_share(engines: Engines, sp
     data = {"items": items, "splits": {"validation": 0.5, "test": 0.5}}
     for budget in ({"samples": 55}, {"cost": 0.06}, {"tokens": 600}, {"trials": 5}):
         result = await engines.run(spec(name="shared", dataset=data, budget=budget, stop=ENDLESS))
-        assert result["confirmation"]["difference"]["n"] == 10, budget
+        assert result["confirmation"]["judged"]["evidence"]["n"] == 10, budget
         [limit] = budget.items()
         assert result["spend"][limit[0]] <= limit[1]
         assert result["spend"]["trials"] >= 4

@@ -299,10 +299,15 @@ async def test_the_time_budget_cuts_a_trial_in_flight(engines: Engines, spec: Sp
 async def test_winner_and_baseline_are_confirmed_once_on_the_test_split(engines: Engines, spec: Spec) -> None:
     items = [{"id": f"s{n}", "input": n} for n in range(20)]
     result = await engines.run(spec(dataset={"items": items, "splits": {"validation": 0.5, "test": 0.5}}))
-    assert result["confirmation"]["difference"]["n"] == 10
-    assert result["confirmation"]["difference"]["estimate"] == pytest.approx(
-        result["confirmation"]["winner_score"] - result["confirmation"]["baseline_score"]
-    )
+    confirmation = result["confirmation"]
+    evidence = confirmation["judged"]["evidence"]
+    gain = confirmation["winner_score"] - confirmation["baseline_score"]
+    assert evidence["n"] == 10 and evidence["reference"].startswith("r0-")
+    assert evidence["effect"] == pytest.approx(gain)
+    assert confirmation["promised"] == pytest.approx(result["best_score"] - result["baseline_score"])
+    assert confirmation["optimism"] == pytest.approx(confirmation["promised"] - gain)
+    assert confirmation["judged"]["verdict"] == "better"
+    assert confirmation["explanation"].startswith("confirmed on held-back samples: better than r0-")
     async with engines.database.connection() as connection:
         confirmations = await connection.fetch(
             "SELECT candidate_id FROM trials WHERE run_id = $1 AND purpose = 'confirmation'", result["optimization_id"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import MeasureOptimizer, RefineOptimizer
-from workflows.rules.pairing import PairedMeans, paired, paired_interval
 from workflows.rules.spec_check import check_request
 
 
@@ -68,12 +66,3 @@ def test_a_budget_in_money_needs_the_price_of_every_model_that_is_compared() -> 
     optimizer = {"name": "none", "configurations": [{"model": "large"}]}
     found = check_request(request(optimizer, budget={"cost": 1}, prices={"small": {"input": 1, "output": 1}}))
     assert any("'large'" in line and "has no price" in line for line in found)
-
-
-def test_only_samples_that_both_trials_answered_are_compared() -> None:
-    pairs = paired([0.0, None, 1.0, 0.5], [1.0, 1.0, None, 0.5], weights=[1, 1, 1, 3])
-    assert pairs == [PairedMeans(1, 0.0, 1.0), PairedMeans(3, 0.5, 0.5)]
-    interval = paired_interval(pairs)
-    assert interval.estimate == pytest.approx(0.25)
-    assert interval.low < interval.estimate < interval.high
-    assert math.isfinite(interval.low)

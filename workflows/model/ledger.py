@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from ratchet.optimizer import StopReason
 from workflows.model.candidates import Rejection
+from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
 
 RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled"]
@@ -69,5 +70,9 @@ class RoundRecord(Payload):
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
     decided_at: datetime
+    decisions: tuple[Decision, ...] = ()
+    """What became of each candidate, in the order of their proposals, and why."""
+    pareto_front: tuple[FrontMember, ...] = ()
+    """Where there are several objectives: the candidates so far that no other one beats in all of them."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """What the optimizer adds: Pareto front, selection, state of the population."""

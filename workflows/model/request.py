@@ -18,6 +18,7 @@ from workflows.model.factors import (
     as_factor_definition,
 )
 from workflows.model.frozen import SpecPart
+from workflows.model.judgement import JudgementSpec
 from workflows.model.prompt import PromptSource
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
 from workflows.model.search import (
@@ -84,6 +85,8 @@ class OptimizationRequest(SpecPart):
     """The number to optimize."""
     optimizer: OptimizerSpec
     """The algorithm and its options."""
+    judgement: JudgementSpec = Field(default_factory=JudgementSpec)
+    """How candidates are judged: what is claimed of them, how surely, and what every one must keep."""
     replicates: Annotated[int, Field(ge=1, le=1000)] = 1
     """How often each sample is answered in a trial."""
     samples_per_trial: Annotated[int, Field(ge=1)] | None = None

@@ -9,8 +9,10 @@ from pydantic import Field, JsonValue
 
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
 from workflows.model.candidates import Candidate, Rejection
+from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload, SpecPart
+from workflows.model.judgement import Judged
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.prompt import PromptSnapshot
@@ -32,6 +34,7 @@ class Standing(Payload):
     """The round of the last improvement of at least `min_delta`."""
     reference_score: float
     """The score that improvement reached."""
+    first_replicate: int = 0
 
 
 class ReadPrompt(Payload):
@@ -90,6 +93,8 @@ class RunState(Payload):
     recent_trials: tuple[TrialResult, ...] = ()
     recent_rejections: tuple[Rejection, ...] = ()
     recent_rounds: tuple[RoundRecord, ...] = ()
+    front: tuple[FrontMember, ...] = ()
+    """Where there are several objectives: the candidates that no other one beats in all of them."""
     waiting: tuple[Pending, ...] = ()
     paused: bool = False
     stop_requested: str | None = None
@@ -210,36 +215,24 @@ class LedgerInput(Payload):
     """Set once it was adjusted."""
 
 
-class Interval(Payload):
-    """An effect with its uncertainty."""
-
-    estimate: float
-    low: float
-    high: float
-    confidence: float = 0.95
-    n: int = 0
-
-
 class CandidateKey(Payload):
     run_id: str
     candidate_id: str
 
 
-class ConfirmInput(Payload):
-    """Two trials on the same samples, by their trial ids."""
-
-    run_id: str
-    baseline: str
-    winner: str
-    seed: int = 0
-
-
 class Confirmation(Payload):
-    """Baseline and winner on the untouched test split, each measured once."""
+    """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
 
     baseline_score: float | None = None
     winner_score: float | None = None
-    difference: Interval | None = None
+    judged: Judged | None = None
+    """The verdict on the winner; None when the baseline itself is the best, or something was not measured in full."""
+    promised: float | None = None
+    """The gain that the search saw: of the best of many, and so optimistic."""
+    optimism: float | None = None
+    """How much more it promised than was confirmed."""
+    explanation: str = ""
+    """One sentence with the numbers."""
     refused: str | None = None
     """Why it was not measured."""
     readers: int = 0

@@ -74,6 +74,9 @@ class RefineOptimizer(SpecPart):
     """The treatment. Default: every factor that may change and that the proposer can change."""
     candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
     """How many candidates a round tries side by side."""
+    shorter_wins_ties: bool = False
+    """Whether a candidate with the best's own score and shorter texts becomes the best. Default: equal scores keep the
+    earlier one."""
 
 
 class MeasureOptimizer(SpecPart):

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.durations import Duration
 from workflows.model.frozen import Payload
+from workflows.model.judgement import JudgementSpec
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.scorers import Objective, Scorer
 from workflows.model.target import Price, Target
@@ -33,6 +34,7 @@ class EvaluationSuite(Payload):
     objective: Objective
     metric: str
     """The score the objective is computed from."""
+    judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     prices: dict[str, Price] = Field(default_factory=dict)
     sample_timeout: Duration = timedelta(seconds=60)
     reuse: Literal["run", "always", "never"] = "run"

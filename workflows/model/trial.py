@@ -11,7 +11,9 @@ from pydantic import Field
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import Resource
 from workflows.model.candidates import Candidate
+from workflows.model.decisions import Reference
 from workflows.model.frozen import Payload
+from workflows.model.judgement import Evidence, RaceDecision
 from workflows.model.ledger import RoundRecord
 from workflows.model.remote_target import ActivityCalls, ExperimentRules
 
@@ -31,6 +33,10 @@ class Purpose(StrEnum):
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     CONFIRMATION = "confirmation"
+
+
+SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
+"""Trials of the search itself."""
 
 
 class Resumed(Payload):
@@ -62,6 +68,8 @@ class TrialInput(Payload):
     """When the run's time is over: the trial is cut off and keeps what it has."""
     ledger: tuple[RoundRecord, ...] = ()
     """Round records that are committed together with this trial's start."""
+    references: tuple[Reference, ...] = ()
+    """What the candidate is compared with: the baseline, and the best when the round began if that is another one."""
     seed: int = 0
     metered: bool = False
     """The run has a budget of samples, tokens or cost: every call is set aside before it is made."""
@@ -119,6 +127,10 @@ class TrialResult(Payload):
     summary: TrialSummary = Field(default_factory=TrialSummary)
     coverage: float = 0.0
     stopped_early: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    """What its comparison with each reference found."""
+    race: RaceDecision | None = None
+    """The look at it that ended it early."""
     error: str | None = None
     failure: Literal["execution", "scoring"] | None = None
     """Whether running the samples or scoring them failed."""

@@ -6,6 +6,7 @@ import math
 
 from ratchet.optimizer import Direction
 from workflows.model.candidates import Candidate
+from workflows.model.factors import Configuration
 from workflows.model.run import Standing
 from workflows.rules.scoring import gain, is_better
 
@@ -16,15 +17,30 @@ def first_standing(candidate: Candidate, score: float) -> Standing:
 
 
 def standing_after(
-    best: Standing, candidate: Candidate, score: float | None, direction: Direction, min_delta: float
+    best: Standing,
+    candidate: Candidate,
+    score: float | None,
+    direction: Direction,
+    min_delta: float,
+    *,
+    shorter_wins_ties: bool = False,
 ) -> Standing:
     """The best once this candidate's score is known. Gains count for `no_improvement` once they add up to `min_delta`."""
-    if score is None or not is_better(score, best.score, direction):
+    if score is None:
+        return best
+    if score == best.score and shorter_wins_ties and _length(candidate.configuration) < _length(best.configuration):
+        return _standing(candidate, score, best.since_round, best.reference_score)
+    if not is_better(score, best.score, direction):
         return best
     gained = gain(score, best.reference_score, direction)
     if gained >= min_delta or math.isclose(gained, min_delta, rel_tol=1e-9):
         return _standing(candidate, score, candidate.round, score)
     return _standing(candidate, score, best.since_round, best.reference_score)
+
+
+def _length(configuration: Configuration) -> int:
+    """Characters of all texts; whatever else a configuration has, has no length."""
+    return sum(len(value) for value in configuration.values() if isinstance(value, str))
 
 
 def _standing(candidate: Candidate, score: float, since_round: int, reference_score: float) -> Standing:
@@ -36,4 +52,5 @@ def _standing(candidate: Candidate, score: float, since_round: int, reference_sc
         round=candidate.round,
         since_round=since_round,
         reference_score=reference_score,
+        first_replicate=candidate.first_replicate,
     )

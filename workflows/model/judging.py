@@ -1,0 +1,25 @@
+"""What the `judge` activity is asked, and what it answers."""
+
+from __future__ import annotations
+
+from workflows.model.decisions import Reference
+from workflows.model.frozen import Payload
+from workflows.model.judgement import Judged
+from workflows.model.trial import Split
+
+
+class JudgeInput(Payload):
+    """Candidates to judge together against one reference, all measured on the same split of their run."""
+
+    run_id: str
+    split: Split
+    replicates: int
+    reference: Reference
+    candidates: tuple[Reference, ...]
+    seed: int = 0
+
+
+class Judgements(Payload):
+    """The verdicts, in the order of the candidates."""
+
+    judged: tuple[Judged, ...]

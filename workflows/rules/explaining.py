@@ -1,0 +1,65 @@
+"""Why a candidate was kept, dropped or stopped early: the one place where these sentences are made."""
+
+from __future__ import annotations
+
+from workflows.model.failures import shorten
+from workflows.model.judgement import Judged
+from workflows.model.run import Confirmation, Standing
+from workflows.model.trial import TrialResult
+
+ABOUT_BASELINE = "the baseline: score {score:.4g} on {answers} answers"
+
+_UNMEASURED = {"failed": "failed", "cancelled": "cancelled", "timeout": "out of time"}
+
+
+LONGEST = 500
+"""Characters of a sentence: errors and the names of samples are other people's."""
+
+
+def kept(result: TrialResult, before: Standing, judged: Judged | None) -> str:
+    """It is the new best."""
+    score = result.objective_score
+    if score == before.score:
+        first = f"kept: the same score {score:.4g} as {before.candidate_id}, with shorter texts"
+    else:
+        first = f"kept: score {score:.4g} beats {before.score:.4g} of {before.candidate_id}"
+    return _with_evidence(first, judged)
+
+
+def dropped(result: TrialResult, obstacle: str | None, best: Standing, judged: Judged | None) -> str:
+    """It was measured, and did not become the best."""
+    if result.race is not None and obstacle is not None:
+        return shorten(f"dropped: {obstacle}", LONGEST)
+    if obstacle is not None:
+        return _with_evidence(f"dropped: {obstacle} (score {result.objective_score:.4g})", judged)
+    first = f"dropped: score {result.objective_score:.4g} does not beat {best.score:.4g} of {best.candidate_id}"
+    return _with_evidence(first, judged)
+
+
+def on_confirmation(confirmation: Confirmation) -> str:
+    """What the held-back samples say of the winner."""
+    if confirmation.refused is not None:
+        return f"not confirmed: {confirmation.refused}"
+    judged = confirmation.judged
+    if judged is None:
+        if None in (confirmation.baseline_score, confirmation.winner_score):
+            return "not confirmed: not every trial on the held-back samples completed"
+        return f"the baseline itself is the best: score {confirmation.baseline_score:.4g} on the held-back samples"
+    told = f"confirmed on held-back samples: {judged.explanation}"
+    if confirmation.promised is not None and confirmation.optimism is not None:
+        told += f"; the search had promised {confirmation.promised:+.3f}, {_more_or_less(confirmation.optimism)} than that"
+    return told
+
+
+def _more_or_less(optimism: float) -> str:
+    return f"{abs(optimism):.3f} {'more' if optimism >= 0 else 'less'}"
+
+
+def not_measured(result: TrialResult) -> str:
+    """Its trial did not complete."""
+    why = result.error or result.stopped_early
+    return shorten(f"{_UNMEASURED.get(result.status, result.status)}{f': {why}' if why else ''}", LONGEST)
+
+
+def _with_evidence(first: str, judged: Judged | None) -> str:
+    return shorten(f"{first}; {judged.explanation}" if judged is not None else first, LONGEST)
