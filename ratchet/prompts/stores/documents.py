@@ -27,6 +27,10 @@ HISTORY, VERSIONS, TEMPLATES = ".history", ".versions", ".templates"
 class Documents(Protocol):
     """Documents by path. Each is written as a whole or not at all."""
 
+    async def check(self, folders: list[str]) -> None:
+        """Raise if one of the folders leads to where nobody may go."""
+        ...
+
     async def read(self, path: str) -> tuple[bytes, str] | None:
         """A document, and what identifies its content for `replace`."""
         ...
@@ -60,6 +64,8 @@ class DocumentBackend:
         await self._documents.close()
 
     async def current(self, name: str, tag: str) -> TagState | None:
+        # Every operation comes here first, so that a folder that cannot be trusted is noticed before anything is written.
+        await self._documents.check([f"{name}/{folder}" for folder in (f"{HISTORY}/{tag}", VERSIONS, TEMPLATES)])
         found = await self._documents.read(_tag(name, tag))
         return None if found is None else decoded(found[0], name, tag)
 

@@ -37,6 +37,9 @@ class LocalDocuments:
     async def open(cls, folder: str) -> LocalDocuments:
         return cls(await asyncio.to_thread(_made, folder))
 
+    async def check(self, folders: list[str]) -> None:
+        await asyncio.to_thread(self._check, folders)
+
     async def read(self, path: str) -> tuple[bytes, str] | None:
         return await asyncio.to_thread(self._read, path)
 
@@ -54,6 +57,11 @@ class LocalDocuments:
 
     async def close(self) -> None:
         pass
+
+    def _check(self, folders: list[str]) -> None:
+        for folder in folders:
+            with self._opened(folder):
+                pass
 
     def _read(self, path: str) -> tuple[bytes, str] | None:
         folder, _, file = path.rpartition("/")

@@ -56,6 +56,9 @@ class S3Documents:
         self._threads.shutdown(wait=False)
         self._client.close()
 
+    async def check(self, folders: list[str]) -> None:
+        """A bucket has no folders."""
+
     async def read(self, path: str) -> tuple[bytes, str] | None:
         return await self._in_thread(partial(self._read, path))
 
