@@ -29,16 +29,22 @@ PLUGINS = Path(__file__).parent / "plugins"
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number and what it must reach."""
+    """One measured number and what it must reach; without a target it is shown for comparison."""
 
     name: str
     value: float
-    at_most: float
+    at_most: float | None = None
     unit: str = ""
+    at_least: float | None = None
 
     @property
     def holds(self) -> bool:
-        return self.value <= self.at_most
+        return (self.at_most is None or self.value <= self.at_most) and (self.at_least is None or self.value >= self.at_least)
+
+    @property
+    def target(self) -> str:
+        limits = [(">=", self.at_least), ("<=", self.at_most)]
+        return ", ".join(f"{relation} {limit:g}" for relation, limit in limits if limit is not None)
 
     def as_json(self) -> str:
         return json.dumps(
@@ -46,7 +52,7 @@ class Figure:
                 "figure": self.name,
                 "value": round(self.value, 4),
                 "unit": self.unit,
-                "target": f"<= {self.at_most:g}",
+                "target": self.target,
                 "holds": self.holds,
             }
         )
@@ -118,7 +124,8 @@ def show(title: str, figures: list[Figure]) -> None:
         table.add_column(heading)
     for figure in figures:
         measured = f"{figure.value:.3f} {figure.unit}".strip()
-        table.add_row(figure.name, measured, f"≤ {figure.at_most:g}", "holds" if figure.holds else "MISSED")
+        verdict = "" if not figure.target else "holds" if figure.holds else "MISSED"
+        table.add_row(figure.name, measured, figure.target.replace("<=", "≤").replace(">=", "≥"), verdict)
     Console(width=110).print(table)
     for figure in figures:
         print(figure.as_json())

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from ratchet.optimizer import Direction
 
 Array = NDArray[np.float64]
+Scores = Sequence[float | None] | Array
+"""One per sample, None (or NaN) without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Pairs:
 
 
 def pair(
-    reference: Sequence[float | None],
-    candidate: Sequence[float | None],
+    reference: Scores,
+    candidate: Scores,
     weights: Sequence[float] | None = None,
     direction: Direction = Direction.MAXIMIZE,
 ) -> Pairs:

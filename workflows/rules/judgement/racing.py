@@ -90,7 +90,7 @@ def _expected(found: Moments, full: float, z: float) -> Bounds:
 
 def _lowest(found: Moments, quantile: float, effective: float) -> float:
     """Going down from the mean so far, the first value that is too far away to be expected."""
-    inner, outer = found.mean, min(-found.reach, found.mean)
+    inner, outer = found.mean, found.mean - 2 * found.reach - quantile * math.sqrt(found.variance / effective)
     for _ in range(HALVINGS):
         middle = (inner + outer) / 2
         variance = max(found.variance, least_variance(middle, found.reach))
@@ -103,12 +103,17 @@ def _wanted(found: Moments, full: float, spec: JudgementSpec, candidates: int, m
     if spec.accept == "score":
         return Wanted(min_gain, min_gain, f"more than {min_gain:+.3f} is needed for a better score")
     if spec.accept == "better":
-        error = math.sqrt(found.variance / full)
-        once, corrected = (_quantile(full, alpha) * error for alpha in (spec.alpha, spec.alpha / candidates))
+        once, corrected = (_least_gain(found, full, alpha) for alpha in (spec.alpha, spec.alpha / candidates))
         return Wanted(once, corrected, f"{once:+.3f} is needed to be called better")
     error = math.sqrt(max(found.variance, least_variance(spec.margin, found.reach)) * full) / max(full - SAMPLES_HELD_BACK, 1.0)
     once, corrected = (_quantile(full, alpha) * error - spec.margin for alpha in (spec.alpha, spec.alpha / candidates))
     return Wanted(once, corrected, f"{once:+.3f} is needed to be called not worse by {spec.margin:g}")
+
+
+def _least_gain(found: Moments, full: float, alpha: float) -> float:
+    """Gains that hardly varied so far will vary at least as a mean gain of that size does."""
+    quantile = _quantile(full, alpha)
+    return max(quantile * math.sqrt(found.variance / full), quantile**2 * found.reach / (full + quantile**2))
 
 
 def _quantile(samples: float, alpha: float) -> float:
@@ -119,7 +124,7 @@ def _reason(
     expected: Bounds, wanted: Wanted, found: Moments, full: float, spec: JudgementSpec, racing: Racing
 ) -> Literal["futility", "regression", "win"] | None:
     if expected.high < wanted.at_least:
-        loss = spec.margin if spec.accept == "not_worse" else _quantile(full, spec.alpha) * math.sqrt(found.variance / full)
+        loss = spec.margin if spec.accept == "not_worse" else _least_gain(found, full, spec.alpha)
         return "regression" if expected.high < -loss else "futility"
     return "win" if racing.wins and expected.low > wanted.for_certain else None
 
