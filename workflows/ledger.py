@@ -49,6 +49,8 @@ class Ledger:
                     "concurrent_trials": self._book.concurrent_trials,
                     "priority": self._book.priority,
                     "rate_limits": {name: limit.model_dump() for name, limit in self._book.rate_limits.items()},
+                    "stop": self._book.limits.stop.model_dump(mode="json"),
+                    "budget": self._book.limits.budget.model_dump(mode="json"),
                 },
                 budget=self._book.limits.budget if self._book.budget_adjusted else None,
             )

@@ -313,11 +313,7 @@ async def finish_run(connection: Connection, finish: FinishInput) -> None:
         result.started_at,
         result.finished_at,
     )
-    await connection.execute(
-        "UPDATE trials SET status = 'cancelled', finished_at = now(),"
-        " error = 'the run ended before this trial did' WHERE run_id = $1 AND status = 'running'",
-        finish.run_id,
-    )
+    events += await _cut_off_trials(connection, finish.run_id)
     await connection.execute(
         "UPDATE rounds SET stopped = true, stop_reason = coalesce(stop_reason, $2)"
         " WHERE run_id = $1 AND round = (SELECT max(round) FROM rounds WHERE run_id = $1)",
@@ -336,3 +332,15 @@ async def finish_run(connection: Connection, finish: FinishInput) -> None:
     }
     events.append(Event(f"finished/{result.status}/{result.stop_reason.value}", "run_finished", ending))
     await announce(connection, run, events)
+
+
+async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
+    """Trials that the run did not wait for; their workflows may still say how they ended."""
+    cut_off = await connection.fetch(
+        "UPDATE trials SET status = 'cancelled', finished_at = now(), error = 'the run ended before this trial did'"
+        " WHERE run_id = $1 AND status = 'running' RETURNING candidate_id, trial_id, purpose, round, index, status, score",
+        run_id,
+    )
+    return [
+        Event(f"trial/{row['purpose']}/{row['candidate_id']}/cancelled", "trial_added_or_updated", dict(row)) for row in cut_off
+    ]

@@ -8,8 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from activities.store import dataset_reading, deleting, rows
+from activities.store.comparisons import Comparison, comparison
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
+from activities.store.items import items_of_trial
+from activities.store.lineage import StoredCandidate, candidate_in_full
+from activities.store.outlines import Outline, outline
+from activities.store.pairs import Turn, measured_trial
 from activities.store.samples import delete_dataset
 from activities.store.slicing import slices_of_run
 from workflows.rules.slices import Slices
@@ -25,7 +30,13 @@ _TRIAL = """
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
-    t.reused_samples, coalesce(t.evidence, '[]') AS evidence, t.judged
+    t.reused_samples, t.experiment_id, coalesce(t.evidence, '[]') AS evidence, t.judged
+"""
+_ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record, decided_at"
+_IN_FORCE = """
+    coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
+    coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget,
+    r.result #> '{confirmation,difference}' AS confirmed
 """
 _IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.round, t.index, t.candidate_id"
 _SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms", "errors")
@@ -52,6 +63,26 @@ class StoreReader:
             )
         return [rows.RunSummary(**_run(row)) for row in found]
 
+    async def listed_runs(
+        self, *, status: str | None = None, search: str | None = None, offset: int = 0, limit: int = 100
+    ) -> rows.RunPage:
+        """Runs, the newest first, whose id, name or use case contains a text; with how many there are."""
+        chosen = (
+            "($1::text IS NULL OR r.status = $1) AND ($2::text IS NULL OR position(lower($2) IN lower("
+            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0)"
+        )
+        async with self._database.snapshot() as connection:
+            total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search)
+            found = await connection.fetch(
+                f"SELECT {_RUN}, {_IN_FORCE} FROM runs r WHERE {chosen}"
+                " ORDER BY r.started_at DESC, r.run_id OFFSET $3 LIMIT $4",
+                status,
+                search,
+                offset,
+                limit,
+            )
+        return rows.RunPage(total=total, items=tuple(_listed(row) for row in found))
+
     async def progress(self, run_id: str) -> rows.LiveProgress | None:
         """The live counters of a run, in one query that is cheap enough to poll."""
         async with self._database.connection() as connection:
@@ -73,6 +104,11 @@ class StoreReader:
             )
         return None if row is None else rows.LiveProgress(**_run(row))
 
+    async def has_run(self, run_id: str) -> bool:
+        """Whether the store knows a run."""
+        async with self._database.connection() as connection:
+            return bool(await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id))
+
     async def run(self, run_id: str) -> rows.RunDetail | None:
         """A run with its spec and result."""
         async with self._database.connection() as connection:
@@ -85,8 +121,7 @@ class StoreReader:
             if run is None:
                 return None
             rounds = await connection.fetch(
-                "SELECT round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record,"
-                " decided_at FROM rounds WHERE run_id = $1 ORDER BY round",
+                f"SELECT {_ROUND} FROM rounds WHERE run_id = $1 ORDER BY round",
                 run_id,
             )
             trials = await connection.fetch(
@@ -103,6 +138,17 @@ class StoreReader:
             trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
             rejections=tuple(rows.RejectionRow(**row) for row in rejections),
         )
+
+    async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RoundPage | None:
+        """Decided rounds, the baseline's first; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            total = await _count(connection, "rounds", run_id)
+            found = await connection.fetch(
+                f"SELECT {_ROUND} FROM rounds WHERE run_id = $1 ORDER BY round OFFSET $2 LIMIT $3", run_id, offset, limit
+            )
+        if total is None:
+            return None
+        return rows.RoundPage(total=total, items=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in found))
 
     async def slices(self, run_id: str, fields: Sequence[str] | None = None) -> Slices | None:
         """Baseline and best by slice: of these fields, else of those that the spec names, else by tag."""
@@ -149,6 +195,32 @@ class StoreReader:
             )
         return None if row is None else rows.TrialInFull(**_trial(row, "configuration"))
 
+    async def outline(self, run_id: str, *, since: int | None = None) -> Outline | None:
+        """Every trial in a few hundred bytes, or those that events after one speak of; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            return await outline(connection, run_id, since)
+
+    async def candidate(self, run_id: str, candidate_id: str) -> StoredCandidate | None:
+        """A candidate with the configurations of its baseline and its parents."""
+        async with self._database.snapshot() as connection:
+            return await candidate_in_full(connection, run_id, candidate_id)
+
+    async def comparison(
+        self,
+        baseline: tuple[str, str, str | None],
+        candidate: tuple[str, str, str | None],
+        *,
+        only: Turn | None = None,
+        offset: int = 0,
+        limit: int = 20,
+    ) -> Comparison | None:
+        """Two trials sample by sample, each by run, candidate and purpose; None when one of them is not there."""
+        async with self._database.snapshot() as connection:
+            one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
+            if one is None or other is None:
+                return None
+            return await comparison(connection, one, other, only=only, offset=offset, limit=limit)
+
     async def items(
         self,
         run_id: str,
@@ -160,43 +232,10 @@ class StoreReader:
         limit: int = 100,
     ) -> rows.ItemPage | None:
         """The outcomes of a trial with their samples, in the suite's order; None when there is no such trial."""
-        answers = """
-            FROM suites suite
-            JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
-            JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-            CROSS JOIN LATERAL (
-                SELECT * FROM outcomes
-                WHERE config_hash = $3 AND evaluator = suite.evaluator AND run_id = $1 AND item_hash = drawn.item_hash
-                  AND replicate >= $4 AND replicate < $5
-                OFFSET 0
-            ) o
-            WHERE suite.run_id = $1 AND suite.split = $2 AND (NOT $6 OR NOT o.passed)
-        """
         async with self._database.snapshot() as connection:
-            trial = await connection.fetchrow(
-                "SELECT run_id, split, config_hash, first_replicate, first_replicate + replicates, $4::bool FROM trials t"
-                f" WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3) {_IN_ORDER} LIMIT 1",
-                run_id,
-                candidate_id,
-                purpose,
-                only_failed,
+            return await items_of_trial(
+                connection, run_id, candidate_id, purpose=purpose, only_failed=only_failed, offset=offset, limit=limit
             )
-            if trial is None:
-                return None
-            total = await connection.fetchval(f"SELECT count(*) {answers}", *trial)
-            found = await connection.fetch(
-                f"""
-                SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
-                       o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
-                       o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at
-                {answers} ORDER BY drawn.position, o.replicate OFFSET $7 LIMIT $8
-                """,
-                *trial,
-                offset,
-                limit,
-            )
-        columns = ("input", "expected", "scores", "score_details", "output", "trace")
-        return rows.ItemPage(total=total, items=tuple(rows.ItemRow(**_decoded(row, *columns)) for row in found))
 
     async def graph(self, run_id: str) -> rows.LineageGraph | None:
         """The true lineage: every candidate, and an edge from each of its parents."""
@@ -239,7 +278,8 @@ class StoreReader:
         """What happened after an event id, in order."""
         async with self._database.connection() as connection:
             found = await connection.fetch(
-                "SELECT id, run_id, type, payload, created_at FROM events WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+                "SELECT id, run_id, event_key AS key, type, payload, created_at FROM events"
+                " WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3",
                 run_id,
                 after,
                 limit,
@@ -285,6 +325,10 @@ class StoreReader:
                 limit,
             )
         return [rows.SampleView(**_decoded(row, "input", "expected")) for row in found]
+
+
+def _listed(row: Any) -> rows.ListedRun:
+    return rows.ListedRun(**_run(_decoded(row, "budget", "confirmed")))
 
 
 def _run(row: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
-from workflows.model.run import OptimizationResult
+from workflows.model.run import Interval, OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
 
 
@@ -43,6 +43,21 @@ class RunSummary(Payload):
     finished_at: datetime | None
 
 
+class ListedRun(RunSummary):
+    """A run with what its progress is measured against."""
+
+    max_rounds: int
+    """As in force now; 0 is no limit. Likewise the budget."""
+    budget: dict[str, Any]
+    confirmed: Interval | None
+    """Winner minus baseline on the untouched split."""
+
+
+class RunPage(Payload):
+    total: int
+    items: tuple[ListedRun, ...]
+
+
 class LiveProgress(RunSummary):
     """What a progress display polls."""
 
@@ -63,6 +78,7 @@ class RunDetail(RunSummary):
     evaluation_suite_id: str
     search_split: Split
     limits: dict[str, Any]
+    """What the adjust update changed of budget, stop rules and concurrency."""
     task_queue: str
     versions: dict[str, str]
     life: int
@@ -70,7 +86,7 @@ class RunDetail(RunSummary):
 
 
 class RoundRow(Payload):
-    """A decided round."""
+    """A decided round. `record` is the RoundRecord in full, but for its rejections."""
 
     round: int
     best_candidate_id: str | None
@@ -82,6 +98,11 @@ class RoundRow(Payload):
     extra: dict[str, Any]
     record: dict[str, Any]
     decided_at: datetime
+
+
+class RoundPage(Payload):
+    total: int
+    items: tuple[RoundRow, ...]
 
 
 class StoredTrial(Payload):
@@ -120,6 +141,8 @@ class StoredTrial(Payload):
     """What its comparison with the baseline, and with the best of its time, found."""
     judged: Decision | None = None
     """What its round decided about it, and why."""
+    experiment_id: str | None = None
+    """The external runner's, when it runs the trial."""
 
 
 class TrialInFull(StoredTrial):
@@ -212,10 +235,11 @@ class ItemPage(Payload):
 
 
 class EventRow(Payload):
-    """Something that happened; `id` is the SSE event id."""
+    """Something that happened; `id` is the SSE event id, `key` names the happening itself."""
 
     id: int
     run_id: str
+    key: str = ""
     type: str
     payload: dict[str, Any]
     created_at: datetime

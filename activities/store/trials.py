@@ -17,6 +17,7 @@ from workflows.model.decisions import Decision
 from workflows.model.run import HistoryPage, TrialRow
 from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
 from workflows.rules.canonical import canonical_json, content_hash
+from workflows.rules.intervals import interval_of_score
 
 
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:
@@ -154,13 +155,14 @@ async def _end_trial(
     connection: Connection, result: TrialResult, trial: TrialInput, sample_means: Sequence[float | None]
 ) -> None:
     summary = result.summary
+    interval = interval_of_score(result.objective_score, sample_means)
     await connection.execute(
         """
         UPDATE trials SET
             status = $4, score = $5, coverage = $6, total = $7, passed = $8, failed = $9, pass_rate = $10,
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
-            duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25,
+            duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
             finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
         """,
@@ -189,6 +191,7 @@ async def _end_trial(
         storable_json(summary.errors),
         result.reused_samples,
         storable_json([evidence.model_dump(mode="json") for evidence in result.evidence]),
+        *(interval or (None, None)),
     )
 
 

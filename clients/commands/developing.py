@@ -7,6 +7,7 @@ import contextlib
 import os
 
 from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.http_serving import Serving, http_for, missing_package
 from clients.commands.interrupting import Interruption
 from clients.commands.launching import plugins_of
 from clients.commands.lookup import open_runs
@@ -34,7 +35,9 @@ async def develop(context: Context, interruption: Interruption) -> int:
             main = await exits.enter_async_context(workers_for(servers, context.home))
             for code in codes.values():
                 await exits.enter_async_context(_plugin_worker(context, servers, code))
-            _announce(context, servers, [run.run_id for run in sleeping], simulated)
+            missing = missing_package()
+            page = None if missing else (await exits.enter_async_context(http_for(servers, Serving(any_port=True)))).url
+            _announce(context, servers, [run.run_id for run in sleeping], simulated, page or f"(not served: {missing})")
             hopeless = asyncio.create_task(main.until_hopeless())
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -56,13 +59,14 @@ def _no_model_is_named() -> bool:
     return not os.environ.get("OPENAI_BASE_URL") and not os.environ.get("OPENAI_API_KEY")
 
 
-def _announce(context: Context, servers: Servers, sleeping: list[str], simulated: str | None) -> None:
+def _announce(context: Context, servers: Servers, sleeping: list[str], simulated: str | None, page: str) -> None:
     password = Home.at(context.home).postgres_password
     secret = servers.database_url.partition("://")[2].partition("@")[0].partition(":")[2]
     database = servers.database_url.replace(f":{secret}@", f":$(cat '{password}')@")
     model = os.environ.get("OPENAI_BASE_URL") or "api.openai.com"
     lines = [
         "The embedded stack is up, with a worker.",
+        f"  Page, API    {page}",
         f"  Temporal UI  {servers.ui_url or '(not served)'}",
         f"  Temporal     {servers.temporal_address}",
         f"  Data, logs   {context.home.resolve()}",
@@ -78,6 +82,7 @@ def _announce(context: Context, servers: Servers, sleeping: list[str], simulated
     facts = {
         "temporal_address": servers.temporal_address,
         "namespace": servers.namespace,
+        "page": page,
         "ui": servers.ui_url,
         "database_url": servers.database_url.replace(f":{secret}@", "@"),
         "password_file": str(password),

@@ -1,4 +1,4 @@
-"""`ratchet demo`, `dev`, `worker`: things that run while they are wanted."""
+"""`ratchet demo`, `dev`, `serve`, `worker`: things that run while they are wanted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from clients.commands.context import CommandError, Context, command
 from clients.commands.running import OutputOption, VerbosityOption
+from clients.http import DEFAULT_HOST, DEFAULT_PORT
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,11 +29,36 @@ def add_to(app: typer.Typer) -> None:
 
     @command(app, "dev", "Operate")
     def dev(context: Context) -> int:
-        """Run the embedded servers, with Temporal's UI, and a worker, until Ctrl-C; open runs go on."""
+        """Run the embedded servers with Temporal's UI, a worker, and the page, until Ctrl-C; open runs go on."""
         from clients.commands.developing import develop
         from clients.commands.interrupting import run_async
 
         return run_async(context, lambda interruption: develop(context, interruption))
+
+    @command(app, "serve", "Operate")
+    def serve(
+        context: Context,
+        host: Annotated[
+            str,
+            typer.Option(
+                "--host", metavar="ADDRESS", help="Where to listen. Beyond this machine RATCHET_SERVE_TOKEN must hold a token."
+            ),
+        ] = DEFAULT_HOST,
+        port: Annotated[
+            int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")
+        ] = DEFAULT_PORT,
+        allow_host: Annotated[
+            list[str] | None,
+            typer.Option("--allow-host", metavar="NAME", help="A name that browsers may call the server by; again for more."),
+        ] = None,
+    ) -> int:
+        """Serve the page and the HTTP API with live events, until Ctrl-C."""
+        from clients.commands.http_serving import Serving
+        from clients.commands.http_serving import serve as serve_until_stopped
+        from clients.commands.interrupting import run_async
+
+        serving = Serving(host, port, tuple(allow_host or ()))
+        return run_async(context, lambda interruption: serve_until_stopped(context, serving, interruption))
 
     @command(app, "worker", "Operate")
     def worker(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pydantic
@@ -71,7 +71,12 @@ _VALUE_SAYS_NOTHING = {
 
 def explain(error: pydantic.ValidationError) -> list[str]:
     """One line per problem: where, what is wrong, and what was given."""
-    lines = [_line(problem) for problem in error.errors(include_url=False, include_context=True)]
+    return explained(error.errors(include_url=False, include_context=True))
+
+
+def explained(problems: Iterable[Any]) -> list[str]:
+    """The same for problems that somebody else took out of the error."""
+    lines = [_line(problem) for problem in problems]
     lines = list(dict.fromkeys(lines))
     return lines if len(lines) <= _MOST else [*lines[:_MOST], f"… and {len(lines) - _MOST} more"]
 

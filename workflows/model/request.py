@@ -62,8 +62,21 @@ class _Named(NamedTuple):
     version: str | None
 
 
+def _for_readers(schema: dict[str, Any]) -> None:
+    """What pydantic cannot know: a bare value is a frozen factor, a prompt brings factors along. Unions within unions are what
+    readers of schemas do not understand."""
+    factors = schema["properties"]["configuration"]["patternProperties"]
+    for pattern, definition in factors.items():
+        known = {name: part for name, part in definition.items() if name != "discriminator"}
+        factors[pattern] = {"anyOf": [known, {"description": "Any other value: a frozen factor."}]}
+    schema["required"].remove("configuration")
+    schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
+
+
 class OptimizationRequest(SpecPart):
     """A run of Ratchet: a configuration to improve, a target to run it against, a dataset, an objective."""
+
+    model_config = SpecPart.model_config | {"json_schema_extra": _for_readers}
 
     name: RunName = "optimization"
     """What the run is called; its id starts with it."""
@@ -251,10 +264,4 @@ def spec_schema() -> dict[str, JsonValue]:
     """The JSON Schema of the spec, for editors."""
     schema = OptimizationRequest.model_json_schema(by_alias=True, mode="validation")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["required"].remove("configuration")
-    schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
-    # A bare value is a frozen factor, so editors must accept any value beside the factor definitions.
-    factors = schema["properties"]["configuration"]["patternProperties"]
-    for pattern, definition in factors.items():
-        factors[pattern] = {"anyOf": [definition, {"description": "Any other value: a frozen factor."}]}
     return schema

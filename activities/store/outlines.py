@@ -1,0 +1,89 @@
+"""Every trial of a run in one look, each in a few hundred bytes.
+
+Charts, tables and graphs of ten thousand trials are drawn from it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from activities.store.connection import Connection
+from workflows.model.frozen import Payload
+from workflows.model.trial import Purpose
+
+LONGEST_TEXT = 200
+"""Characters of a rationale or an error; the whole is in the trial."""
+
+
+class OutlinedTrial(Payload):
+    """A trial without its configuration, its samples and its long texts."""
+
+    candidate_id: str
+    purpose: Purpose
+    mask_id: str
+    """The hash of its configuration."""
+    round: int
+    index: int
+    status: str
+    """`running`, `completed`, `failed`, `cancelled` or `timeout`."""
+    objective_score: float | None = None
+    low: float | None = None
+    """95 % interval of the score over samples, where the score is the mean of its samples."""
+    high: float | None = None
+    parents: tuple[str, ...] = ()
+    origin: str | None = None
+    samples: int = 0
+    total: int | None = None
+    passed: int | None = None
+    coverage: float | None = None
+    cost: float | None = None
+    """What its answers cost, reused ones included."""
+    tokens: int | None = None
+    latency_ms: float | None = None
+    paid_cost: float = 0.0
+    paid_tokens: int = 0
+    paid_samples: int = 0
+    rationale: str | None = None
+    stopped_early: str | None = None
+    error: str | None = None
+    started_at: datetime
+    finished_at: datetime | None = None
+
+
+class Outline(Payload):
+    """All trials, or those that changed, as they were when `last_event_id` was the newest event."""
+
+    last_event_id: int
+    trials: tuple[OutlinedTrial, ...] = Field(default_factory=tuple)
+
+
+async def outline(connection: Connection, run_id: str, since: int | None) -> Outline | None:
+    """The trials of a run in the order of their proposals; with `since`, those that events after it speak of."""
+    newest = await connection.fetchval(
+        "SELECT coalesce((SELECT max(id) FROM events e WHERE e.run_id = r.run_id), 0) FROM runs r WHERE run_id = $1", run_id
+    )
+    if newest is None:
+        return None
+    found = await connection.fetch(
+        """
+        SELECT t.candidate_id, t.purpose, t.config_hash AS mask_id, t.round, t.index, t.status,
+               t.score AS objective_score, t.score_low AS low,
+               t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.total,
+               t.passed, t.coverage, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
+               t.paid_cost, t.paid_tokens, t.paid_samples, left(c.rationale, $3) AS rationale,
+               left(t.stopped_early, $3) AS stopped_early, left(t.error, $3) AS error, t.started_at, t.finished_at
+        FROM trials t
+        JOIN candidates c USING (run_id, candidate_id)
+        WHERE t.run_id = $1 AND ($2::bigint IS NULL OR t.candidate_id IN (
+            SELECT payload ->> 'candidate_id' FROM events
+            WHERE run_id = $1 AND id > $2 AND type = 'trial_added_or_updated'
+        ))
+        ORDER BY t.purpose = 'confirmation', t.round, t.index, t.candidate_id
+        """,
+        run_id,
+        since,
+        LONGEST_TEXT,
+    )
+    return Outline(last_event_id=newest, trials=tuple(OutlinedTrial(**row) for row in found))

@@ -1,0 +1,102 @@
+"""The HTTP API and the page, for as long as they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.commands.interrupting import Interruption
+from clients.commands.servers import Servers, reach_servers, task_queue
+from clients.commands.workers import Workers, workers_for
+from clients.http import DEFAULT_HOST, DEFAULT_PORT
+
+if TYPE_CHECKING:
+    from clients.api import Address
+    from clients.http.trust import Trust
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where to serve, and by which names."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    allowed_hosts: tuple[str, ...] = ()
+    any_port: bool = False
+    """Take a free port when the wanted one is taken."""
+
+
+async def serve(context: Context, serving: Serving, interruption: Interruption) -> int:
+    """Serve until Ctrl-C. On embedded servers a worker comes along: without one nothing would answer a pause."""
+    stop = asyncio.Event()
+    missing = missing_package()
+    if missing is not None:
+        raise CommandError(missing)
+    _trust(serving)  # what would be open to everybody is refused before anything is started
+    async with contextlib.AsyncExitStack() as exits:
+        servers = await exits.enter_async_context(reach_servers(context.home))
+        with interruption.instead_set(stop):
+            address = await exits.enter_async_context(http_for(servers, serving))
+            workers = Workers([])
+            if servers.embedded:
+                workers = await exits.enter_async_context(workers_for(servers, context.home))
+            _announce(context, servers, address)
+            hopeless, stopping = asyncio.create_task(workers.until_hopeless()), asyncio.create_task(stop.wait())
+            await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if hopeless.done():
+                raise hopeless.result()
+            hopeless.cancel()
+    return ExitCode.DONE
+
+
+def missing_package() -> str | None:
+    """What to install, when the packages of the HTTP side, which are an extra, are not there."""
+    try:
+        import clients.api  # noqa: F401
+    except ModuleNotFoundError as error:
+        return f"the page and the API need the package {error.name!r}; install ratchet[http]"
+    return None
+
+
+def _trust(serving: Serving) -> Trust:
+    from clients.http.trust import TOKEN_VARIABLE, NotTrustworthy, Trust
+
+    try:
+        return Trust.of(serving.host, os.environ.get(TOKEN_VARIABLE), serving.allowed_hosts)
+    except NotTrustworthy as error:
+        raise CommandError(str(error)) from None
+
+
+@asynccontextmanager
+async def http_for(servers: Servers, serving: Serving) -> AsyncIterator[Address]:
+    """The HTTP side over these servers."""
+    from clients.api import PortTaken, serving_http
+
+    trust = _trust(serving)
+    async with contextlib.AsyncExitStack() as exits:
+        try:
+            opening = serving_http(servers, trust, task_queue(), host=serving.host, port=serving.port)
+            address = await exits.enter_async_context(opening)
+        except PortTaken as error:
+            if not serving.any_port:
+                raise CommandError(f"{error}; give another --port, or --port 0 for any that is free") from None
+            opening = serving_http(servers, trust, task_queue(), host=serving.host, port=0)
+            address = await exits.enter_async_context(opening)
+        yield address
+
+
+def _announce(context: Context, servers: Servers, address: Address) -> None:
+    lines = [
+        f"Page and API  {address.url}",
+        f"Servers       {f'embedded, in {context.home}' if servers.embedded else servers.temporal_address}",
+        "Ctrl-C stops serving" + ("; open runs sleep until the stack is up again." if servers.embedded else "."),
+    ]
+    facts = {"url": address.url, "host": address.host, "port": address.port, "embedded": servers.embedded}
+    context.facts(facts, "\n".join(lines))

@@ -1,0 +1,286 @@
+"""What the API answers, in the names that outsiders rely on: `optimization_id`, `objective_score`, `mask_id`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from activities.store import rows
+from workflows.model.candidates import ReasonCode
+from workflows.model.frozen import Payload
+from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run import Interval, OptimizationResult
+from workflows.model.search import Budget, Stop
+from workflows.model.trial import Purpose, TrialSummary
+
+
+class Optimization(Payload):
+    """Where a run stands."""
+
+    optimization_id: str
+    name: str
+    use_case: str
+    experiment: str
+    status: RunStatus
+    stop_reason: str | None
+    message: str
+    optimizer: str
+    objective_name: str
+    direction: Literal["maximize", "minimize"]
+    round: int
+    """The last decided round; 0 is the baseline."""
+    counts: Counts
+    spend: Spend
+    baseline_candidate_id: str | None
+    baseline_score: float | None
+    best_candidate_id: str | None
+    best_score: float | None
+    started_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+
+
+class ListedOptimization(Optimization):
+    """A run in the list."""
+
+    max_rounds: int
+    """As in force; 0 is no limit."""
+    budget: dict[str, float]
+    """As in force: cost, tokens, samples, trials, wall_time in seconds; 0 is unlimited."""
+    confirmed: Interval | None
+    """Winner minus baseline on the untouched split, where the run confirmed it."""
+
+
+class OptimizationPage(Payload):
+    """Some of the runs, the newest first."""
+
+    total: int
+    items: tuple[ListedOptimization, ...]
+
+
+class InFlight(Payload):
+    """The trials that run now."""
+
+    answered: int
+    expected: int
+
+
+class OptimizationDetail(ListedOptimization):
+    """A run with all that the store has of it but its trials."""
+
+    spec: dict[str, Any]
+    """The spec it was started with."""
+    stop: Stop
+    """As in force."""
+    limits: dict[str, Any]
+    """What was adjusted while it ran: concurrency, priority, rate limits."""
+    result: OptimizationResult | None
+    lost: Unanswered
+    in_flight: InFlight
+    dataset_id: str
+    dataset_name: str
+    dataset_count: int
+    evaluation_suite_id: str
+    search_split: str
+    task_queue: str
+    versions: dict[str, str]
+    execution: Literal["open", "closed", "unknown"]
+    """Its workflow in Temporal; a run that is neither over nor open was ended from outside."""
+    temporal_url: str | None
+    """Where Temporal's own UI shows it."""
+    last_event_id: int
+    """Events after this one tell what this answer does not yet know."""
+
+
+class Trial(Payload):
+    """The evaluation of one candidate."""
+
+    optimization_id: str
+    candidate_id: str
+    mask_id: str
+    """The overlay it ran against: the hash of its configuration."""
+    experiment_id: str
+    purpose: Purpose
+    status: str
+    """`running`, `completed`, `failed`, `cancelled` or `timeout`."""
+    objective_score: float | None
+    coverage: float | None
+    summary: TrialSummary
+    stopped_early: str | None
+    error: str | None
+    failure: str | None
+    round: int
+    index: int
+    parent_candidate_ids: tuple[str, ...]
+    rationale: str | None
+    extra: dict[str, Any]
+    split: str
+    samples: int
+    replicates: int
+    first_replicate: int
+    paid_samples: int
+    paid_tokens: int
+    paid_cost: float
+    reused_samples: int
+    duration_ms: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class TrialPage(Payload):
+    """Some of a run's trials, in the order of their proposals."""
+
+    total: int
+    items: tuple[Trial, ...]
+
+
+class TrialDetail(Trial):
+    """A trial with its configuration and what each sample scored."""
+
+    configuration: dict[str, Any]
+    sample_means: tuple[float | None, ...] | None
+
+
+class Round(Payload):
+    """A decided round."""
+
+    round_index: int
+    candidate_ids: tuple[str, ...]
+    best_score: float | None
+    best_candidate: str | None
+    best_so_far: float | None
+    best_so_far_candidate: str | None
+    new_best: bool
+    stop_reason: str | None
+    stopped: bool
+    counts: Counts
+    spend: Spend
+    """Of the run, up to this round."""
+    extra: dict[str, Any]
+    timestamp: datetime
+
+
+class RoundPage(Payload):
+    """Some of a run's rounds, the baseline's first."""
+
+    total: int
+    items: tuple[Round, ...]
+
+
+class Node(Payload):
+    """A candidate in the lineage."""
+
+    candidate_id: str
+    mask_id: str
+    round: int
+    index: int
+    status: str | None
+    """None for a candidate whose trial has not begun."""
+    objective_score: float | None
+    rationale: str | None
+    is_best: bool
+    is_baseline: bool
+
+
+class Graph(Payload):
+    """The true lineage; a candidate may have several parents."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[rows.Edge, ...]
+
+
+class Rejection(Payload):
+    """A proposal that was kept out before anything was spent on it."""
+
+    round: int
+    proposed_index: int
+    reason_code: ReasonCode
+    message: str
+    mask_id: str | None
+    parent_candidate_ids: tuple[str, ...]
+
+
+class RejectionPage(Payload):
+    """Some of a run's rejections, in their order."""
+
+    total: int
+    items: tuple[Rejection, ...]
+
+
+class Started(Payload):
+    """A run that was started, or that there was."""
+
+    optimization_id: str
+    status: str
+    created: bool
+    """False when this spec runs already, or ran before; `new=true` starts another."""
+
+
+class Done(Payload):
+    """What became of a wish."""
+
+    optimization_id: str
+    status: str
+    message: str
+
+
+class StopWish(Payload):
+    """Why the run is to stop early."""
+
+    reason: str = Field(default="", max_length=200)
+    """It is written in the report."""
+
+
+def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
+    """The fields that every form of a run has."""
+    values = row.model_dump()
+    return {**values, "optimization_id": row.run_id, "objective_name": row.objective}
+
+
+def listed_of(row: rows.ListedRun) -> ListedOptimization:
+    """A run of the list."""
+    return ListedOptimization(**{**optimization_of(row), "budget": budget_in_seconds(row.budget)})
+
+
+def budget_in_seconds(budget: dict[str, Any]) -> dict[str, float]:
+    """Every limit as a number."""
+    limits = Budget.model_validate(budget).model_dump(mode="json")
+    return {name: float(value) for name, value in limits.items()}
+
+
+def trial_of(row: rows.StoredTrial) -> dict[str, Any]:
+    """The fields that every form of a trial has."""
+    return {
+        **row.model_dump(),
+        "optimization_id": row.run_id,
+        "mask_id": row.config_hash,
+        "experiment_id": row.experiment_id or row.trial_id,
+        "objective_score": row.score,
+    }
+
+
+def round_of(row: rows.RoundRow) -> Round:
+    """A round in the words of the history."""
+    record = row.record
+    return Round(
+        round_index=row.round,
+        candidate_ids=tuple(record.get("candidate_ids", ())),
+        best_score=row.best_score,
+        best_candidate=row.best_candidate_id,
+        best_so_far=row.best_so_far,
+        best_so_far_candidate=row.best_so_far_id,
+        new_best=bool(record.get("new_best")),
+        stop_reason=row.stop_reason,
+        stopped=row.stopped,
+        counts=Counts.model_validate(record.get("counts", {})),
+        spend=Spend.model_validate(record.get("spend", {})),
+        extra=row.extra,
+        timestamp=row.decided_at,
+    )
+
+
+def rejection_of(row: rows.RejectionRow) -> Rejection:
+    """A rejection in the words of the API."""
+    return Rejection(**row.model_dump(), mask_id=row.config_hash)

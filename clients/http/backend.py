@@ -1,0 +1,49 @@
+"""What the paths work with: the store's read side, Temporal, and the feed of events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+
+from activities.store.connection import Database
+from activities.store.reading import StoreReader
+from clients.commands.servers import Servers
+from clients.http.feed import Feed
+
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
+
+RunId = Annotated[
+    str,
+    Path(
+        alias="optimization_id", min_length=1, max_length=500, pattern=NO_CONTROLS, description="The run's id: its Workflow Id."
+    ),
+]
+CandidateId = Annotated[str, Path(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id.")]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One per server."""
+
+    servers: Servers
+    database: Database
+    feed: Feed
+    task_queue: str
+    """Where runs are started."""
+
+    @property
+    def reader(self) -> StoreReader:
+        return StoreReader(self.database)
+
+
+def backend_of(request: Request) -> Backend:
+    """The server's backend."""
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+Served = Annotated[Backend, Depends(backend_of)]

@@ -1,0 +1,153 @@
+"""Reading runs: the list, one in full, its rounds, lineage, rejections and history."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from temporalio.client import WorkflowExecutionStatus
+
+from activities.store.outlines import Outline
+from activities.store.rows import RunDetail
+from clients.commands.lookup import TERMINAL
+from clients.http.answers import (
+    Done,
+    Graph,
+    InFlight,
+    Node,
+    OptimizationDetail,
+    OptimizationPage,
+    RejectionPage,
+    RoundPage,
+    budget_in_seconds,
+    listed_of,
+    optimization_of,
+    rejection_of,
+    round_of,
+)
+from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
+from clients.http.problems import Refused, responses
+from clients.http.unknown import execution_of, existing_run, refuse_unknown_run, why_unknown
+from clients.reports import facts_of, get_entries
+from workflows.model.ledger import RunStatus
+from workflows.model.search import Stop
+
+DESCRIBING_TAKES_AT_MOST = 2.0
+
+router = APIRouter(prefix="/v1/private/optimizations", tags=["runs"])
+
+
+@router.get("", operation_id="listOptimizations", responses=responses())
+async def list_optimizations(
+    backend: Served,
+    status: Annotated[RunStatus | None, Query(description="Only runs with this status.")] = None,
+    search: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, pattern=NO_CONTROLS, description="Part of the id, the name or the use case."),
+    ] = None,
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> OptimizationPage:
+    """Runs, the newest first."""
+    page = await backend.reader.listed_runs(status=status, search=search, offset=offset, limit=limit)
+    return OptimizationPage(total=page.total, items=tuple(listed_of(row) for row in page.items))
+
+
+@router.get("/{optimization_id}", operation_id="getOptimization", responses=responses(404))
+async def get_optimization(run_id: RunId, backend: Served) -> OptimizationDetail:
+    """Where a run stands, with its spec, its limits as in force, and its result once it is over."""
+    newest = await backend.reader.last_event_id(run_id)
+    progress, row = await existing_run(backend, run_id), await backend.reader.run(run_id)
+    if row is None:
+        raise await why_unknown(backend, run_id)
+    stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
+    return OptimizationDetail(
+        **{
+            **optimization_of(row),
+            "stop": stop,
+            "max_rounds": stop.max_rounds,
+            "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
+            "confirmed": row.result.confirmation.difference if row.result and row.result.confirmation else None,
+            "in_flight": InFlight(answered=progress.answered, expected=progress.expected),
+            "execution": await _execution(backend, row),
+            "temporal_url": backend.servers.page_of(run_id),
+            "last_event_id": newest,
+        }
+    )
+
+
+async def _execution(backend: Backend, row: RunDetail) -> Literal["open", "closed", "unknown"]:
+    """Whether its workflow is open. A run that is over says so itself; Temporal being away keeps nobody from looking."""
+    if row.status in TERMINAL:
+        return "closed"
+    try:
+        execution = await asyncio.wait_for(execution_of(backend, row.run_id), DESCRIBING_TAKES_AT_MOST)
+    except Exception:
+        return "unknown"
+    return "open" if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING else "closed"
+
+
+@router.delete("/{optimization_id}", operation_id="deleteOptimization", responses=responses(404, 409))
+async def delete_optimization(run_id: RunId, backend: Served) -> Done:
+    """Delete a finished run from the store, with its trials, answers and events."""
+    row = await existing_run(backend, run_id)
+    execution = await execution_of(backend, run_id)
+    if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING:
+        raise Refused(409, f"{run_id} is {row.status}; cancel or stop it first", "optimization_id")
+    await backend.reader.delete_run(run_id)
+    return Done(optimization_id=run_id, status=row.status, message="deleted, with its trials, answers and events")
+
+
+@router.get("/{optimization_id}/rounds", operation_id="listRounds", responses=responses(404))
+async def list_rounds(run_id: RunId, backend: Served, offset: Offset = 0, limit: Limit = 100) -> RoundPage:
+    """Decided rounds, the baseline's first."""
+    page = await backend.reader.rounds(run_id, offset=offset, limit=limit)
+    if page is None:
+        raise await why_unknown(backend, run_id)
+    return RoundPage(total=page.total, items=tuple(round_of(row) for row in page.items))
+
+
+@router.get("/{optimization_id}/graph", operation_id="getGraph", responses=responses(404))
+async def get_graph(run_id: RunId, backend: Served) -> Graph:
+    """The true lineage: every candidate, and an edge from each of its parents."""
+    graph = await backend.reader.graph(run_id)
+    if graph is None:
+        raise await why_unknown(backend, run_id)
+    nodes = (Node(**node.model_dump(), mask_id=node.config_hash, objective_score=node.score) for node in graph.nodes)
+    return Graph(nodes=tuple(nodes), edges=graph.edges)
+
+
+@router.get("/{optimization_id}/outline", operation_id="getOutline", responses=responses(404), response_model_exclude_none=True)
+async def get_outline(
+    run_id: RunId,
+    backend: Served,
+    since: Annotated[int | None, Query(ge=0, lt=2**63, description="Only trials that events after this one speak of.")] = None,
+) -> Outline:
+    """Every trial in a few hundred bytes, in one answer: what charts and tables of a whole run are drawn from.
+
+    `last_event_id` is the newest event it knows; the stream of events goes on from there. Fields without a value are left out.
+    """
+    found = await backend.reader.outline(run_id, since=since)
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
+
+
+@router.get("/{optimization_id}/rejections", operation_id="listRejections", responses=responses(404))
+async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, limit: Limit = 100) -> RejectionPage:
+    """Proposals that were kept out before anything was spent on them, and why."""
+    page = await backend.reader.rejections(run_id, offset=offset, limit=limit)
+    if page is None:
+        raise await why_unknown(backend, run_id)
+    return RejectionPage(total=page.total, items=tuple(rejection_of(row) for row in page.items))
+
+
+@router.get("/{optimization_id}/history", operation_id="getHistory", responses=responses(404))
+async def get_history(run_id: RunId, backend: Served) -> list[dict[str, Any]]:
+    """The whole history as rounds of trials and candidates, of one shape for every optimizer."""
+    await refuse_unknown_run(backend, run_id)
+    report = await backend.reader.report(run_id)
+    if report is None:
+        raise await why_unknown(backend, run_id)
+    return await asyncio.to_thread(lambda: get_entries(facts_of(report)))

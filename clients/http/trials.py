@@ -1,0 +1,171 @@
+"""Reading trials: the list, one in full, its items, its candidate, and two of them side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from activities.store.comparisons import Comparison
+from activities.store.lineage import Ancestor, StoredCandidate
+from activities.store.pairs import Turn
+from activities.store.rows import ItemPage
+from clients.http.answers import Trial as TrialAnswer
+from clients.http.answers import TrialDetail, TrialPage, trial_of
+from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
+from clients.http.problems import Refused, responses
+from clients.http.unknown import existing_run, refuse_unknown_run, why_unknown
+from clients.reporting.differences import FactorDifference, differences
+from workflows.model.frozen import Payload
+from workflows.model.trial import Purpose
+
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["trials"])
+
+WhichPurpose = Annotated[
+    Purpose | None, Query(description="Which trial of the candidate; left out, the one that searched, not the confirmation.")
+]
+
+
+class ComparedAncestor(Payload):
+    """A candidate and what another one changed of it."""
+
+    candidate_id: str | None
+    mask_id: str
+    objective_score: float | None
+    changes: tuple[FactorDifference, ...]
+
+
+class CandidateDetail(Payload):
+    """A candidate, and what it changes of the baseline and of each of its parents."""
+
+    optimization_id: str
+    candidate_id: str
+    mask_id: str
+    round: int
+    index: int
+    rationale: str | None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What the optimizer noted: origin, operators, components, parameters."""
+    configuration: dict[str, Any]
+    baseline: ComparedAncestor
+    parents: tuple[ComparedAncestor, ...]
+    children: tuple[str, ...]
+
+
+@router.get("/trials", operation_id="listTrials", responses=responses(404))
+async def list_trials(
+    run_id: RunId,
+    backend: Served,
+    offset: Offset = 0,
+    limit: Limit = 100,
+    newest_first: Annotated[bool, Query(description="The newest trials first, instead of the order of proposals.")] = False,
+) -> TrialPage:
+    """Trials in the order of their proposals, confirmations last."""
+    page = await backend.reader.trials(run_id, offset=offset, limit=limit, newest_first=newest_first)
+    if page is None:
+        raise await why_unknown(backend, run_id)
+    return TrialPage(total=page.total, items=tuple(TrialAnswer(**trial_of(row)) for row in page.items))
+
+
+@router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
+async def get_trial(run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None) -> TrialDetail:
+    """One trial with its configuration and what each sample scored."""
+    row = await backend.reader.trial(run_id, candidate_id, purpose)
+    if row is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return TrialDetail(**trial_of(row))
+
+
+@router.get("/trials/{candidate_id}/items", operation_id="listItems", responses=responses(404))
+async def list_items(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    purpose: WhichPurpose = None,
+    only_failed: Annotated[bool, Query(description="Only answers that did not pass.")] = False,
+    offset: Offset = 0,
+    limit: Limit = 50,
+) -> ItemPage:
+    """What a trial was answered, with the samples, in their order."""
+    page = await backend.reader.items(
+        run_id, candidate_id, purpose=purpose, only_failed=only_failed, offset=offset, limit=limit
+    )
+    if page is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return page
+
+
+@router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))
+async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Served) -> CandidateDetail:
+    """A candidate's configuration, and what it changes of the baseline and of its parents."""
+    candidate = await backend.reader.candidate(run_id, candidate_id)
+    if candidate is None:
+        await refuse_unknown_run(backend, run_id)
+        raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
+    return await asyncio.to_thread(_compared, run_id, candidate)
+
+
+def _compared(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
+    def against(ancestor: Ancestor) -> ComparedAncestor:
+        return ComparedAncestor(
+            candidate_id=ancestor.candidate_id,
+            mask_id=ancestor.config_hash,
+            objective_score=ancestor.score,
+            changes=differences(ancestor.configuration, candidate.configuration),
+        )
+
+    return CandidateDetail(
+        optimization_id=run_id,
+        candidate_id=candidate.candidate_id,
+        mask_id=candidate.config_hash,
+        round=candidate.round,
+        index=candidate.index,
+        rationale=candidate.rationale,
+        extra=candidate.extra,
+        configuration=candidate.configuration,
+        baseline=against(candidate.baseline),
+        parents=tuple(against(parent) for parent in candidate.parents),
+        children=candidate.children,
+    )
+
+
+@router.get("/comparison", operation_id="compareTrials", responses=responses(404))
+async def compare_trials(
+    run_id: RunId,
+    backend: Served,
+    candidate: Annotated[str, Query(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id.")],
+    against: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=500,
+            pattern=NO_CONTROLS,
+            description="The candidate to compare with. Default: the baseline.",
+        ),
+    ] = None,
+    purpose: WhichPurpose = None,
+    only: Annotated[Turn | None, Query(description="Only samples that took this turn.")] = None,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many samples at most.")] = 20,
+) -> Comparison:
+    """Two trials of a run sample by sample: what was fixed, what was broken, with the outputs of both side by side."""
+    row = await existing_run(backend, run_id)
+    reference = against or row.baseline_candidate_id
+    if reference is None:
+        raise Refused(404, f"the baseline of {run_id} is not measured yet; name another candidate with `against`", "against")
+    found = await backend.reader.comparison(
+        (run_id, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
+    )
+    if found is None:
+        known = await backend.reader.trial(run_id, reference, purpose) is not None
+        raise _no_trial(run_id, candidate if known else reference, purpose)
+    return found
+
+
+def _no_trial(run_id: str, candidate_id: str, purpose: Purpose | None) -> Refused:
+    what = f"trial of {candidate_id!r}" + (f" with purpose {purpose.value}" if purpose else "")
+    return Refused(404, f"run {run_id} has no {what}; GET …/trials lists those there are", "candidate_id")
