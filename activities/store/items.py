@@ -37,7 +37,7 @@ async def items_of_trial(
     trial = await connection.fetchrow(
         "SELECT run_id, split, config_hash, first_replicate, first_replicate + replicates, $4::bool FROM trials t"
         " WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3)"
-        " ORDER BY t.purpose = 'confirmation' LIMIT 1",
+        " ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose LIMIT 1",
         run_id,
         candidate_id,
         purpose,

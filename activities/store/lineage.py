@@ -63,7 +63,7 @@ async def candidate_in_full(connection: Connection, run_id: str, candidate_id: s
         SELECT c.candidate_id, c.config_hash, t.score, o.configuration
         FROM candidates c
         JOIN overlays o USING (config_hash)
-        LEFT JOIN trials t ON t.run_id = c.run_id AND t.candidate_id = c.candidate_id AND t.purpose <> 'confirmation'
+        LEFT JOIN trials t ON t.run_id = c.run_id AND t.candidate_id = c.candidate_id AND t.purpose IN ('baseline', 'candidate')
         WHERE c.run_id = $1 AND c.candidate_id = ANY($2)
         ORDER BY array_position($2::text[], c.candidate_id)
         """,

@@ -80,7 +80,7 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
             SELECT payload ->> 'candidate_id' FROM events
             WHERE run_id = $1 AND id > $2 AND type = 'trial_added_or_updated'
         ))
-        ORDER BY t.purpose = 'confirmation', t.round, t.index, t.candidate_id
+        ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id
         """,
         run_id,
         since,

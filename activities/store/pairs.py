@@ -75,7 +75,7 @@ async def measured_trial(
         FROM trials t JOIN suites suite USING (run_id, split)
         WHERE t.run_id = $1 AND t.candidate_id = $2
           AND ($3::text IS NULL OR t.purpose = $3 OR ($3 = 'candidate' AND t.purpose = 'baseline'))
-        ORDER BY t.purpose = 'confirmation' LIMIT 1
+        ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose LIMIT 1
         """,
         run_id,
         candidate_id,

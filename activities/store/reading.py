@@ -38,7 +38,7 @@ _IN_FORCE = """
     coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget,
     r.result #> '{confirmation,difference}' AS confirmed
 """
-_IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.round, t.index, t.candidate_id"
+_IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
 _SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms", "errors")
 _REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
 
