@@ -9,8 +9,8 @@ from pydantic import Field
 from activities.store.connection import Connection
 from activities.store.pairs import TURNS, MeasuredTrial, Pair, Turn, answers_of, inputs_of, pairs_of
 from workflows.model.frozen import Payload
-from workflows.model.run import Interval
-from workflows.rules.pairing import PairedMeans, paired_interval
+from workflows.model.judgement import Judged, JudgementSpec
+from workflows.rules.verdicts import judge
 
 
 class ComparedTrial(Payload):
@@ -64,8 +64,9 @@ class Comparison(Payload):
     candidate: ComparedTrial
     counts: dict[Turn, int]
     """How many samples were fixed, broken, passed in both, in neither, or lack an answer."""
-    difference: Interval | None
-    """Candidate minus baseline, the weighted mean over samples that both answered."""
+    judged: Judged | None
+    """The verdict on this pair alone, by the run's own rules; what a round decided is with the trial. None where nothing was
+    answered."""
     turns: tuple[Turn, ...]
     """Of every common sample, in order."""
     total: int
@@ -79,14 +80,23 @@ def counted(pairs: list[Pair]) -> dict[Turn, int]:
     return {turn: turns.count(turn) for turn in TURNS}
 
 
-def difference_of(pairs: list[Pair]) -> Interval | None:
-    """The paired difference of the means, other minus one; None when no sample was answered in both."""
-    means = [
-        PairedMeans(pair.one.weight, pair.one.mean, pair.other.mean)
-        for pair in pairs
-        if pair.one.mean is not None and pair.other.mean is not None
-    ]
-    return paired_interval(means) if means else None
+def judged_pair(pairs: list[Pair], baseline: MeasuredTrial, candidate: MeasuredTrial) -> Judged | None:
+    """The verdict on two trials by the rules of the candidate's run; None when no sample has a score in both."""
+    from workflows.rules.judgement import compare  # scipy, which clients that only list runs need not wait for
+
+    if not any(pair.one.mean is not None and pair.other.mean is not None for pair in pairs):
+        return None
+    spec = JudgementSpec.model_validate(candidate.judgement)
+    evidence = compare(
+        [pair.one.mean for pair in pairs],
+        [pair.other.mean for pair in pairs],
+        [pair.one.weight for pair in pairs],
+        spec=spec,
+        direction=candidate.direction,
+        reference_id=baseline.candidate_id,
+        seed=candidate.seed,
+    )
+    return judge([evidence], spec)[0]
 
 
 async def comparison(
@@ -110,7 +120,7 @@ async def comparison(
         baseline=_side(baseline),
         candidate=_side(candidate),
         counts=counted(pairs),
-        difference=difference_of(pairs),
+        judged=judged_pair(pairs, baseline, candidate),
         turns=tuple(pair.turn for pair in pairs),
         total=len(wanted),
         items=tuple(

@@ -6,15 +6,17 @@ Charts, tables and graphs of ten thousand trials are drawn from it.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
 from activities.store.connection import Connection
+from activities.store.encoding import from_json
 from workflows.model.frozen import Payload
 from workflows.model.trial import Purpose
 
-LONGEST_TEXT = 200
-"""Characters of a rationale or an error; the whole is in the trial."""
+LONGEST_TEXT = 240
+"""Characters of a rationale, an error or a decision; the whole is in the trial."""
 
 
 class OutlinedTrial(Payload):
@@ -46,6 +48,14 @@ class OutlinedTrial(Payload):
     paid_tokens: int = 0
     paid_samples: int = 0
     rationale: str | None = None
+    verdict: str | None = None
+    """Of its round: `better`, `not_worse`, `worse` or `inconclusive`."""
+    kept: bool | None = None
+    """It became the best of the run."""
+    why: str | None = None
+    """The decision in one sentence."""
+    gains: dict[str, float] | None = None
+    """Over the baseline, by objective, where there are several; positive is better."""
     stopped_early: str | None = None
     error: str | None = None
     started_at: datetime
@@ -73,9 +83,18 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
                t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.total,
                t.passed, t.coverage, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
                t.paid_cost, t.paid_tokens, t.paid_samples, left(c.rationale, $3) AS rationale,
+               t.judged ->> 'verdict' AS verdict, (t.judged ->> 'kept')::bool AS kept,
+               left(t.judged ->> 'explanation', $3) AS why, compared.gains,
                left(t.stopped_early, $3) AS stopped_early, left(t.error, $3) AS error, t.started_at, t.finished_at
         FROM trials t
         JOIN candidates c USING (run_id, candidate_id)
+        JOIN runs r USING (run_id)
+        LEFT JOIN LATERAL (
+            SELECT jsonb_object_agg(other.key, other.value -> 'effect')
+                   || jsonb_build_object(r.objective, max((found ->> 'effect')::float8)) AS gains
+            FROM jsonb_array_elements(t.evidence) found, jsonb_each(found -> 'objectives') other
+            WHERE found ->> 'reference' = r.baseline_candidate_id
+        ) compared ON true
         WHERE t.run_id = $1 AND ($2::bigint IS NULL OR t.candidate_id IN (
             SELECT payload ->> 'candidate_id' FROM events
             WHERE run_id = $1 AND id > $2 AND type = 'trial_added_or_updated'
@@ -86,4 +105,8 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
         since,
         LONGEST_TEXT,
     )
-    return Outline(last_event_id=newest, trials=tuple(OutlinedTrial(**row) for row in found))
+    return Outline(last_event_id=newest, trials=tuple(_trial(row) for row in found))
+
+
+def _trial(row: Any) -> OutlinedTrial:
+    return OutlinedTrial(**{**dict(row), "gains": from_json(row["gains"])})

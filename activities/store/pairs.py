@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
+from ratchet.optimizer import Direction
 
 Turn = Literal["fixed", "broken", "both", "neither", "missing"]
 """What became of a sample: failed and then passed, passed and then failed, passed or failed twice, or not answered in both."""
@@ -28,6 +29,10 @@ class MeasuredTrial:
     first_replicate: int
     replicates: int
     score: float | None
+    judgement: dict[str, Any]
+    """The run's rules of judgement, as its spec states them."""
+    direction: Direction
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,9 @@ async def measured_trial(
     row = await connection.fetchrow(
         """
         SELECT t.run_id, t.candidate_id, t.purpose, t.status, t.split, t.config_hash, suite.evaluator, t.first_replicate,
-               t.replicates, t.score
-        FROM trials t JOIN suites suite USING (run_id, split)
+               t.replicates, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement, r.direction,
+               coalesce((r.spec ->> 'seed')::numeric, 0)::bigint AS seed
+        FROM trials t JOIN suites suite USING (run_id, split) JOIN runs r USING (run_id)
         WHERE t.run_id = $1 AND t.candidate_id = $2
           AND ($3::text IS NULL OR t.purpose = $3 OR ($3 = 'candidate' AND t.purpose = 'baseline'))
         ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose LIMIT 1
@@ -81,7 +87,10 @@ async def measured_trial(
         candidate_id,
         purpose,
     )
-    return None if row is None else MeasuredTrial(**row)
+    if row is None:
+        return None
+    decoded = {"judgement": from_json(row["judgement"]), "direction": Direction(row["direction"])}
+    return MeasuredTrial(**{**dict(row), **decoded})
 
 
 async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[SampleInTrial]:

@@ -36,7 +36,7 @@ _ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, sto
 _IN_FORCE = """
     coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
     coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget,
-    r.result #> '{confirmation,difference}' AS confirmed
+    r.result -> 'confirmation' AS confirmation
 """
 _IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
 _SUMMARY = ("total", "passed", "failed", "pass_rate", "total_cost", "total_tokens", "avg_latency_ms", "avg_ttft_ms", "errors")
@@ -328,7 +328,7 @@ class StoreReader:
 
 
 def _listed(row: Any) -> rows.ListedRun:
-    return rows.ListedRun(**_run(_decoded(row, "budget", "confirmed")))
+    return rows.ListedRun(**_run(_decoded(row, "budget", "confirmation")))
 
 
 def _run(row: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
-from workflows.model.run import Interval, OptimizationResult
+from workflows.model.run import Confirmation, OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
 
 
@@ -49,8 +49,8 @@ class ListedRun(RunSummary):
     max_rounds: int
     """As in force now; 0 is no limit. Likewise the budget."""
     budget: dict[str, Any]
-    confirmed: Interval | None
-    """Winner minus baseline on the untouched split."""
+    confirmation: Confirmation | None
+    """Baseline and winner on the untouched split, once the run is over."""
 
 
 class RunPage(Payload):

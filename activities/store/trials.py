@@ -17,7 +17,7 @@ from workflows.model.decisions import Decision
 from workflows.model.run import HistoryPage, TrialRow
 from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
 from workflows.rules.canonical import canonical_json, content_hash
-from workflows.rules.intervals import interval_of_score
+from workflows.rules.judgement import interval_of_score
 
 
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:

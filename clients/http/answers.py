@@ -9,9 +9,11 @@ from pydantic import Field
 
 from activities.store import rows
 from workflows.model.candidates import ReasonCode
+from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
+from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
-from workflows.model.run import Interval, OptimizationResult
+from workflows.model.run import Confirmation, OptimizationResult
 from workflows.model.search import Budget, Stop
 from workflows.model.trial import Purpose, TrialSummary
 
@@ -49,8 +51,8 @@ class ListedOptimization(Optimization):
     """As in force; 0 is no limit."""
     budget: dict[str, float]
     """As in force: cost, tokens, samples, trials, wall_time in seconds; 0 is unlimited."""
-    confirmed: Interval | None
-    """Winner minus baseline on the untouched split, where the run confirmed it."""
+    confirmation: Confirmation | None
+    """Baseline and winner on the untouched split, with the verdict, once the run is over."""
 
 
 class OptimizationPage(Payload):
@@ -111,6 +113,10 @@ class Trial(Payload):
     stopped_early: str | None
     error: str | None
     failure: str | None
+    evidence: tuple[Evidence, ...]
+    """What its comparison with the baseline, and with the best of its time, found."""
+    judged: Decision | None
+    """What its round decided about it, and why."""
     round: int
     index: int
     parent_candidate_ids: tuple[str, ...]
@@ -158,6 +164,8 @@ class Round(Payload):
     counts: Counts
     spend: Spend
     """Of the run, up to this round."""
+    pareto_front: tuple[FrontMember, ...]
+    """Candidates that no other one beats in every objective, where there are several."""
     extra: dict[str, Any]
     timestamp: datetime
 
@@ -276,6 +284,7 @@ def round_of(row: rows.RoundRow) -> Round:
         stopped=row.stopped,
         counts=Counts.model_validate(record.get("counts", {})),
         spend=Spend.model_validate(record.get("spend", {})),
+        pareto_front=tuple(record.get("pareto_front", ())),
         extra=row.extra,
         timestamp=row.decided_at,
     )

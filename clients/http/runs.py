@@ -68,7 +68,7 @@ async def get_optimization(run_id: RunId, backend: Served) -> OptimizationDetail
             "stop": stop,
             "max_rounds": stop.max_rounds,
             "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
-            "confirmed": row.result.confirmation.difference if row.result and row.result.confirmation else None,
+            "confirmation": row.result.confirmation if row.result else None,
             "in_flight": InFlight(answered=progress.answered, expected=progress.expected),
             "execution": await _execution(backend, row),
             "temporal_url": backend.servers.page_of(run_id),

@@ -17,7 +17,7 @@ from clients.http.answers import TrialDetail, TrialPage, trial_of
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
 from clients.http.problems import Refused, responses
 from clients.http.unknown import existing_run, refuse_unknown_run, why_unknown
-from clients.reporting.differences import FactorDifference, differences
+from clients.reporting.changes import FactorDifference, differences
 from workflows.model.frozen import Payload
 from workflows.model.trial import Purpose
 

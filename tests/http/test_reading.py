@@ -40,7 +40,7 @@ async def test_a_run_is_shown_with_its_spec_its_result_and_what_was_confirmed(ht
     assert run["status"] == "completed"
     assert run["spec"]["configuration"]["x"]["value"] == 10
     assert run["result"]["best_candidate_id"] == run["best_candidate_id"]
-    assert run["confirmed"]["estimate"] > 0.05
+    assert run["confirmation"]["judged"]["verdict"] == "better"
     assert run["execution"] == "closed"
     assert run["stop"]["max_rounds"] == 6
     assert run["in_flight"] == {"answered": 0, "expected": 0}
@@ -99,13 +99,13 @@ async def test_two_trials_are_compared_sample_by_sample_on_either_split(http: ht
     compared = await read(http, f"/{finished}/comparison?candidate={best}&limit=2")
     assert compared["baseline"]["candidate_id"] == run["baseline_candidate_id"]
     assert sum(compared["counts"].values()) == compared["total"] == len(compared["turns"]) == 6
-    assert compared["difference"]["low"] > 0
+    assert compared["judged"]["evidence"]["effect"] > 0.05
     sample = compared["items"][0]
     assert sample["baseline_answers"][0]["output"]["height"] < sample["candidate_answers"][0]["output"]["height"]
     assert len(compared["items"]) == 2
     confirmed = await read(http, f"/{finished}/comparison?candidate={best}&purpose=confirmation")
     assert confirmed["baseline"]["split"] == "test"
-    assert confirmed["difference"]["estimate"] == pytest.approx(run["confirmed"]["estimate"])
+    assert confirmed["judged"]["evidence"]["effect"] == pytest.approx(run["confirmation"]["judged"]["evidence"]["effect"])
     assert (await read(http, f"/{finished}/comparison?candidate={best}&only=broken"))["items"] == []
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Final
 
-from workflows.rules.pairing import CONFIDENCE, t_quantile
+from scipy.special import ndtri, stdtrit
 
+CONFIDENCE: Final = 0.95
 SAME: Final = 1e-9
 """Means that differ by no more are the same number, summed in another order."""
 
@@ -30,12 +30,12 @@ def interval_of_score(
     if all(value in (0.0, 1.0) for value in values):
         return _wilson(mean, n, confidence)
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-    reach = t_quantile((1 + confidence) / 2, n - 1) * error
+    reach = float(stdtrit(n - 1, (1 + confidence) / 2)) * error
     return mean - reach, mean + reach
 
 
 def _wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
-    z2 = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    z2 = float(ndtri((1 + confidence) / 2)) ** 2
     center = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = math.sqrt(z2 * share * (1 - share) / n + z2 * z2 / (4 * n * n)) / (1 + z2 / n)
     return max(0.0, center - reach), min(1.0, center + reach)
