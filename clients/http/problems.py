@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
@@ -119,9 +120,18 @@ async def _invalid(_request: Request, error: RequestValidationError) -> Response
 async def _by_framework(request: Request, error: HTTPException) -> Response:
     told = WORDS.get(error.status_code) or str(error.detail)
     headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods_at(request)))
     return problem_answer(
         error.status_code, Problem(message=f"{request.method} {request.url.path[:200]}: {told}"), headers=headers
     )
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Every method that a path takes; the framework names those of its first route only."""
+    documented = request.app.openapi()["paths"].items()
+    found = (methods for path, methods in documented if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path))
+    return {method.upper() for methods in found for method in methods}
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
