@@ -6,16 +6,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
 from activities.datasets import DatasetError
 from activities.datasets.sources import worker_file
 from activities.overrides import Overrides
 from ratchet.prompts.overrides import Resolved
-from ratchet.prompts.problems import PromptError, UnknownPrompt, UnknownTag, UnknownVersion
+from ratchet.prompts.problems import InvalidTemplate, PromptError, UnknownPrompt, UnknownTag, UnknownVersion
 from ratchet.prompts.template import PromptTemplate, effective_hash
-from workflows.model.explanation import explain
 from workflows.model.prompt import PromptSnapshot, PromptSource
 from workflows.model.request import OptimizationRequest
 from workflows.rules.prompt_factors import with_prompt
@@ -83,11 +79,9 @@ async def resolved(source: PromptSource, overrides: Overrides) -> Resolved:
 def _template(file: Path) -> PromptTemplate:
     text = file.read_text(encoding="utf-8")
     try:
-        return PromptTemplate.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise UnusablePrompt(f"prompt.file: is not valid YAML: {error}") from None
-    except ValidationError as error:
-        raise UnusablePrompt("\n".join(f"prompt.file: {told}" for told in explain(error))) from None
+        return PromptTemplate.from_yaml(text)
+    except InvalidTemplate as error:
+        raise UnusablePrompt("\n".join(f"prompt.file: {told}" for told in str(error).splitlines())) from None
 
 
 def _inside(path: str, data_directory: Path | None) -> Path:

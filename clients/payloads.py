@@ -19,7 +19,7 @@ from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
 
-from workflows.model.explanation import explain
+from ratchet.explanation import explain
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.frozen import SpecPart
 

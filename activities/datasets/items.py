@@ -9,8 +9,8 @@ from typing import Any
 import pydantic
 
 from activities.datasets.problems import DatasetError, shown
+from ratchet.explanation import explain
 from workflows.model.dataset import Item
-from workflows.model.explanation import explain
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one item. Larger content belongs behind a reference."""

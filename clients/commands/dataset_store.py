@@ -18,8 +18,8 @@ from activities.store.rows import DatasetDetail, DatasetRow, SampleView, ValueCo
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.servers import Servers, has_data, reach_servers
 from clients.reporting.visible import ellipsized, one_line
+from ratchet.explanation import explain
 from workflows.model.dataset import Dataset
-from workflows.model.explanation import explain
 
 NARROWEST = 100
 SHORT_ID = 12

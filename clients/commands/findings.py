@@ -17,8 +17,8 @@ from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
 from clients.commands.prompt_sources import look_at_prompt
 from clients.spec_files import SpecFile, SpecFileError, read_spec_file
+from ratchet.explanation import explain
 from workflows.model.dataset import Item, Splits
-from workflows.model.explanation import explain
 from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.placeholders import placeholders

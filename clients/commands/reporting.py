@@ -77,8 +77,8 @@ def _fields(given: list[str] | None) -> list[str] | None:
     """As the spec's dataset.slices would say it, and refused like there."""
     from pydantic import TypeAdapter, ValidationError
 
+    from ratchet.explanation import explain
     from workflows.model.dataset import ItemField
-    from workflows.model.explanation import explain
 
     for field in given or []:
         try:

@@ -114,7 +114,7 @@ def adjustment_of(budget: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any
     """The update's input, checked here so that a mistake is told before anything is asked of a server."""
     import pydantic
 
-    from workflows.model.explanation import explain
+    from ratchet.explanation import explain
     from workflows.model.search import Adjustment
 
     given = {name: value for name, value in rest.items() if value is not None}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from clients.reporting.facts import RunFacts
 from clients.reporting.history import document_of, fingerprint, history_of
 from clients.reporting.history_format import FINGERPRINT, SCHEMA_VERSION, RecordedHistory
-from clients.reporting.yaml_text import yaml_text
+from ratchet.yaml_text import yaml_text
 
 FOLDER: Final = "optimizations"
 LONGEST_NAME: Final = 180

@@ -92,6 +92,19 @@ class PromptTemplate(SpecPart):
     parameters: Annotated[dict[ParameterName, Parameter], Field(max_length=MOST_PARAMETERS)] = Field(default_factory=dict)
     """Typed values beside the text, by name; `{{factors.name}}` shows one in a text."""
 
+    @classmethod
+    def from_yaml(cls, text: str) -> PromptTemplate:
+        """A template as a file says it, in YAML or JSON. Raises InvalidTemplate, with the field and its line."""
+        from ratchet.prompts.template_text import template_from_yaml
+
+        return template_from_yaml(text)
+
+    def to_yaml(self) -> str:
+        """The template as a file that `from_yaml` reads."""
+        from ratchet.prompts.template_text import template_as_yaml
+
+        return template_as_yaml(self)
+
     @field_validator("sections", mode="before")
     @classmethod
     def _text_by_default(cls, value: Any) -> Any:
@@ -135,10 +148,14 @@ class PromptTemplate(SpecPart):
                 f"{where}: placeholder {{{{{name}}}}} names no section and no parameter of this prompt; "
                 f"known are {', '.join(names)}"
             )
-        if self.inputs is not None and name.startswith("input") and name.partition(".")[2].split(".")[0] not in self.inputs:
+        if self.inputs is not None and name.startswith("input") and not self._is_declared(name):
             raise ValueError(
                 f"{where}: placeholder {{{{{name}}}}} names none of the inputs {', '.join(self.inputs) or '(none)'}"
             )
+
+    def _is_declared(self, name: str) -> bool:
+        path = name.removeprefix("input").removeprefix(".")
+        return self.inputs is not None and (path in self.inputs or path.split(".")[0] in self.inputs)
 
     @cached_property
     def hash(self) -> str:

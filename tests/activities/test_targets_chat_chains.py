@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from clients.simulated.server import SimulatedModel, simulated_model
 from ratchet import Sample
+from ratchet.explanation import explain
 from tests.activities.endpoints import Asked, Endpoint, json_endpoint
 from tests.activities.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
 from tests.workflows.building import request
-from workflows.model.explanation import explain
 from workflows.model.scorers import ContainsScorer
 from workflows.model.suite import Outcome
 from workflows.model.target import ChatTarget, Price

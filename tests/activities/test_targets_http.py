@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from ratchet import Sample
+from ratchet.explanation import explain
 from tests.activities.endpoints import Answering, Asked, json_endpoint
 from tests.activities.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
-from workflows.model.explanation import explain
 from workflows.model.failures import PERMANENT_TARGET_ERROR
 from workflows.model.http_target import HttpTarget
 from workflows.model.scorers import ContainsScorer

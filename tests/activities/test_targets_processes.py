@@ -18,8 +18,8 @@ from activities.plugins import Plugins
 from activities.targets.isolation import IsolatedFault
 from activities.targets.processes import WarmProcesses
 from ratchet import ExperimentContext, Sample
+from ratchet.explanation import explain
 from tests.activities.evaluation_doubles import PLUGINS, MemoryStore, activity_environment, evaluation, plugin, shard, suite
-from workflows.model.explanation import explain
 from workflows.model.target import PythonTarget
 
 CONTEXT = ExperimentContext(id="run/r0/abc", name="run", overrides_tag="f" * 64, seed=7)

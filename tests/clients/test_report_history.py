@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clients.reporting.history_files import file_name
-from clients.reporting.yaml_text import yaml_text
 from clients.reports import (
     CAUSES,
     NotAHistory,
@@ -27,6 +26,7 @@ from clients.reports import (
     write_history,
 )
 from ratchet.optimizer import StopReason
+from ratchet.yaml_text import yaml_text
 from tests.clients.test_report_example import BETTER, FINISHED, facts, request, the_example
 from workflows.model.candidates import ReasonCode, Rejection
 from workflows.model.judgement import Evidence, Judged, Verdict

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ratchet.explanation import explain
 from tests.workflows.building import SPEC, spec
-from workflows.model.explanation import explain
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import RunInput
 

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
+from ratchet.explanation import PATTERNS
 from tests.workflows.building import SPEC, request, spec
-from workflows.model.explanation import PATTERNS
 from workflows.model.request import OptimizationRequest, spec_schema
 from workflows.model.run import RunInput
 from workflows.model.search import Adjustment, BudgetChange, RefineOptimizer, only_given

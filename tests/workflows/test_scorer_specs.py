@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from ratchet.explanation import explain
 from tests.workflows.building import request, spec
-from workflows.model.explanation import explain
 from workflows.model.extraction import json_path_steps
 from workflows.model.request import OptimizationRequest, spec_schema
 from workflows.model.scorers import Scorer, placed_scorers

@@ -8,7 +8,7 @@ from typing import Any
 
 import pydantic
 
-from workflows.model.failures import shorten
+from ratchet.shortening import shorten
 
 _UNIONS = {"factors", "frozen", "structured", "text", "number", "integer", "choice", "order", "flag", "json"}
 _MOST = 20
@@ -131,6 +131,8 @@ def _is_tag(location: tuple[int | str, ...], index: int) -> bool:
     step, before = location[index], location[:index]
     if before[0] == "configuration":
         return index >= 2 and step in _UNIONS and not _names_a_field(location, index)
+    if before[0] in ("sections", "parameters") and index == 2:
+        return True
     if before[0] == "target" and before[-2:-1] == ("messages",) and isinstance(before[-1], int):
         return True
     return before in {("target",), ("optimizer",), ("optimizer", "refine", "proposer")} or _follows_a_scorers_number(before)
