@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from activities.store.connection import is_away
 from clients.commands.servers import is_unreachable
-from workflows.model.explanation import explained
+from ratchet.explanation import explained
 from workflows.model.frozen import Payload
 
 log = structlog.get_logger("http")
