@@ -41,6 +41,7 @@ from workflows.model.run import (
 from workflows.model.trial import TrialInput
 from workflows.rules.budget import refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
+from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.spec_check import check_request
 
 ATTEMPTS_AT_A_SOURCE = 5
@@ -107,8 +108,9 @@ class StoreBookkeeping(Bookkeeping):
             plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
             baseline_hash = content_hash(spec.baseline)
             too_small = refuse_baseline(spec.budget, plan.needs(spec.replicates))
-            if too_small is not None:
-                raise invalid_request([too_small])
+            problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.sizes)]
+            if problems:
+                raise invalid_request(problems)
         except DatasetError as error:
             raise invalid_request([str(error)]) from None
         except SourceAway as error:

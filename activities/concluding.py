@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from activities.judging import Judging, JudgingStore
+from activities.plugin_calls import called
 from activities.plugins import Plugins
 from activities.targets.threads import PluginThreads
 from ratchet import Record
@@ -41,7 +41,9 @@ MOSTLY_FAILED = 0.5
 class ConclusionStore(JudgingStore, Protocol):
     """What concluding needs of the store."""
 
-    async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
+    async def records(
+        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
+    ) -> Sequence[Record]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
         self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
@@ -160,12 +162,7 @@ class Concluding:
         given = statistics_for_plugins(facts)
         try:
             async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
-                if plugin.is_async:
-                    returned = await plugin.call(given)
-                else:
-                    returned = await self._threads.run(lambda: plugin.call(given))
-                    if inspect.isawaitable(returned):
-                        returned = await returned
+                returned = await called(plugin, self._threads, given)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None

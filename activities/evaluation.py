@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.breaker import Breakers, TargetDown
 from activities.committing import OutcomeBatches, until_back
+from activities.computing import ComputationStore, Computing
 from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
@@ -39,6 +40,7 @@ from activities.targets.isolation import Isolation
 from activities.targets.threads import PluginThreads
 from ratchet import Sample
 from workflows.contracts import Evaluating
+from workflows.model.computation import Computed, ComputeInput
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.judging import JudgeInput, Judgements
@@ -93,7 +95,7 @@ class Work(Protocol):
     def adjusted(self) -> AdjustedLimits: ...
 
 
-class EvaluationStore(ConclusionStore, ProposalStore, BudgetStore, Protocol):
+class EvaluationStore(ConclusionStore, ProposalStore, ComputationStore, BudgetStore, Protocol):
     """What evaluation needs of the store."""
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
@@ -128,6 +130,7 @@ class ShardEvaluation(Evaluating):
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
         self._judging = Judging(store)
+        self._computing = Computing(store, plugins, self._threads)
         self._concluding = Concluding(store, plugins, self._threads, self._judging)
         self._proposing = Proposing(store, models, plugins, self._threads, is_away)
 
@@ -241,6 +244,12 @@ class ShardEvaluation(Evaluating):
         async with heartbeating():
             with store_errors(), calling_for(Caller(request.run_id, request.priority, request.rate_limits)):
                 return await self._proposing.propose(request)
+
+    @activity.defn(name="compute")
+    async def compute(self, request: ComputeInput) -> Computed:
+        async with heartbeating():
+            with store_errors():
+                return await self._computing.compute(request)
 
     async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""

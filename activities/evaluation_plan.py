@@ -35,6 +35,11 @@ class EvaluationPlan:
         """All of them."""
         return (drawn for drawn in (self.search, self.test, self.train) if drawn is not None)
 
+    @property
+    def sizes(self) -> dict[Split, int]:
+        """How many samples each has."""
+        return {drawn.suite.split: drawn.suite.samples for drawn in self.suites}
+
     def needs(self, replicates: int) -> Needs:
         """What one trial, and the confirmation, ask of the budget."""
         confirmed = self.test.suite.samples if self.test else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -16,6 +15,7 @@ from activities.gate import ClosedForLong
 from activities.leases import Books, LeaseKey
 from activities.metering import BudgetExhausted, carrying
 from activities.models import ChatAnswer, ChatModels
+from activities.plugin_calls import called
 from activities.plugins import Plugins, invalid
 from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.targets.faults import CandidateFault, Refused, Unreachable
@@ -75,7 +75,9 @@ class ProposalStore(BudgetStore, Protocol):
         lease: tuple[LeaseKey, Books] | None = None,
     ) -> Proposed: ...
     async def overlay(self, config_hash: str) -> dict[str, Any]: ...
-    async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> Sequence[Record]: ...
+    async def records(
+        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
+    ) -> Sequence[Record]: ...
 
 
 class Proposing:
@@ -188,12 +190,7 @@ class Proposing:
         plugin = self._plugins.resolve(proposer.ref, 3)
         arguments = (dict(configuration), list(records), list(request.factors))
         try:
-            if plugin.is_async:
-                returned = await plugin.call(*arguments)
-            else:
-                returned = await self._threads.run(lambda: plugin.call(*arguments))
-                if inspect.isawaitable(returned):
-                    returned = await returned
+            returned = await called(plugin, self._threads, *arguments)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(
                 shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED

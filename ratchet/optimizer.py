@@ -56,6 +56,9 @@ class CandidateProposal(_Fact):
     rationale: str | None = None
     resample: bool = False
     """Let a configuration that is already known be tried again, as a candidate of its own with fresh answers."""
+    explore: bool = False
+    """Measure a candidate of this run, which is named as the parent, on the training samples: to learn from it, not to score
+    it. A step that only explores does not end the round."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """For the history: origin, operators, components, parameters."""
 
@@ -84,6 +87,8 @@ class TrialFacts(_Fact):
     """Whether what the spec's rule asks for was shown, must-pass samples and constraints included."""
     stopped_early: str | None = None
     """Why it was not measured in full, when it was not."""
+    split: str | None = None
+    """`train` for an exploration; None for a trial on the samples that candidates are scored on."""
 
 
 class TrialHistory(_Fact):

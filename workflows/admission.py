@@ -49,7 +49,8 @@ class Admission:
             parents = tuple(parent for parent in proposal.parent_candidate_ids if parent in self._hashes)
             judged = examine(proposal, self._factors, self.known(), [self._hashes[parent] for parent in parents])
             if isinstance(judged, Admitted) and len(candidates) < affordable:
-                candidates.append(self._candidate(judged, proposal, round_index, index))
+                made = self._explored if proposal.explore else self._candidate
+                candidates.append(made(judged, proposal, round_index, index))
                 continue
             refusal = judged if isinstance(judged, Refusal) else Refusal(ReasonCode.BUDGET, NO_BUDGET)
             rejections.append(
@@ -63,6 +64,18 @@ class Admission:
                 )
             )
         return candidates, rejections
+
+    def _explored(self, admitted: Admitted, proposal: CandidateProposal, round_index: int, index: int) -> Candidate:
+        """The parent once more, as it is."""
+        parent = next(parent for parent in proposal.parent_candidate_ids if self._hashes[parent] == admitted.config_hash)
+        return Candidate(
+            candidate_id=parent,
+            config_hash=admitted.config_hash,
+            configuration=admitted.configuration,
+            round=round_index,
+            index=index,
+            explore=True,
+        )
 
     def _candidate(self, admitted: Admitted, proposal: CandidateProposal, round_index: int, index: int) -> Candidate:
         name = candidate_name(round_index, admitted.config_hash, self._hashes)

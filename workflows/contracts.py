@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from temporalio import activity
 
 from workflows.model.candidates import Candidate
+from workflows.model.computation import Computed, ComputeInput
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.remote import (
@@ -106,6 +107,11 @@ class Evaluating(ABC):
     @abstractmethod
     async def propose_values(self, request: ProposalInput) -> Proposed:
         """Ask a model or a plug-in for new values; the answer is stored, so that a retry does not pay again."""
+
+    @activity.defn(name="compute")
+    @abstractmethod
+    async def compute(self, request: ComputeInput) -> Computed:
+        """Run a function of an optimizer over what is stored of the run."""
 
 
 class Ingesting(ABC):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from ratchet.optimizer import RunContext
 from workflows.contracts import Bookkeeping, Evaluating
+from workflows.model.computation import ComputeInput, Reads
 from workflows.model.factors import Configuration, Factor, TextFactor
 from workflows.model.failures import BUDGET_EXHAUSTED, shorten
 from workflows.model.run import CandidateKey, ProposalInput, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
-from workflows.policies import PROPOSE, STORE, fitting_one_message
+from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of
 from workflows.rules.canonical import derive_seed
 from workflows.rules.scoring import describe_objective
@@ -90,10 +92,41 @@ class WorkflowFrame:
                     **PROPOSE,
                 )
         except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
-                raise BudgetRefused(error.cause.details[0]) from error
-            raise ProposalFailed(reason_of(error)) from error
+            raise _as_told_to_optimizers(error) from error
         book.accounts.book_proposal(proposed)
         return proposed
+
+    async def compute(
+        self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None
+    ) -> JsonValue:
+        """One computation over what is stored, which the books are part of."""
+        await self._flush()
+        book = self._book
+        request = ComputeInput(
+            run_id=book.run_id,
+            function=function,
+            arguments=dict(arguments),
+            reads=reads,
+            config_hash=book.hash_of(reads.records.candidate_id) if reads.records else None,
+            plugin=plugin,
+        )
+        try:
+            computed = await workflow.execute_activity_method(
+                Evaluating.compute,
+                request,
+                task_queue=self._evaluation_task_queue,
+                summary=f"round {book.round + 1}: {function}",
+                **COMPUTE,
+            )
+        except ActivityError as error:
+            raise _as_told_to_optimizers(error) from error
+        return computed.value
+
+
+def _as_told_to_optimizers(error: ActivityError) -> BaseException:
+    """What an optimizer may catch; a cancellation stays what it is."""
+    if is_cancelled_exception(error):
+        return error
+    if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
+        return BudgetRefused(error.cause.details[0])
+    return ProposalFailed(reason_of(error))

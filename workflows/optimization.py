@@ -205,17 +205,23 @@ class OptimizationWorkflow:
             raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
 
     async def _run_trials(self, candidates: Sequence[Candidate]) -> list[TrialResult]:
-        self.showing.show("running", f"round {self.book.round + 1}: {len(candidates)} trials")
+        learning = bool(candidates) and all(candidate.explore for candidate in candidates)
+        doing = "measuring training samples" if learning else f"{len(candidates)} trials"
+        self.showing.show("running", f"round {self.book.round + 1}: {doing}")
         return await self.trials.run_all(candidates, Purpose.CANDIDATE)
 
     def _observe(
         self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
     ) -> None:
-        facts = self.book.record_round(candidates, results)
-        self.rounds_here += 1
+        """The round is over, unless all that was done was to learn from training samples: then it goes on."""
+        explored = self.book.record_explorations(candidates, results)
+        ends_round = len(explored) < len(candidates) or not explored or bool(rejections)
+        facts = self.book.record_round(candidates, results) if ends_round else []
         with self._optimizer_code("observe"):
-            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, facts)
-        self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
+            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, [*explored, *facts])
+        if ends_round:
+            self.rounds_here += 1
+            self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
         broken = next((result for result in results if result.failure == "scoring"), None)
         if broken is not None:
             raise RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")

@@ -126,6 +126,9 @@ PROPOSE: Final = ActivityPolicy(
 )
 """A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means."""
 
+COMPUTE: Final = PROPOSE
+"""A computation reads much and may ask a plug-in; like a proposal, it is given up after its attempts."""
+
 TRIAL_CANCELLATION: Final = ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED
 TRIAL_PARENT_CLOSE: Final = ParentClosePolicy.REQUEST_CANCEL
 """Trials are told when their run goes away, so that they can hand back what they have."""

@@ -21,7 +21,7 @@ from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import Pending, Prepared, RunState, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
-from workflows.model.trial import TrialResult
+from workflows.model.trial import Split, TrialResult
 from workflows.rules.budget import Needs, affordable_trials
 from workflows.rules.canonical import normalize
 from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after
@@ -169,7 +169,8 @@ class RunBook:
         """Judge a round's proposals, in their order, against everything tried before and against each other."""
         affordable = affordable_trials(self.limits.budget, self.accounts.counted, self.needs, len(proposals))
         candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable)
-        self._count_proposals(len(proposals), rejections, len(candidates))
+        explorations = sum(1 for candidate in candidates if candidate.explore)
+        self._count_proposals(len(proposals) - explorations, rejections, len(candidates) - explorations)
         return candidates, rejections
 
     def _baseline_configuration(self) -> Configuration:
@@ -227,12 +228,21 @@ class RunBook:
             self.best = first_standing(candidate, self.baseline.score)
         return self.baseline
 
+    def record_explorations(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
+        """Book a step's trials on the training samples: they are paid for and told to the optimizer, and decide nothing."""
+        explored = [each for each in zip(candidates, results, strict=True) if each[0].explore]
+        for _, result in explored:
+            self.accounts.book_trial(result)
+        return [_facts(*each, Decision(candidate_id=each[0].candidate_id), Split.TRAIN) for each in explored]
+
     def record_round(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
         """Book a round's trials in the order of their proposals; the order in which they finished decides nothing."""
         assert self.best and self.baseline
         self.round += 1
         self.barren_rounds = 0 if candidates else self.barren_rounds + 1
         baseline, rules = self.baseline.candidate_id, self._rules()
+        results = [result for candidate, result in zip(candidates, results, strict=True) if not candidate.explore]
+        candidates = [candidate for candidate in candidates if not candidate.explore]
         self.best, self.decisions = decide_round(self.best, baseline, candidates, results, rules)
         self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric)
         return [self._book(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
@@ -246,22 +256,7 @@ class RunBook:
         )
 
     def _book(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:
-        completed = result.status == "completed"
-        facts = TrialFacts(
-            candidate_id=candidate.candidate_id,
-            config_hash=candidate.config_hash,
-            parent_candidate_ids=candidate.parent_candidate_ids,
-            round=candidate.round,
-            score=result.objective_score if completed else None,
-            status=result.status,
-            success_rate=result.summary.pass_rate if completed else None,
-            tokens=result.summary.total_tokens,
-            cost=result.summary.total_cost,
-            kept=decision.kept,
-            verdict=decision.verdict.value if decision.verdict else None,
-            accepted=decision.accepted,
-            stopped_early=result.stopped_early,
-        )
+        facts = _facts(candidate, result, decision)
         self.history.append(facts)
         self.recent_trials = [*self.recent_trials, result][-NEWEST:]
         self.last = candidate
@@ -288,7 +283,7 @@ class RunBook:
             run_id=self.run_id,
             round=self.round,
             status=self.status,
-            candidate_ids=tuple(candidate.candidate_id for candidate in candidates),
+            candidate_ids=tuple(candidate.candidate_id for candidate in candidates if not candidate.explore),
             rejections=tuple(rejections),
             best_score=winner.score if winner else None,
             best_candidate_id=winner.candidate_id if winner else None,
@@ -394,6 +389,27 @@ class RunBook:
             self.limits.budget.model_copy(update=budget),
             self.limits.max_consecutive_failed_trials,
         )
+
+
+def _facts(candidate: Candidate, result: TrialResult, decision: Decision, split: Split | None = None) -> TrialFacts:
+    """What an optimizer is told of a trial."""
+    completed = result.status == "completed"
+    return TrialFacts(
+        candidate_id=candidate.candidate_id,
+        config_hash=candidate.config_hash,
+        parent_candidate_ids=candidate.parent_candidate_ids,
+        round=candidate.round,
+        score=result.objective_score if completed else None,
+        status=result.status,
+        success_rate=result.summary.pass_rate if completed else None,
+        tokens=result.summary.total_tokens,
+        cost=result.summary.total_cost,
+        kept=decision.kept,
+        verdict=decision.verdict.value if decision.verdict else None,
+        accepted=decision.accepted,
+        stopped_early=result.stopped_early,
+        split=split.value if split else None,
+    )
 
 
 def _newest_within(limit: int, parts: Sequence[Part]) -> tuple[Part, ...]:

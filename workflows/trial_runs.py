@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
@@ -39,7 +40,8 @@ class TrialRuns:
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
                 records = waiting if candidate is candidates[0] else ()
-                return await self._run(self._input(candidate, purpose, records, side_by_side))
+                why = Purpose.EXPLORATION if candidate.explore else purpose
+                return await self._run(self._input(candidate, why, records, side_by_side))
 
         return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
 
@@ -83,20 +85,20 @@ class TrialRuns:
     def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...], side_by_side: int) -> TrialInput:
         book, execution, target = self._book, self._book.request.execution, self._book.request.target
         assert book.prepared
-        confirming = purpose is Purpose.CONFIRMATION
+        split, samples = self._samples(purpose)
         return TrialInput(
             run_id=book.run_id,
             trial_id=trial_id(book.run_id, candidate, purpose),
             candidate=candidate,
             purpose=purpose,
-            split=Split.TEST if confirming else book.prepared.search_split,
-            samples=book.prepared.test_samples if confirming else book.prepared.search_samples,
-            replicates=book.request.replicates,
+            split=split,
+            samples=samples,
+            replicates=1 if purpose is Purpose.EXPLORATION else book.request.replicates,
             evaluation_task_queue=self._evaluation_task_queue,
             calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
             concurrent_samples=book.concurrent_samples,
             min_coverage=execution.min_coverage,
-            deadline=None if confirming else book.deadline,
+            deadline=None if purpose is Purpose.CONFIRMATION else book.deadline,
             ledger=records,
             references=book.references if purpose is Purpose.CANDIDATE else (),
             seed=book.request.seed,
@@ -106,8 +108,23 @@ class TrialRuns:
             experiment=target.rules() if isinstance(target, ExternalTarget) else None,
         )
 
+    def _samples(self, purpose: Purpose) -> tuple[Split, int]:
+        """On which samples a trial is run, and how many these are."""
+        prepared = self._book.prepared
+        assert prepared
+        match purpose:
+            case Purpose.CONFIRMATION:
+                return Split.TEST, prepared.test_samples
+            case Purpose.EXPLORATION:
+                return Split.TRAIN, prepared.train_samples
+        return prepared.search_split, prepared.search_samples
+
+
+APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "explore/"}
+"""Trials of a candidate beside the one of its round."""
+
 
 def trial_id(run_id: str, candidate: Candidate, purpose: Purpose) -> str:
-    """The child's workflow id: the run, the round (or the confirmation), the content."""
+    """The child's workflow id: the run, the round, the content; further trials of a candidate have a place of their own."""
     place = candidate.candidate_id.replace("-", "/", 1)
-    return f"{run_id}/confirm/{place}" if purpose is Purpose.CONFIRMATION else f"{run_id}/{place}"
+    return f"{run_id}/{APART.get(purpose, '')}{place}"

@@ -13,9 +13,10 @@ from activities.store.ledger import write_ledger
 from activities.store.migrating import StoreError
 from ratchet.optimizer import TrialFacts
 from workflows.model.candidates import Candidate
+from workflows.model.computation import StoredTrial
 from workflows.model.decisions import Decision
 from workflows.model.run import HistoryPage, TrialRow
-from workflows.model.trial import Conclusion, Purpose, TrialInput, TrialResult
+from workflows.model.trial import SEARCHING, Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.rules.canonical import canonical_json, content_hash
 from workflows.rules.judgement import interval_of_score
 
@@ -143,8 +144,8 @@ async def record_trial(
 
 
 def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple[int, int, int]:
-    """By how much completed, failed and stopped change. A confirmation is no candidate of its own."""
-    if purpose is Purpose.CONFIRMATION:
+    """By how much completed, failed and stopped change. Only trials of the search stand for candidates."""
+    if purpose not in SEARCHING:
         return (0, 0, 0)
     kinds = ({"completed"}, {"failed"}, {"cancelled", "timeout"})
     completed, failed, stopped = ((after in kind) - (before in kind) for kind in kinds)
@@ -254,3 +255,36 @@ async def load_candidate(connection: Connection, run_id: str, candidate_id: str)
         first_replicate=row["first_replicate"],
         extra=from_json(row["extra"]),
     )
+
+
+async def stored_trials(connection: Connection, run_id: str) -> list[StoredTrial]:
+    """Every finished trial that is no confirmation, in the order of the proposals; explorations come last in their round."""
+    rows = await connection.fetch(
+        """
+        SELECT t.candidate_id, t.config_hash, o.configuration, c.parent_candidate_ids, t.round, t.purpose, t.split, t.status,
+               t.score, t.sample_means, c.extra
+        FROM trials t
+        JOIN candidates c USING (run_id, candidate_id)
+        JOIN overlays o ON o.config_hash = t.config_hash
+        WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running'
+        ORDER BY t.round, t.purpose = 'exploration', t.index, t.candidate_id
+        """,
+        run_id,
+        [purpose.value for purpose in (*SEARCHING, Purpose.EXPLORATION)],
+    )
+    return [
+        StoredTrial(
+            candidate_id=row["candidate_id"],
+            config_hash=row["config_hash"],
+            configuration=from_json(row["configuration"]),
+            parent_candidate_ids=tuple(row["parent_candidate_ids"]),
+            round=row["round"],
+            purpose=Purpose(row["purpose"]),
+            split=Split(row["split"]),
+            status=row["status"],
+            score=row["score"],
+            sample_means=tuple(row["sample_means"] or ()),
+            extra=from_json(row["extra"]),
+        )
+        for row in rows
+    ]

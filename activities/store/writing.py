@@ -14,6 +14,7 @@ from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
+from workflows.model.computation import StoredTrial
 from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import MustPass
@@ -172,6 +173,11 @@ class Store:
         """The places in a split of samples that every candidate must pass, with their ids."""
         async with self._database.connection() as connection:
             return await shards.must_pass(connection, run_id, split, named)
+
+    async def stored_trials(self, run_id: str) -> list[StoredTrial]:
+        """What computations read: every finished trial of the search, and every exploration."""
+        async with self._database.connection() as connection:
+            return await trials.stored_trials(connection, run_id)
 
     # Proposals
 

@@ -21,6 +21,7 @@ from ratchet.explanation import explain
 from workflows.model.dataset import Item, Splits
 from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
+from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.placeholders import placeholders
 from workflows.rules.slices import stratum
 from workflows.rules.spec_check import check_request
@@ -110,6 +111,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     strata: Counter[str] = Counter()
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata)
+    if dataset is not None:
+        data_findings += too_few_samples(known, split_sizes(dataset.count, known.dataset.splits, strata or None))
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import clients
+from workflows.model.evolution import EvolveOptimizer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import PythonScorer, placed_scorers
 from workflows.model.search import PythonProposer
@@ -72,6 +73,9 @@ def plugin_uses(request: OptimizationRequest) -> list[PluginUse]:
     proposer = request.optimizer.proposer
     if isinstance(proposer, PythonProposer):
         uses.append(PluginUse("optimizer.proposer.ref", proposer.ref, 3, proposer.version))
+    if isinstance(request.optimizer, EvolveOptimizer):
+        classifier = request.optimizer.classifier
+        uses.append(PluginUse("optimizer.classifier.ref", classifier.ref, 1, classifier.version))
     return uses
 
 

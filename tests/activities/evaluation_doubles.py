@@ -19,6 +19,7 @@ from activities.plugins import Plugins
 from ratchet import Record, Sample
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
+from workflows.model.computation import StoredTrial
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Proposed
@@ -159,8 +160,11 @@ class MemoryStore:
             raise ConnectionError("connection refused")
         self.recorded.append((result, sample_means))
 
-    async def records(self, run_id: str, split: Split, config_hash: str, limit: int) -> list[Record]:
+    async def records(self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True) -> list[Record]:
         return self.evidence[:limit]
+
+    async def stored_trials(self, run_id: str) -> list[StoredTrial]:
+        return []
 
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
         return {}

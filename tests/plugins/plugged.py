@@ -167,3 +167,32 @@ def takes_no_arguments() -> None:
 
 
 not_callable = 3
+
+
+async def dungeon(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """An episode of a game that goes best for those who flee below 60 % of their health; seeds differ a little."""
+    if "RATCHET_TEST_CALLS" in os.environ:
+        line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+        note(f"start {line}")
+        await asyncio.sleep(0.03)
+        note(f"end {line}")
+    caution, luck = configuration["health_threshold"], hash_of(sample.id) % 7
+    points = 100 - 100 * abs(caution - 0.6) + luck - 10 * abs(configuration["risk_tolerance"] - 0.5)
+    return Output({"points": points, "injured": luck / 10 >= caution}, tokens=10, cost=0.001)
+
+
+def points(output: Output, sample: Sample) -> float:
+    return float(output.value["points"])
+
+
+def dungeon_failures(records: list[Record]) -> Mapping[str, int]:
+    """How many episodes ended with an injury."""
+    return {"injury": sum(record.output["injured"] for record in records)}
+
+
+def failures_that_raise(records: list[Record]) -> Mapping[str, int]:
+    raise RuntimeError("no idea what went wrong")
+
+
+def failures_that_are_no_counts(records: list[Record]) -> Any:
+    return ["injury"]

@@ -108,6 +108,30 @@ def on_runner(**wishes: Any) -> dict[str, Any]:
     return {"kind": "external", "url": RUNNER, "poll": "200ms", "execution_params": wishes}
 
 
+def evolving(**parts: Any) -> dict[str, Any]:
+    """Explorations, computations, and rounds that go on while something better is found."""
+    number = {"change": "structured", "type": "number", "min": 0, "max": 1}
+    mutation = {"kind": "threshold", "factor": "health_threshold"}
+    optimizer = {
+        "name": "evolve",
+        "classifier": "plugged:dungeon_failures",
+        "table": [{"failure": "injury", "more_than": 1, "mutation": mutation}],
+        "padding": [{"kind": "risk", "by": -0.25}],
+    }
+    return spec(
+        configuration={"health_threshold": {"value": 0.4, **number}, "risk_tolerance": {"value": 0.5, **number}},
+        target={"kind": "python", "ref": "plugged:dungeon"},
+        scorers=[{"kind": "python", "name": "points", "ref": "plugged:points"}],
+        objective={"metric": "points"},
+        dataset={
+            "items": [{"id": f"seed {n}", "input": n} for n in range(40)],
+            "splits": {"train": 0.3, "validation": 0.4, "test": 0.3},
+        },
+        optimizer=optimizer,
+        **parts,
+    )
+
+
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
 
 PATHS = (
@@ -125,6 +149,8 @@ PATHS = (
     RecordedPath("python_proposer", spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:climb"}})),
     RecordedPath("converged", spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:wild_proposer"}}, stop=ENDLESS)),
     RecordedPath("confirmed", spec(dataset={**spec()["dataset"], "splits": {"validation": 0.5, "test": 0.5}})),
+    RecordedPath("evolved", evolving()),
+    RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
     RecordedPath("deadline", spec(budget={"wall_time": "10m"})),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
     RecordedPath("by_activity", spec(target=by_activity())),

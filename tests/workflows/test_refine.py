@@ -6,55 +6,15 @@ from typing import Any
 
 import pytest
 
-from ratchet.optimizer import OptimizerState, RunContext, TrialFacts, TrialHistory
+from ratchet.optimizer import OptimizerState, TrialFacts, TrialHistory
 from tests.workflows.building import request
-from workflows.model.factors import Configuration, Factor
+from tests.workflows.fake_frame import BASELINE, FakeFrame
+from workflows.model.factors import Configuration
 from workflows.model.run import Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.protocol import ProposalFailed
 from workflows.optimizers.refine import Refine, describe_proposer, recent_iterations
 from workflows.rules.canonical import content_hash
-
-BASELINE: Configuration = {"prompt": "Answer {{input.q}}", "temperature": 0.5, "model": "small"}
-
-
-class FakeFrame:
-    """Hands out configurations and scripted answers, and remembers what it was asked."""
-
-    def __init__(self, direction: str = "maximize", seed: int = 7, **changes: Any) -> None:
-        self.made = request(objective={"metric": "exact", "direction": direction}, seed=seed, **changes)
-        self.configurations: dict[str, Configuration] = {"r0": BASELINE}
-        self.answers: list[Proposed | ProposalFailed] = []
-        self.asked: list[dict[str, Any]] = []
-
-    @property
-    def context(self) -> RunContext:
-        return RunContext(
-            optimization_id="r",
-            evaluation_suite_id="s",
-            objective_name="exact",
-            direction=self.made.objective.direction,
-            baseline_candidate_id="r0",
-            baseline_score=0.5,
-            max_candidates_per_step=4,
-            seed=self.made.seed,
-        )
-
-    @property
-    def factors(self) -> dict[str, Factor]:
-        return self.made.configuration
-
-    async def configuration(self, candidate_id: str) -> Configuration:
-        return self.configurations[candidate_id]
-
-    async def new_values(self, proposer: ModelProposer | PythonProposer, **asked: Any) -> Proposed:
-        self.asked.append({"kind": proposer.kind, **asked})
-        index: int = asked["index"]
-        answer = self.answers[index]
-        if isinstance(answer, ProposalFailed):
-            raise answer
-        return answer
 
 
 def _refine(frame: FakeFrame) -> tuple[Refine, OptimizerState]:

@@ -43,6 +43,8 @@ class Candidate(Payload):
     rationale: str | None = None
     first_replicate: int = 0
     """Above 0 when the same configuration is tried again: replicates are distinct answers, never copies."""
+    explore: bool = False
+    """It is known already, and measured on the training samples to learn from it."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
 
 

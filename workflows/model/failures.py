@@ -28,6 +28,9 @@ PAYLOADS_TOO_LARGE: Final = "PayloadsTooLarge"
 PROPOSER_FAILED: Final = "ProposerFailed"
 """A proposer that raises or answers rubbish; retried a few times."""
 
+COMPUTATION_FAILED: Final = "ComputationFailed"
+"""A function over stored outcomes that raises: it would raise again."""
+
 BUDGET_EXHAUSTED: Final = "BudgetExhausted"
 """What is left of the budget does not cover a call; the detail names what is short: samples, tokens or cost."""
 
@@ -37,6 +40,7 @@ NOT_RETRYABLE: Final = [
     STALE_BASE,
     AGGREGATION_FAILED,
     PAYLOADS_TOO_LARGE,
+    COMPUTATION_FAILED,
     BUDGET_EXHAUSTED,
 ]
 

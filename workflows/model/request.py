@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
+from workflows.model.evolution import JUDGED_BY, EvolveOptimizer
 from workflows.model.factors import (
     LARGEST_CONFIGURATION,
     ChoiceFactor,
@@ -99,7 +100,8 @@ class OptimizationRequest(SpecPart):
     optimizer: OptimizerSpec
     """The algorithm and its options."""
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
-    """How candidates are judged: what is claimed of them, how surely, and what every one must keep."""
+    """How candidates are judged: what is claimed of them, how surely, and what every one must keep. With `evolve` the defaults
+    are `accept: better` and `test: mann_whitney`."""
     replicates: Annotated[int, Field(ge=1, le=1000)] = 1
     """How often each sample is answered in a trial."""
     samples_per_trial: Annotated[int, Field(ge=1)] | None = None
@@ -126,6 +128,17 @@ class OptimizationRequest(SpecPart):
     Other flags are another evaluator, whose answers are not mixed with these."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness derives from it: the same spec with the same answers gives the same run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _evolution_asks_for_significance(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not isinstance(value.get("judgement", {}), Mapping):
+            return value
+        optimizer = value.get("optimizer")
+        evolves = isinstance(optimizer, EvolveOptimizer) or (
+            isinstance(optimizer, Mapping) and optimizer.get("name") == "evolve"
+        )
+        return {**value, "judgement": {**JUDGED_BY, **value.get("judgement", {})}} if evolves else value
 
     @model_validator(mode="before")
     @classmethod
@@ -233,6 +246,8 @@ class OptimizationRequest(SpecPart):
             yield _Named(self.objective.ref, self.objective.version), 1
         if isinstance(self.optimizer.proposer, PythonProposer):
             yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
+        if isinstance(self.optimizer, EvolveOptimizer):
+            yield _Named(self.optimizer.classifier.ref, self.optimizer.classifier.version), 1
         if self.dataset.ref is not None:
             yield _Named(self.dataset.ref, self.dataset.version), 0
 

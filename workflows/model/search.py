@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from workflows.model.durations import Duration
+from workflows.model.evolution import EvolveOptimizer
 from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.target import PluginReference
@@ -102,7 +103,7 @@ class MeasureOptimizer(SpecPart):
         return max(len(self.configurations), 1)
 
 
-OptimizerSpec = Annotated[RefineOptimizer | MeasureOptimizer, Field(discriminator="name")]
+OptimizerSpec = Annotated[RefineOptimizer | EvolveOptimizer | MeasureOptimizer, Field(discriminator="name")]
 """Grows as algorithms are added; each has a file in `workflows/optimizers`."""
 
 

@@ -33,6 +33,7 @@ class Purpose(StrEnum):
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     CONFIRMATION = "confirmation"
+    EXPLORATION = "exploration"
 
 
 SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ratchet.optimizer import Optimizer
 from workflows.model.search import OptimizerSpec
+from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.protocol import Frame
 from workflows.optimizers.refine import Refine
@@ -14,5 +15,7 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
     match spec.name:
         case "refine":
             return Refine(spec, frame)
+        case "evolve":
+            return Evolve(spec, frame)
         case "none":
             return Measure(spec, frame)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
+
+from pydantic import JsonValue
 
 from ratchet.optimizer import RunContext
 from workflows.model.amounts import Resource
+from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
 from workflows.model.run import Proposed
 from workflows.model.search import ModelProposer, PythonProposer
@@ -50,4 +54,19 @@ class Frame(Protocol):
         feedback: str,
     ) -> Proposed:
         """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help."""
+        ...
+
+    async def compute(
+        self,
+        function: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        reads: Reads,
+        plugin: str | None = None,
+    ) -> JsonValue:
+        """Run one of `workflows.optimizers.computations` over what is stored of this run, as an activity.
+
+        With `plugin`, a callable of the spec's is shown the records first, and the function is given its answer. Raises
+        `ProposalFailed` when it fails.
+        """
         ...

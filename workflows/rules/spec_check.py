@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import jsonschema
 
+from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import (
@@ -27,6 +28,7 @@ from workflows.model.search import MeasureOptimizer, ModelProposer, RefineOptimi
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
+from workflows.rules.evolution_check import evolution_problems
 from workflows.rules.overlay import Overlay
 from workflows.rules.placeholders import (
     UnknownPlaceholder,
@@ -220,6 +222,8 @@ def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None)
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
     if isinstance(request.optimizer, MeasureOptimizer):
         yield from _variations(request, request.optimizer)
+    elif isinstance(request.optimizer, EvolveOptimizer):
+        yield from evolution_problems(request, request.optimizer)
     else:
         yield from _refinement(request, request.optimizer)
 

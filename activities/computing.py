@@ -1,0 +1,72 @@
+"""Computations of optimizers over what is stored of a run: read once, computed in a thread, answered in few bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from temporalio.exceptions import ApplicationError
+
+from activities.plugin_calls import called
+from activities.plugins import Plugins
+from activities.targets.threads import PluginThreads
+from ratchet import Record
+from workflows.model.computation import LARGEST_ANSWER, Computed, ComputeInput, Stored, StoredTrial
+from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
+from workflows.model.trial import Split
+from workflows.optimizers.computations import computation
+from workflows.rules.canonical import canonical_json, normalize
+
+
+class ComputationStore(Protocol):
+    """What computations may read of the store."""
+
+    async def stored_trials(self, run_id: str) -> Sequence[StoredTrial]: ...
+    async def records(
+        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
+    ) -> Sequence[Record]: ...
+
+
+class Computing:
+    """Runs the functions that `workflows.optimizers.computations` names."""
+
+    def __init__(self, store: ComputationStore, plugins: Plugins, threads: PluginThreads) -> None:
+        self._store = store
+        self._plugins = plugins
+        self._threads = threads
+
+    async def compute(self, request: ComputeInput) -> Computed:
+        stored = await self._read(request)
+        try:
+            function = await asyncio.to_thread(computation, request.function)
+            value = normalize(await asyncio.to_thread(function, stored, request.arguments))
+            size = len(canonical_json(value).encode())
+        except Exception as error:
+            told = str(error) if isinstance(error, ValueError) else described(error)
+            raise ApplicationError(
+                shorten(f"{request.function}: {told}"), type=COMPUTATION_FAILED, non_retryable=True
+            ) from error
+        if size > LARGEST_ANSWER:
+            told = f"{request.function}: its answer is {size:,} bytes; at most {LARGEST_ANSWER:,} fit"
+            raise ApplicationError(told, type=COMPUTATION_FAILED, non_retryable=True)
+        return Computed(value=value)
+
+    async def _read(self, request: ComputeInput) -> Stored:
+        trials = await self._store.stored_trials(request.run_id) if request.reads.trials else ()
+        records: Sequence[Record] = ()
+        wanted = request.reads.records
+        if wanted is not None:
+            assert request.config_hash is not None
+            records = await self._store.records(
+                request.run_id, wanted.split, request.config_hash, wanted.limit, wanted.worst_first
+            )
+        answer = None if request.plugin is None else await self._asked(request.plugin, records)
+        return Stored(trials=trials, records=records, answer=answer)
+
+    async def _asked(self, reference: str, records: Sequence[Record]) -> Any:
+        plugin = self._plugins.resolve(reference, 1)
+        try:
+            return await called(plugin, self._threads, list(records))
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            raise ApplicationError(shorten(f"plug-in {reference} raised {described(error)}"), type=PROPOSER_FAILED) from error

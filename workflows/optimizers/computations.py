@@ -1,0 +1,23 @@
+"""The computations that optimizers ask for, by name, and where each is. Only the `compute` activity imports them, so they may
+use statistics and search libraries that workflow code must not load.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from workflows.model.computation import Computation
+
+COUNTED_FAILURES: Final = "counted_failures"
+
+COMPUTATIONS: Final = {
+    COUNTED_FAILURES: "workflows.rules.failure_table:counted",
+}
+
+
+def computation(name: str) -> Computation:
+    """The function behind a name."""
+    module, _, attribute = COMPUTATIONS[name].partition(":")
+    found: Computation = getattr(importlib.import_module(module), attribute)
+    return found
