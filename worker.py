@@ -45,6 +45,7 @@ from activities.runners import Runners
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.writing import Store
+from activities.temporary_tags import TemporaryTags
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
 from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting
@@ -176,11 +177,12 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             gates = Gates(SharedLimits(store, is_away, settings.rate_limits))
             in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
-            evaluation = ShardEvaluation(store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight)
+            tags = TemporaryTags(overrides)
+            evaluation = ShardEvaluation(store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight, tags=tags)
             stack.push_async_callback(evaluation.close)
             runners = Runners(gates)
             stack.push_async_callback(runners.close)
-            delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away)
+            delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away, tags=tags)
             served = [
                 *implementations(Evaluating, evaluation),
                 *implementations(Ingesting, PluginDatasets(database, plugins)),

@@ -24,6 +24,7 @@ from activities.store.experiments import TrialExperiment
 from activities.store.refusals import store_errors
 from activities.targets.faults import Refused, Unreachable
 from activities.targets.given import GivenAnswers
+from activities.temporary_tags import TemporaryTags
 from ratchet import experiment_from_input, experiment_headers
 from workflows.contracts import Delegating
 from workflows.model.failures import (
@@ -85,11 +86,13 @@ class DelegatedEvaluation(Delegating):
         runners: Runners,
         *,
         is_away: Callable[[BaseException], bool],
+        tags: TemporaryTags | None = None,
     ) -> None:
         self._store = store
         self._shards = shards
         self._runners = runners
         self._is_away = is_away
+        self._tags = tags
 
     # -- somebody else's activity -------------------------------------------------------------------------------------------
 
@@ -101,6 +104,7 @@ class DelegatedEvaluation(Delegating):
             target = work.suite.target
             assert isinstance(target, ActivityTarget)
             overlay = Overlay(asked.shard.config_hash, work.configuration, work.suite.prompt)
+            await self._publish(asked.shard.run_id, work.suite, overlay)
             common = _common(asked.shard, work.suite, overlay, target)
             samples: list[dict[str, JsonValue]] = []
             left = LARGEST_LOAD
@@ -174,6 +178,7 @@ class DelegatedEvaluation(Delegating):
                     inline.append(sample)
         if overlay is None or not missing:
             return None
+        await self._publish(trial.run_id, suite, overlay)
         by_reference = len(inline) < missing
         return {
             "optimization_id": trial.run_id,
@@ -225,6 +230,10 @@ class DelegatedEvaluation(Delegating):
                 await self._runners.cancel(target.url, key.experiment_id, PATIENCE_WHEN_ASKING)
             except Forgotten:
                 return  # what nobody knows does not run
+
+    async def _publish(self, run_id: str, suite: EvaluationSuite, overlay: Overlay) -> None:
+        if self._tags is not None:
+            await self._tags.put(run_id, suite, overlay)
 
     # -- the store ----------------------------------------------------------------------------------------------------------
 

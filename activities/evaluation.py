@@ -38,6 +38,7 @@ from activities.targets.given import GivenAnswers
 from activities.targets.http import HttpEndpoints
 from activities.targets.isolation import Isolation
 from activities.targets.threads import PluginThreads
+from activities.temporary_tags import TemporaryTags
 from ratchet import Sample
 from workflows.contracts import Evaluating
 from workflows.model.computation import Computed, ComputeInput
@@ -116,10 +117,12 @@ class ShardEvaluation(Evaluating):
         *,
         is_away: Callable[[BaseException], bool],
         limits: RunLimits | None = None,
+        tags: TemporaryTags | None = None,
     ) -> None:
         self._store = store
         self._plugins = plugins
         self._is_away = is_away
+        self._tags = tags
         self._limits = limits or RunLimits(store.adjusted_limits, forget=models.gates.limits.forget)
         self._threads = PluginThreads()
         self._matching = BoundedMatching()
@@ -176,6 +179,9 @@ class ShardEvaluation(Evaluating):
             if not wanted:
                 return ShardResult(found=work.found)
             await self._refuse_other_code(work.suite)
+            overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
+            if self._tags is not None and given is None:
+                await self._tags.put(shard.run_id, work.suite, overlay)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
             purse = self._purse(shard, len(wanted), samples_each=1 if given is None else 0) if shard.metered else None
             limits = self._limits.of(
@@ -188,7 +194,7 @@ class ShardEvaluation(Evaluating):
                 at_work = ShardAtWork(
                     shard,
                     work.suite,
-                    Overlay(shard.config_hash, work.configuration, work.suite.prompt),
+                    overlay,
                     [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in wanted],
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),

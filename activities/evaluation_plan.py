@@ -17,7 +17,7 @@ from workflows.model.target import PythonTarget
 from workflows.model.trial import Split
 from workflows.rules.budget import CONFIRMATION_TRIALS, Needs
 from workflows.rules.canonical import content_hash
-from workflows.rules.prompt_factors import template_of
+from workflows.rules.prompt_factors import publishes_its_prompt, template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         experiment=spec.experiment,
         flags=spec.flags,
         prompt=template_of(spec),
+        publishes_prompt=publishes_its_prompt(spec),
         baseline_hash=content_hash(spec.baseline),
         concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
         plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},

@@ -63,12 +63,11 @@ async def with_stored_prompt(request: OptimizationRequest, database_url: str) ->
 def described_prompt(request: OptimizationRequest) -> str:
     """The prompt in a line: what it is, and how many tokens each section has."""
     assert request.prompt is not None
-    source, snapshot = request.prompt, request.prompt.snapshot
-    if snapshot is None:
-        return f"{source.name} at {source.tag}, read when the run begins"
-    where = source.file or f"{source.tag}, {snapshot.version or f'revision {snapshot.revision}'}"
+    source = request.prompt
+    if source.snapshot is None:
+        return f"{source.described}, read when the run begins"
     sections = ", ".join(f"{s['path']} {s['tokens']}{' (frozen)' if s['frozen'] else ''}" for s in _sections(request))
-    return f"{snapshot.template.name} ({where}); tokens: {sections}"
+    return f"{source.described}; tokens: {sections}"
 
 
 def prompt_facts(request: OptimizationRequest) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
 def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows = FIXED_FACTOR_ROWS if verbosity is Verbosity.SUMMARY else None
     return [
+        *_prompt(facts),
         *_treatment(facts),
         *_labelled("Fixed factors:", _fixed_factors(facts), rows),
         *_labelled("Objective:", objective_text(facts.request)),
@@ -103,6 +104,10 @@ def _reused(facts: RunFacts) -> list[str]:
     """Said only where there is something to say."""
     told = (("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
     return [row for label, text in told if text for row in _labelled(label, text)]
+
+
+def _prompt(facts: RunFacts) -> list[str]:
+    return [] if facts.request.prompt is None else _labelled("Prompt:", facts.request.prompt.described)
 
 
 def _treatment(facts: RunFacts) -> list[str]:

@@ -15,6 +15,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from ratchet import experiment_from_headers
 from ratchet.prompts import Overrides, OverrideStore, PromptTemplate, effective_hash, open_store, prompt_part
 from tests.activities.endpoints import Asked, json_endpoint
 from tests.conftest import Engines
@@ -286,6 +287,52 @@ async def test_an_answer_made_with_another_prompt_never_scores(engines: Engines,
         await handle.result()
     assert isinstance(failed.value.cause, ApplicationError)
     assert f"the target used overlay {'0' * 64}" in failed.value.cause.message
+
+
+# -- services that render the prompt themselves ------------------------------------------------------------------------------
+
+
+async def test_a_service_resolves_each_candidate_by_the_tag_that_it_is_told(engines: Engines, store: OverrideStore) -> None:
+    prompt, _ = await in_production(store)
+
+    async def answer(asked: Asked) -> web.Response:
+        experiment = experiment_from_headers(asked.headers)
+        assert experiment is not None and experiment.prompt == prompt.name
+        mine = await store.resolve(prompt.name, tag=experiment.overrides_tag)
+        return web.json_response({"prompt": mine.render(asked.body).text}, headers={"X-Ratchet-Overlay": mine.hash})
+
+    async with json_endpoint(answer) as endpoint:
+        target = {"kind": "http", "url": endpoint.url, "body": "{{input}}"}
+        result = await engines.run(over(prompt, target))
+    run_id = result["optimization_id"]
+    assert result["best_score"] > result["baseline_score"]
+    tried, seen = await overlays(engines, run_id), await answers(engines, run_id)
+    for config_hash, by_sample in seen.items():
+        for ticket in TICKETS:
+            assert by_sample[str(ticket["id"])] == prompt.render(tried[config_hash], ticket["input"]).text
+    tags = {state.tag: state for state in await store.list_tags(prompt.name)}
+    assert set(tags) == {"stable", *tried}
+    assert {(tags[tag].temporary, tags[tag].owner) for tag in tried} == {(True, run_id)}
+
+
+async def test_two_runs_share_a_candidates_tag(engines: Engines, store: OverrideStore) -> None:
+    prompt, _ = await in_production(store)
+    async with AsyncExitStack() as exits:
+        target = await _http(engines, exits)
+        first, second = [await engines.run(over(prompt, target, stop={"max_rounds": 1}, seed=seed)) for seed in (1, 2)]
+    assert first["best_config_hash"] == second["best_config_hash"]
+    state = await store.current(prompt.name, second["best_config_hash"])
+    assert state is not None and state.owner == second["optimization_id"]
+
+
+@pytest.mark.parametrize(("source", "published"), [({}, False), ({"publish": True}, True)])
+async def test_targets_in_ratchets_own_processes_need_no_tags(
+    engines: Engines, store: OverrideStore, source: dict[str, Any], published: bool
+) -> None:
+    prompt, _ = await in_production(store)
+    result = await engines.run(over(prompt, PYTHON, prompt={"name": prompt.name, **source}, stop={"max_rounds": 1}))
+    tags = {state.tag for state in await store.list_tags(prompt.name)}
+    assert (result["best_config_hash"] in tags) is published
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------------

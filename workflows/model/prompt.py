@@ -47,6 +47,10 @@ class PromptSource(SpecPart):
     file: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
     """Instead of a name: a YAML file, whose sections are the baseline as they are written. It is relative to the spec for the
     CLI, and inside RATCHET_DATA_DIR for a worker."""
+    publish: bool | None = None
+    """Put every candidate into the store of prompts while it is tried, under the temporary tag that targets are told as
+    `overrides_tag`, so that a service which renders the prompt itself finds it. Default: for a stored prompt whose target runs
+    elsewhere (http, activity, external)."""
     snapshot: SkipJsonSchema[PromptSnapshot | None] = None
     """Set by Ratchet itself when the prompt was read; leave it out."""
 
@@ -62,3 +66,12 @@ class PromptSource(SpecPart):
         if self.file is not None and self.tag != STABLE:
             raise ValueError("tag belongs to a stored prompt; drop it, or give the prompt's name instead of a file")
         return self
+
+    @property
+    def described(self) -> str:
+        """The prompt and where it is read, in words: `support/triage (stable, 1.2.0)`."""
+        found = self.snapshot
+        if found is None:
+            return self.file or f"{self.name} ({self.tag})"
+        at = found.version or f"revision {found.revision}"
+        return f"{found.template.name} ({self.file or f'{self.tag}, {at}'})"

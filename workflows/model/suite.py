@@ -49,6 +49,8 @@ class EvaluationSuite(Payload):
     """The spec's flags, which targets are told."""
     prompt: PromptTemplate | None = None
     """What the configuration's sections and parameters are parts of."""
+    publishes_prompt: bool = False
+    """Candidates are put into the store of prompts, for targets that render it themselves."""
     baseline_hash: str | None = None
     """The overlay of the baseline, which every other one is compared with."""
     plugins: dict[str, str] = Field(default_factory=dict)

@@ -95,6 +95,14 @@ def _paths_named_within(template: PromptTemplate) -> list[str]:
     return [section.path for section in template.sections if section.path in named]
 
 
+def publishes_its_prompt(request: OptimizationRequest) -> bool:
+    """Whether candidates are put into the store of prompts, for targets that render the prompt themselves."""
+    source = request.prompt
+    if source is None or source.publish is not None:
+        return source is not None and source.publish is True
+    return source.name is not None and request.target.kind in ("http", "activity", "external")
+
+
 def shows_its_prompt(target: object) -> bool:
     """Whether a target's own texts show the rendered prompt, so that a sample it cannot be rendered for cannot be answered."""
     return any(shows_the_prompt(placed.text) for placed in target_texts(target))
