@@ -86,7 +86,7 @@ class TestFiles:
         ("text", "message"),
         [
             (None, "prompt.file: cannot be read: No such file or directory"),
-            ("sections: [", "prompt.file: is not valid YAML"),
+            ("sections: [", "prompt.file: line 1: is not valid YAML"),
             ("prompt: support/triage\nsections: []\n", "prompt.file: sections: is empty; add at least one entry"),
             (
                 "prompt: triage\nsections: [{path: a, body: b}]\n",
