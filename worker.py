@@ -40,6 +40,7 @@ from activities.limits import SharedLimits
 from activities.models import ChatModels
 from activities.overrides import Overrides
 from activities.plugins import Plugins
+from activities.releasing import PromptReleasing
 from activities.run_limits import RunLimits
 from activities.runners import Runners
 from activities.store.connection import Database, StoreAway, is_away
@@ -48,9 +49,10 @@ from activities.store.writing import Store
 from activities.temporary_tags import TemporaryTags
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
-from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting
+from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing
 from workflows.model.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
+from workflows.release import ReleaseWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
 
@@ -165,14 +167,19 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
         stack.push_async_callback(overrides.close)
         workers: list[Worker] = []
         if settings.role in {"all", "workflows"}:
+            known = await register_search_attributes(client)
             bookkeeping = StoreBookkeeping(
                 database,
-                search_attributes=await register_search_attributes(client),
+                search_attributes=known,
                 versions=versions(),
                 data_directory=settings.data_dir,
                 overrides=overrides,
             )
-            workers.append(_workflow_worker(client, settings, bookkeeping))
+            served = [
+                *implementations(Bookkeeping, bookkeeping),
+                *implementations(Releasing, PromptReleasing(database, overrides, search_attributes=known)),
+            ]
+            workers.append(_workflow_worker(client, settings, served))
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             gates = Gates(SharedLimits(store, is_away, settings.rate_limits))
@@ -196,12 +203,12 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
         log.info("draining")
 
 
-def _workflow_worker(client: Client, settings: Settings, bookkeeping: StoreBookkeeping) -> Worker:
+def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[OptimizationWorkflow, TrialWorkflow],
-        activities=implementations(Bookkeeping, bookkeeping),
+        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow],
+        activities=served,
         max_concurrent_workflow_tasks=100,
         max_cached_workflows=1000,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,

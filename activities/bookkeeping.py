@@ -16,6 +16,7 @@ from activities.evaluation_plan import plan_evaluation
 from activities.heartbeat import heartbeating
 from activities.overrides import Overrides
 from activities.prompt_reading import UnusablePrompt, with_its_prompt
+from activities.release_checks import unreleasable
 from activities.store import samples
 from activities.store.connection import Database
 from activities.store.events import RunUnknown
@@ -87,6 +88,9 @@ class StoreBookkeeping(Bookkeeping):
                 problems = check_request(read.request)
                 if problems:
                     raise invalid_request(problems)
+                hopeless = await unreleasable(read.request, self._overrides)
+                if hopeless is not None:
+                    raise invalid_request([hopeless])
                 prepared = await self._prepare(read)
         if read.request is request.request:
             return prepared

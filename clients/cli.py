@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from clients.commands import checking, datasets, doctor, reporting, running, serving, starting, steering, watching
+from clients.commands import checking, datasets, doctor, releasing, reporting, running, serving, starting, steering, watching
 from clients.commands.context import CommandError, ExitCode, print_json
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for subject in (starting, checking, running, watching, steering, reporting, datasets, serving, doctor):
+for subject in (starting, checking, running, watching, steering, reporting, releasing, datasets, serving, doctor):
     subject.add_to(app)
 
 

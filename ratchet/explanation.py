@@ -23,6 +23,7 @@ PATTERNS = {
     "at most 64 characters",
     r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$": "is no name for a flag; start with a letter or _, go on with letters, digits and "
     "_ . -, at most 64 characters",
+    r"^\S(.{0,198}\S)?$": "is no name of a person; write it on one line, without blanks around it, at most 200 characters",
     r"^[A-Za-z_]\w{0,63}$": "is no name for a step; start with a letter or _, go on with letters, digits and _, "
     "at most 64 characters",
     r"^[0-9a-f]{64}$": "is no content hash; give the 64 hexadecimal digits that ingesting the dataset printed",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from html import escape
 
+from workflows.markdown import table
 from workflows.model.run import Graph, Newest, Progress, StopRule
 from workflows.rules.stopping import rules
 from workflows.runbook import RunBook
@@ -107,10 +107,4 @@ def details(book: RunBook, now: datetime) -> str:
         ),
         ("Stop rules", stop),
     ]
-    return "| | |\n|---|---|\n" + "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows)
-
-
-def _cell(text: str) -> str:
-    """Text that cannot break out of its cell: phases repeat what plug-ins and people said."""
-    plain = escape(" ".join(text.split()), quote=False)
-    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
+    return table(("", ""), rows)

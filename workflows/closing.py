@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 from ratchet.optimizer import StopReason
+from workflows.asking_for_release import asked_for_release
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
@@ -98,6 +99,8 @@ class Closing:
 
     async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
         result = result_of(self._book, end, confirmation, workflow.now())
+        released = await asked_for_release(self._book.request, result)
+        result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
         last = self._book.last_round(end.reason, end.status)
         if last is not None:
             self._ledger.add(last)

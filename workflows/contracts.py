@@ -14,6 +14,15 @@ from workflows.model.candidates import Candidate
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judging import JudgeInput, Judgements
+from workflows.model.release import (
+    LoadedDesk,
+    OpenRelease,
+    ReleaseDesk,
+    ReleaseRequest,
+    ReleaseState,
+    ReleaseStep,
+    Settle,
+)
 from workflows.model.remote import (
     AnswersInput,
     Calls,
@@ -78,6 +87,45 @@ class Bookkeeping(ABC):
     @abstractmethod
     async def finish_run(self, finish: FinishInput) -> None:
         """The run's end: result, status, last round records and events, in one transaction."""
+
+
+class Releasing(ABC):
+    """Steps of releases, each of which may be taken twice; served on the workflows' own task queue."""
+
+    @activity.defn(name="request_release")
+    @abstractmethod
+    async def request_release(self, request: ReleaseRequest) -> ReleaseState:
+        """Ask the one writer of the prompt, which is started if need be, and wait for its answer."""
+
+    @activity.defn(name="load_releases")
+    @abstractmethod
+    async def load_releases(self, desk: ReleaseDesk) -> LoadedDesk:
+        """Where the releases of a prompt stand."""
+
+    @activity.defn(name="open_release")
+    @abstractmethod
+    async def open_release(self, opening: OpenRelease) -> ReleaseState:
+        """Store a release that is asked for, with what it is about, and say whether it waits, goes on, or has no chance."""
+
+    @activity.defn(name="accept_release")
+    @abstractmethod
+    async def accept_release(self, step: ReleaseStep) -> ReleaseState:
+        """Keep who approved it."""
+
+    @activity.defn(name="carry_out_release")
+    @abstractmethod
+    async def carry_out_release(self, step: ReleaseStep) -> ReleaseState:
+        """Move the tag by compare-and-swap, and close the release in the audit log."""
+
+    @activity.defn(name="settle_release")
+    @abstractmethod
+    async def settle_release(self, settle: Settle) -> ReleaseState:
+        """Close a release that moves nothing."""
+
+    @activity.defn(name="remind_of_release")
+    @abstractmethod
+    async def remind_of_release(self, step: ReleaseStep) -> ReleaseState:
+        """Announce, once, that an approval is still waited for."""
 
 
 class Evaluating(ABC):

@@ -47,6 +47,21 @@ LOCAL_STORE: Final = LocalPolicy(
 )
 """Writes that travel inside a workflow task: they cost one history event, and fall back to timers when the store is away."""
 
+RELEASE: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=5),
+    heartbeat_timeout=timedelta(seconds=8),
+    retry_policy=_PATIENT,
+)
+"""Steps of a release, in the audit log and in the override store: they outlast any outage of both."""
+
+ASK_FOR_RELEASE: Final = ActivityPolicy(
+    start_to_close_timeout=timedelta(minutes=2),
+    schedule_to_close_timeout=timedelta(minutes=10),
+    heartbeat_timeout=timedelta(seconds=8),
+    retry_policy=_PATIENT,
+)
+"""A run that is otherwise over asks for its release, and does not wait for ever: the release goes on without it."""
+
 PREPARE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=30),
     heartbeat_timeout=timedelta(seconds=10),

@@ -16,7 +16,13 @@ EVENTS_CHANNEL = "ratchet_events"
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 
 EventType = Literal[
-    "run_status_changed", "progress_changed", "trial_added_or_updated", "best_candidate_changed", "run_finished"
+    "run_status_changed",
+    "progress_changed",
+    "trial_added_or_updated",
+    "best_candidate_changed",
+    "run_finished",
+    "release_changed",
+    "approval_due",
 ]
 
 

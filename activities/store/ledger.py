@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
 from activities.store.budgets import open_budget
 from activities.store.connection import Connection
-from activities.store.encoding import optional_text, storable_json, storable_text
+from activities.store.encoding import from_json, optional_text, storable_json, storable_text
 from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
@@ -108,6 +109,12 @@ async def open_run(connection: Connection, new: NewRun) -> None:
     await open_budget(connection, new.run_id, request.budget, confirmation)
     run = LockedRun(new.run_id, opened["life"], "", 0)
     await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])
+
+
+async def spec_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
+    """What a run was asked to do, as it was stored."""
+    spec = await connection.fetchval("SELECT spec FROM runs WHERE run_id = $1", run_id)
+    return None if spec is None else dict(from_json(spec))
 
 
 async def store_overlay(connection: Connection, config_hash: str, configuration: Configuration) -> None:

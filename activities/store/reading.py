@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.store import dataset_reading, deleting, rows
+from activities.store import dataset_reading, deleting, releases, rows
 from activities.store.comparisons import Comparison, comparison
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
@@ -17,6 +17,8 @@ from activities.store.outlines import Outline, outline
 from activities.store.pairs import Turn, measured_trial
 from activities.store.samples import delete_dataset
 from activities.store.slicing import slices_of_run
+from workflows.model.factors import Configuration
+from workflows.model.release import ReleaseState
 from workflows.rules.slices import Slices
 
 _RUN = """
@@ -132,11 +134,13 @@ class StoreReader:
             rejections = await connection.fetch(
                 f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index", run_id
             )
+            released = await releases.releases(connection, run_id=run_id)
         return rows.RunReport(
             run=run,
             rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
             trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
             rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+            releases=tuple(released),
         )
 
     async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RoundPage | None:
@@ -271,6 +275,21 @@ class StoreReader:
         return (
             None if total is None else rows.RejectionPage(total=total, items=tuple(rows.RejectionRow(**row) for row in found))
         )
+
+    # Releases
+
+    async def releases(
+        self, *, prompt: str | None = None, run_id: str | None = None, undecided: bool = False, limit: int = 100
+    ) -> list[ReleaseState]:
+        """The audit log of releases, the newest first: of a prompt, of a run, or all of it."""
+        async with self._database.connection() as connection:
+            return await releases.releases(connection, prompt=prompt, run_id=run_id, undecided=undecided, limit=limit)
+
+    async def overlay(self, config_hash: str) -> Configuration | None:
+        """A configuration by its hash."""
+        async with self._database.connection() as connection:
+            stored = await connection.fetchval("SELECT configuration FROM overlays WHERE config_hash = $1", config_hash)
+            return None if stored is None else dict(from_json(stored))
 
     # Events
 

@@ -14,6 +14,7 @@ from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
+from workflows.model.release import ReleaseState
 from workflows.model.run import Confirmation, OptimizationResult
 from workflows.model.trial import Purpose, Split, TrialSummary
 
@@ -297,3 +298,5 @@ class RunReport(Payload):
     rounds: tuple[RoundRow, ...]
     trials: tuple[TrialInFull, ...]
     rejections: tuple[RejectionRow, ...]
+    releases: tuple[ReleaseState, ...] = ()
+    """What was asked for in its name, the newest first."""

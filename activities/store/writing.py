@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
-from activities.store import budgets, experiments, held_back, ledger, proposals, rate_limits, shards, trials
+from activities.store import budgets, experiments, held_back, ledger, proposals, rate_limits, releases, shards, trials
 from activities.store.connection import Database
 from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
+from activities.store.releases import NewRelease, Settlement, StoredRelease
 from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record
 from workflows.model.amounts import Amount
@@ -19,6 +20,7 @@ from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits, RateLimit
+from workflows.model.release import ReleaseState
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
@@ -208,3 +210,52 @@ class Store:
             if lease is not None:
                 await budgets.write_books(connection, *lease)
             return kept
+
+    # Releases
+
+    async def spec_of(self, run_id: str) -> dict[str, Any] | None:
+        """What a run was asked to do."""
+        async with self._database.connection() as connection:
+            return await ledger.spec_of(connection, run_id)
+
+    async def open_release(self, new: NewRelease) -> StoredRelease:
+        """Store a release that is asked for; asked for again, the row that is there."""
+        async with self._database.transaction() as connection:
+            return await releases.open_release(connection, new)
+
+    async def accept_release(self, release_id: str, by: str, comment: str) -> ReleaseState:
+        """Keep who approved it, before it is carried out."""
+        async with self._database.transaction() as connection:
+            return await releases.accept_release(connection, release_id, by, comment)
+
+    async def settle_release(self, release_id: str, settlement: Settlement) -> ReleaseState:
+        """End a release. What is decided stays: the first settlement counts."""
+        async with self._database.transaction() as connection:
+            return await releases.settle_release(connection, release_id, settlement)
+
+    async def reminded(self, release_id: str) -> ReleaseState:
+        """A reminder goes out, once."""
+        async with self._database.transaction() as connection:
+            return await releases.reminded(connection, release_id)
+
+    async def known_release(self, release_id: str) -> ReleaseState | None:
+        """One release, if it was ever asked for."""
+        async with self._database.connection() as connection:
+            return await releases.known_release(connection, release_id)
+
+    async def stored_release(self, release_id: str) -> StoredRelease:
+        """One release with all that is needed to carry it out."""
+        async with self._database.connection() as connection:
+            return await releases.stored_release(connection, release_id)
+
+    async def releases(
+        self, *, prompt: str | None = None, run_id: str | None = None, undecided: bool = False, limit: int = 100
+    ) -> list[ReleaseState]:
+        """Releases of a prompt, of a run, or of all, the newest first."""
+        async with self._database.connection() as connection:
+            return await releases.releases(connection, prompt=prompt, run_id=run_id, undecided=undecided, limit=limit)
+
+    async def validated_base(self, prompt: str, canary: str, overlay_hash: str) -> tuple[str, str] | None:
+        """What a canary that is out now was validated with."""
+        async with self._database.connection() as connection:
+            return await releases.validated_base(connection, prompt, canary, overlay_hash)

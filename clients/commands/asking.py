@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
@@ -19,6 +19,8 @@ from clients.commands.servers import Servers, ServersAway
 from clients.commands.workers import workers_for
 from clients.stack import stack_state
 from workflows.model.run import UpdateAnswer
+
+Answer = TypeVar("Answer")
 
 SOMEBODY_ANSWERS_WITHIN = 2.0
 """Seconds. Where the stack was running before us, somebody else's worker usually answers at once."""
@@ -68,32 +70,39 @@ async def update_run(context: Context, run_id: str, name: str, argument: dict[st
     async with _open_run(context, run_id) as run:
         arguments = [] if argument is None else [argument]
         call = run.handle.execute_update(name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer)
-        asking = asyncio.create_task(call)
-        try:
-            async with asyncio.timeout(ANSWERED_WITHIN):  # the SDK itself would ask for ever
-                answer = await _answer(context, run, name, asking)
-        except TimeoutError:
-            missing = f"no worker answered {name} within {ANSWERED_WITHIN:g} s; start one (ratchet worker) and ask again"
-            raise ServersAway(missing) from None
-        finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+        with refusals(name, run_id=run_id), _just_ended(run_id):
+            answer = await answered(context, run.servers, name, call, sleeps=run.sleeps)
         run.tell(context, answer.message, status=answer.status)
     return ExitCode.DONE
 
 
-async def _answer(context: Context, run: OpenRun, name: str, asking: asyncio.Task[UpdateAnswer]) -> UpdateAnswer:
-    if not run.sleeps:
+async def answered(context: Context, servers: Servers, name: str, call: Coroutine[Any, Any, Answer], *, sleeps: bool) -> Answer:
+    """The answer to an update. Only a worker can give it; on embedded servers one is brought along unless somebody answers."""
+    asking = asyncio.create_task(call)
+    try:
+        async with asyncio.timeout(ANSWERED_WITHIN):  # the SDK itself would ask for ever
+            await _until_answered(context, servers, asking, sleeps)
+            return await asking
+    except TimeoutError:
+        missing = f"no worker answered {name} within {ANSWERED_WITHIN:g} s; start one (ratchet worker) and ask again"
+        raise ServersAway(missing) from None
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _until_answered(context: Context, servers: Servers, asking: asyncio.Task[Any], sleeps: bool) -> None:
+    if not sleeps:
         await asyncio.wait({asking}, timeout=SOMEBODY_ANSWERS_WITHIN)
-    if asking.done() or not run.servers.embedded:
-        return await _answered(run.known.run_id, name, asking)
-    async with workers_for(run.servers, context.home, role="workflows") as workers:
+    if asking.done() or not servers.embedded:
+        await asyncio.wait({asking})
+        return
+    async with workers_for(servers, context.home, role="workflows") as workers:
         hopeless = asyncio.create_task(workers.until_hopeless())
         try:
             await asyncio.wait({asking, hopeless}, return_when=asyncio.FIRST_COMPLETED)
             if hopeless.done():
                 raise hopeless.result()
-            return await _answered(run.known.run_id, name, asking)
         finally:
             hopeless.cancel()
             await asyncio.gather(hopeless, return_exceptions=True)
@@ -132,10 +141,11 @@ def _just_ended(run_id: str) -> Iterator[None]:
         raise
 
 
-async def _answered(run_id: str, name: str, asking: asyncio.Task[UpdateAnswer]) -> UpdateAnswer:
+@contextmanager
+def refusals(name: str, **facts: Any) -> Iterator[None]:
+    """What an update was answered that was not taken up."""
     try:
-        with _just_ended(run_id):
-            return await asking
+        yield
     except WorkflowUpdateFailedError as error:
         told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
-        raise CommandError(f"{name} was refused: {told}", facts={"run_id": run_id}) from None
+        raise CommandError(f"{name} was refused: {told}", facts=facts) from None

@@ -26,6 +26,7 @@ from clients.reporting.facts import (
 )
 from clients.reporting.figures import objective_text, percent_text, telling_apart
 from clients.reporting.progress_lines import iteration_text, termination
+from clients.reporting.releases import release_text
 from clients.reporting.summary_text import lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet.optimizer import Direction
@@ -97,6 +98,9 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
+    released = release_text(facts)
+    if released:
+        rows += _labelled("Release:", released)
     return rows + _reused(facts) + _termination(facts)
 
 

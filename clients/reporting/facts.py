@@ -21,6 +21,7 @@ from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFac
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.release import ReleaseState
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import OptimizationResult
 from workflows.model.search import MeasureOptimizer, ModelProposer, StepProposer
@@ -116,6 +117,8 @@ class RunFacts(Payload):
     versions: dict[str, str] = Field(default_factory=dict)
     slices: Slices | None = None
     """Baseline and best by part of the dataset."""
+    releases: tuple[ReleaseState, ...] = ()
+    """What was asked for in its name, the newest first."""
 
     @property
     def direction(self) -> Direction:

@@ -8,6 +8,7 @@ from datetime import datetime
 from clients.reporting.facts import Improvement, RunFacts, best_iteration, errors_met, improvement
 from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
+from clients.reporting.releases import release_text
 from clients.reporting.visible import one_line
 from workflows.model.ledger import Counts, Spend
 from workflows.model.run import Progress
@@ -52,6 +53,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             ),
             "Trials": _trials(facts.counts),
             "Spend": _spend(facts.spend, limits),
+            "Release": release_text(facts),
             "Errors": _errors(facts),
             "Reused": reused_text(facts),
             "Lost": lost_text(facts),

@@ -28,6 +28,13 @@ async def english_hill(configuration: Mapping[str, Any], sample: Sample, context
     return found if sample.input["language"] == "en" else Output({"height": 0.0})
 
 
+async def hill_of_the_searched(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `hill` while it is searched, and upside down on samples that the search never saw."""
+    found = await hill(configuration, sample, context)
+    confirming = "/confirm" in context.id
+    return Output({"height": 1 - found.value["height"]}) if confirming else found
+
+
 def given_items() -> Iterator[dict[str, Any]]:
     """A dataset."""
     return ({"id": f"s{n}", "input": n} for n in range(8))

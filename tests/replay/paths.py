@@ -85,6 +85,48 @@ async def _until(handle: WorkflowHandle[Any, Any], reached: Callable[[dict[str, 
             await asyncio.sleep(0.01)
 
 
+async def ruled(client: Client, handle: WorkflowHandle[Any, Any], ruling: str) -> None:
+    """The run asked for approval, and somebody answers."""
+    release = (await handle.result())["release"]
+    said = {"release_id": release["release_id"], "by": "ann", "comment": "recorded"}
+    writer = client.get_workflow_handle(f"release/{release['prompt']}")
+    await writer.execute_update(ruling, said)
+
+
+async def approved_and_rolled_back(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    await ruled(client, handle, "approve")
+    writer = client.get_workflow_handle("release/recorded/approved")
+    back = {"release_id": "recorded-rollback", "prompt": "recorded/approved", "kind": "rollback", "by": "ann"}
+    await writer.execute_update("request", back)
+
+
+async def rejected(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    await ruled(client, handle, "reject")
+
+
+async def nobody_approved(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    """A reminder and a deadline pass, and the writer rests."""
+    prompt = "recorded/expired"
+    await client.start_workflow(
+        "ReleaseWorkflow", {"prompt": prompt, "idle": 3}, id=f"release/{prompt}", task_queue="optimization"
+    )
+    await handle.result()
+    await client.get_workflow_handle(f"release/{prompt}").result()
+
+
+async def asked_of_a_short_writer(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    """Its history is full after one release, and what waits for approval is picked up by the next execution."""
+    prompt = "recorded/continued"
+    writer = await client.start_workflow(
+        "ReleaseWorkflow", {"prompt": prompt, "releases_per_execution": 1}, id=f"release/{prompt}", task_queue="optimization"
+    )
+    await handle.result()
+    async with asyncio.timeout(30):
+        while (await client.get_workflow_handle(writer.id).describe()).run_id == writer.first_execution_run_id:
+            await asyncio.sleep(0.01)
+    await ruled(client, handle, "approve")
+
+
 @dataclass(frozen=True)
 class RecordedPath:
     """One path: its spec, what is done while it runs, and how many trials' histories are kept with it."""
@@ -92,6 +134,12 @@ class RecordedPath:
     name: str
     spec: dict[str, Any]
     run: Run = to_the_end
+
+    @property
+    def prompt(self) -> str | None:
+        """The prompt whose writer's histories are kept with it."""
+        release = self.spec.get("release")
+        return None if release is None else str(release["prompt"])
 
 
 RUNNER = "http://127.0.0.1:1"
@@ -132,6 +180,14 @@ def evolving(**parts: Any) -> dict[str, Any]:
     )
 
 
+def releasing(name: str, mode: str = "approval", **more: Any) -> dict[str, Any]:
+    """A run with a test split, whose winner is released or waits for approval."""
+    configuration = {**spec()["configuration"], "text": {"value": "Climb.", "change": "text"}}
+    data = {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": {"validation": 0.5, "test": 0.5}}
+    release = {"prompt": f"recorded/{name}", "mode": mode, **more}
+    return spec(configuration=configuration, dataset=data, stop={"max_rounds": 6, "no_improvement": 0}, release=release)
+
+
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
 
 PATHS = (
@@ -151,6 +207,11 @@ PATHS = (
     RecordedPath("confirmed", spec(dataset={**spec()["dataset"], "splits": {"validation": 0.5, "test": 0.5}})),
     RecordedPath("evolved", evolving()),
     RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
+    RecordedPath("released", releasing("released", "automatic")),
+    RecordedPath("approved", releasing("approved"), approved_and_rolled_back),
+    RecordedPath("rejected", releasing("rejected"), rejected),
+    RecordedPath("expired", releasing("expired", deadline="2s", remind="1s"), nobody_approved),
+    RecordedPath("writer_continued", releasing("continued"), asked_of_a_short_writer),
     RecordedPath("deadline", spec(budget={"wall_time": "10m"})),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
     RecordedPath("by_activity", spec(target=by_activity())),

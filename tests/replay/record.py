@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 
 from clients.logs import configure_logs
@@ -30,7 +31,7 @@ TRIALS_KEPT = 2
 async def record_all(wanted: Sequence[RecordedPath]) -> None:
     HISTORIES.mkdir(parents=True, exist_ok=True)
     for path in wanted:
-        for kind in ("", "_execution_*", "_trial_*"):
+        for kind in ("", "_execution_*", "_trial_*", "_writer_*"):
             for known in HISTORIES.glob(f"{path.name}{kind}.json"):
                 known.unlink()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,17 +50,29 @@ async def record(client: Client, path: RecordedPath, runner: str) -> None:
     handle = await client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue="optimization")
     first = handle.first_execution_run_id
     await path.run(client, handle)
-    runs = [execution async for execution in client.list_workflows(f"WorkflowId = '{run_id}'")]
-    for number, execution in enumerate(sorted(runs, key=lambda run: run.start_time)):
-        history = await client.get_workflow_handle(run_id, run_id=execution.run_id).fetch_history()
-        _write(f"{path.name}{f'_execution_{number + 1}' if len(runs) > 1 else ''}", history)
+    histories = await _histories(client, run_id)
+    for number, history in enumerate(histories, start=1):
+        _write(f"{path.name}{f'_execution_{number}' if len(histories) > 1 else ''}", history)
+    for number, history in enumerate(await _histories(client, f"release/{path.prompt}"), start=1):
+        _write(f"{path.name}_writer_{number}", history)
     assert first
+    if path.prompt is not None:
+        return  # its trials are like all others
     trials = [
         trial async for trial in client.list_workflows(f"WorkflowType = 'TrialWorkflow' AND WorkflowId STARTS_WITH '{run_id}/'")
     ]
     for number, trial in enumerate(sorted(trials, key=lambda found: found.start_time)[-TRIALS_KEPT:]):
         history = await client.get_workflow_handle(trial.id, run_id=trial.run_id).fetch_history()
         _write(f"{path.name}_trial_{number + 1}", history)
+
+
+async def _histories(client: Client, workflow_id: str) -> list[WorkflowHistory]:
+    """Of every execution of a workflow that has done something, in their order."""
+    runs = [execution async for execution in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
+    runs.sort(key=lambda run: run.start_time)
+    histories = [await client.get_workflow_handle(workflow_id, run_id=run.run_id).fetch_history() for run in runs]
+    begun = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    return [history for history in histories if any(event.event_type == begun for event in history.events)]
 
 
 def _write(name: str, history: WorkflowHistory) -> None:

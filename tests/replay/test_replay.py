@@ -17,6 +17,7 @@ from clients.temporal import LIBRARIES, ratchet_plugin
 from tests.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
 from tests.replay.paths import HISTORIES, PATHS
 from workflows.optimization import OptimizationWorkflow
+from workflows.release import ReleaseWorkflow
 from workflows.trial import TrialWorkflow
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
@@ -38,7 +39,7 @@ def load(path: Path) -> WorkflowHistory:
 
 
 def replayer(plugin: SimplePlugin | None = None) -> Replayer:
-    return Replayer(workflows=[OptimizationWorkflow, TrialWorkflow], plugins=[plugin or ratchet_plugin()])
+    return Replayer(workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow], plugins=[plugin or ratchet_plugin()])
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
@@ -65,6 +66,7 @@ def test_every_path_is_recorded_with_its_trials() -> None:
     recorded = {path.stem for path in RECORDED}
     for path in PATHS:
         assert any(name == path.name or name.startswith(f"{path.name}_execution") for name in recorded), HINT
+        assert path.prompt is None or f"{path.name}_writer_1" in recorded, HINT
     assert recorded >= TRIALS
 
 

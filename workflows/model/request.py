@@ -21,6 +21,7 @@ from workflows.model.factors import (
 from workflows.model.frozen import SpecPart
 from workflows.model.judgement import JudgementSpec
 from workflows.model.prompt import PromptSource
+from workflows.model.release import ReleaseSpec
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
 from workflows.model.search import (
     Budget,
@@ -119,6 +120,8 @@ class OptimizationRequest(SpecPart):
     `ratchet retry`."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """What each model costs. A cost budget needs the price of every model used."""
+    release: ReleaseSpec | None = None
+    """Which prompt the winner becomes, and who decides that. Default: nothing is released."""
     use_case: RunName | None = None
     """For reports: which use case this belongs to. Default: the name."""
     experiment: RunName | None = None

@@ -16,6 +16,7 @@ from workflows.model.judgement import Judged
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.prompt import PromptSnapshot
+from workflows.model.release import ReleaseOutcome
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget, ModelProposer, PythonProposer
 from workflows.model.trial import Split, TrialResult
@@ -271,6 +272,8 @@ class OptimizationResult(Payload):
     changes: dict[str, FactorChange] = Field(default_factory=dict)
     """The difference to the baseline, factor by factor."""
     confirmation: Confirmation | None = None
+    release: ReleaseOutcome | None = None
+    """What the run did about releasing its winner; `ratchet status ID` shows what became of it since."""
     rounds: int = 0
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)

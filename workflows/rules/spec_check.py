@@ -40,6 +40,7 @@ from workflows.rules.placeholders import (
     whole_placeholder,
 )
 from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
+from workflows.rules.releasing import release_problems
 from workflows.rules.stepping import can_step
 from workflows.rules.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.validation import refuse_value
@@ -55,6 +56,7 @@ def check_request(request: OptimizationRequest) -> list[str]:
         *(_optimizer(request) if is_read(request) else []),
         *_money(request),
         *_limits(request),
+        *release_problems(request),
     ]
 
 
