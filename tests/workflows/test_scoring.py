@@ -151,6 +151,33 @@ def test_sample_means_have_a_place_for_every_sample_and_none_for_what_is_missing
     assert sample_means(measured, _suite()) == [0.5, None, 0.5, 0.0]
 
 
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "exact",
+        {"kind": "success_rate"},
+        {"kind": "weighted", "components": [{"kind": "mean", "weight": 3}, {"kind": "success_rate", "metric": "style"}]},
+    ],
+)
+def test_the_objective_is_the_mean_of_the_sample_means_where_it_is_a_mean_at_all(objective: Any) -> None:
+    suite = _suite(objective, [{"kind": "exact"}, {"kind": "regex", "pattern": "x", "name": "style"}])
+    measured = [
+        sample(0, scores={"exact": 0.9, "style": 0.2}, passed=True, weight=2.0),
+        sample(0, scores={"exact": 0.3, "style": 0.6}, passed=False, replicate=1, weight=2.0),
+        sample(1, scores={"exact": 0.8, "style": 1.0}, passed=True),
+        sample(3, None),
+    ]
+    means = sample_means(measured, suite)
+    assert means[2] is None
+    by_weight = [(2.0 if place == 0 else 1.0, mean) for place, mean in enumerate(means) if mean is not None]
+    assert weighted_mean(by_weight) == pytest.approx(_score(measured, suite))
+
+
+def test_sample_means_are_scores_where_the_objective_is_no_mean() -> None:
+    suite = _suite({"kind": "cost_efficiency"})
+    assert sample_means([sample(0, 0.4, passed=True), sample(1, 1.0)], suite) == [0.4, 1.0, None, None]
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(0, 1)), min_size=1, max_size=12), st.randoms())
 def test_the_order_of_answers_changes_nothing(answers: list[tuple[int, int, float]], random: Any) -> None:
     unique = {(position, replicate): score for position, replicate, score in answers}

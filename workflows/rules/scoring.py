@@ -17,6 +17,8 @@ from workflows.model.trial import TrialSummary
 from workflows.rules.classification import Classification, classify
 from workflows.rules.error_counts import summed
 
+MEANS_OVER_SAMPLES = ("mean", "success_rate", "accuracy")
+
 
 class ScoringFailed(ValueError):
     """A trial whose score cannot be computed: no samples, NaN, infinity, or a scorer that raised."""
@@ -172,14 +174,29 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def sample_means(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> list[float | None]:
-    """The objective's score of every sample, averaged over its replicates; None where no answer is known."""
+    """What every sample adds to the objective, averaged over its replicates; None where no answer is known.
+
+    A mean, a success rate and what is weighted of them is the mean of this over the samples. Other objectives (F1, cost
+    efficiency, a user's own) are no mean over samples; what is compared sample by sample then is the score.
+    """
+    parts: Sequence[Objective | Component] = [suite.objective]
+    if all(part.kind in MEANS_OVER_SAMPLES for part in suite.objective.components):
+        parts = suite.objective.components or parts
     means: list[float | None] = [None] * suite.samples
-    groups: dict[int, list[float]] = {}
-    for outcome in measured:
-        groups.setdefault(outcome.position, []).append(_score(suite.metric, outcome, suite.objective.worst_score))
-    for position, scores in groups.items():
-        means[position] = _plain_mean(scores)
+    for group in _by_sample(measured):
+        means[group[0].position] = weighted_mean([(_weight(part), _sample_part(part, group, suite)) for part in parts])
     return means
+
+
+def _weight(part: Objective | Component) -> float:
+    return part.weight if isinstance(part, Component) else 1.0
+
+
+def _sample_part(part: Objective | Component, group: Sequence[MeasuredSample], suite: EvaluationSuite) -> float:
+    name = (part.metric if part.kind in MEANS_OVER_SAMPLES else None) or suite.metric
+    if part.kind == "success_rate":
+        return _success_share(name, group, suite.metric)
+    return _plain_mean([_score(name, outcome, suite.objective.worst_score) for outcome in group])
 
 
 def objective_score(objective: Objective, metric: str, trial: TrialStatistics) -> float:
