@@ -3,6 +3,7 @@
 Importing it pulls in neither Temporal nor a client of any store.
 """
 
+from ratchet.prompts.following import Prompt
 from ratchet.prompts.opening import open_store
 from ratchet.prompts.overrides import Change, Difference, Resolved, TagState
 from ratchet.prompts.problems import (
@@ -21,6 +22,7 @@ from ratchet.prompts.problems import (
     UnknownVersion,
     VersionTaken,
 )
+from ratchet.prompts.renderer import Counters, Renderer, aresolve, resolve
 from ratchet.prompts.rendering import Rendered, RenderedTool
 from ratchet.prompts.sections import Example, ExampleSection, TextSection, ToolSection
 from ratchet.prompts.store import OverrideStore
@@ -28,6 +30,7 @@ from ratchet.prompts.template import Overrides, PromptTemplate, SectionOverride,
 
 __all__ = [
     "Change",
+    "Counters",
     "Damaged",
     "Difference",
     "Example",
@@ -38,10 +41,12 @@ __all__ = [
     "InvalidTemplate",
     "OverrideStore",
     "Overrides",
+    "Prompt",
     "PromptError",
     "PromptTemplate",
     "Rendered",
     "RenderedTool",
+    "Renderer",
     "Resolved",
     "SectionOverride",
     "StaleBase",
@@ -55,7 +60,9 @@ __all__ = [
     "UnknownTag",
     "UnknownVersion",
     "VersionTaken",
+    "aresolve",
     "effective_hash",
     "open_store",
     "prompt_part",
+    "resolve",
 ]

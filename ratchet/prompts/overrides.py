@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 from uuid import uuid4
 
 from pydantic import AwareDatetime, Field, JsonValue
@@ -19,6 +19,9 @@ from ratchet.prompts.template import Overrides, PromptTemplate
 from ratchet.values import CanonicalMapping, ShortText, Text
 
 if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractAsyncContextManager
+
     from ratchet.prompts.rendering import Rendered
 
 
@@ -134,3 +137,12 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A backend that tells of changes as they happen."""
+
+    def changes(self) -> AbstractAsyncContextManager[asyncio.Queue[str | None]]:
+        """The names of prompts whose tags move, as they move; None says that the connection was lost and listening is over."""
+        ...

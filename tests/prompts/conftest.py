@@ -11,10 +11,10 @@ import boto3
 import pytest
 
 from ratchet.prompts import OverrideStore, open_store
-from tests.activities.conftest import database_url, postgres, postgres_process
+from tests.activities.conftest import database_url, mortal_postgres, postgres, postgres_process
 from tests.prompts.servers import Server, moto_server, redis_server
 
-__all__ = ["database_url", "postgres", "postgres_process"]
+__all__ = ["database_url", "mortal_postgres", "postgres", "postgres_process"]
 
 BACKENDS = ("file", "postgres", "s3", "redis")
 REDIS_DATABASES = 1024
