@@ -17,7 +17,7 @@ export async function answerTickets(call: BatchCall): Promise<Answer[]> {
 /** Stands for your model, agent or service: the more of a ticket's words the prompt knows, the more labels it gets right. */
 function label({ configuration, context }: Common, sample: Sample): Answer {
   const began = performance.now();
-  const prompt = configuration.system_prompt;
+  const prompt = sample.prompt ?? configuration.prompt ?? configuration.system_prompt;
   if (typeof prompt !== 'string') {
     // The configuration is to blame, and another attempt would not help: the sample counts as failed.
     throw ApplicationFailure.nonRetryable('system_prompt is missing');

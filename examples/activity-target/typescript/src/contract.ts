@@ -9,6 +9,8 @@ export interface Sample {
   replicate: number;
   /** Derived from the run's seed, the sample and the replicate: pass it on, and the answer can be reproduced. */
   seed: number;
+  /** The prompt as rendered for this sample, where the spec has one that takes something of samples. */
+  prompt?: string;
 }
 
 /** The experiment that a call is part of. */
@@ -16,8 +18,10 @@ export interface Experiment {
   /** The trial. */
   id: string;
   name: string;
-  /** The hash of the configuration; `overlay_hash` is the hash of the prompt in it. */
+  /** The hash of the configuration. */
   overrides_tag: string;
+  /** The prompt under test, and the hash of what is in force of it; without a prompt null, and the same as `overrides_tag`. */
+  prompt: string | null;
   overlay_hash: string;
   /** The baseline's overrides_tag; null in the baseline's own trials. */
   parent_tag: string | null;
