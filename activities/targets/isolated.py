@@ -47,7 +47,7 @@ def _sample(fields: dict[str, Any]) -> Sample:
 
 
 def _target_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
-    return request["configuration"], _sample(request["sample"]), _context(request)
+    return _configuration(request), _sample(request["sample"]), _context(request)
 
 
 def _scorer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
@@ -58,6 +58,14 @@ def _scores(returned: Any) -> list[Any]:
     """Scores as mappings, and bare values as they are: the worker judges them."""
     given = returned if isinstance(returned, list | tuple) else [returned]
     return [dataclasses.asdict(part) if isinstance(part, Score) else part for part in given]
+
+
+def _configuration(request: dict[str, Any]) -> dict[str, Any]:
+    if request["not_rendered"] is None:
+        return dict(request["configuration"])
+    from workflows.rules.overlay import NotRendered
+
+    return NotRendered(request["configuration"], request["not_rendered"])
 
 
 def _context(request: dict[str, Any]) -> ExperimentContext | None:

@@ -181,6 +181,7 @@ def target_request(
     return {
         "template": None if template is None else template.model_dump_json(by_alias=True),
         "configuration": dict(configuration),
+        "not_rendered": getattr(configuration, "why", None),
         "sample": dataclasses.asdict(sample),
         "context": {**dataclasses.asdict(context), "flags": dict(context.flags)},
     }

@@ -22,6 +22,7 @@ from ratchet.experiment import PromptUnderTest
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
+from workflows.rules.overlay import NotRendered
 
 GRACE = 0.1
 """Seconds a cancelled async target gets to clean up; one that goes on regardless is abandoned."""
@@ -71,7 +72,7 @@ class PythonAnswers:
             output = await self._isolated(configuration, sample, context)
         else:
             # A target gets values of its own, so that one that changes them changes no other sample's.
-            mine = {name: _copied(value) for name, value in configuration.items()}
+            mine = _own(configuration)
             its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
             with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
                 returned = await self._call(self._plugin, mine, its_sample, context)
@@ -116,6 +117,11 @@ class PythonAnswers:
         if error is None and inspect.isawaitable(returned):
             return await _settled(returned)
         return error, returned
+
+
+def _own(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    mine = {name: _copied(value) for name, value in configuration.items()}
+    return NotRendered(mine, configuration.why) if isinstance(configuration, NotRendered) else mine
 
 
 def _copied(value: Any) -> Any:

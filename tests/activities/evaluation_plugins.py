@@ -108,6 +108,14 @@ def _told(context: ExperimentContext, *seen: ExperimentContext | None) -> dict[s
     return {"given": asdict(context), "seen": [None if one is None else asdict(one) for one in seen]}
 
 
+def tells_its_prompt(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    return str(configuration["prompt"])
+
+
+def fine(output: Output, sample: Sample) -> float:
+    return 1.0
+
+
 def is_in_production(output: Output, sample: Sample) -> bool:
     return current_experiment() is None
 

@@ -46,6 +46,27 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"reuse": "sometimes"}, "reuse: use one of 'run', 'always' or 'never' (is \"sometimes\")"),
     ({"prices": {"m": {"input": 1}}}, "prices.m.output: is missing; add it"),
     ({"prices": {"m": {"input": -1, "output": 1}}}, "prices.m.input: must be at least 0 (is -1)"),
+    ({"prompt": 5}, "prompt: must be a mapping of names to values (is 5)"),
+    ({"prompt": {}}, "prompt: needs the name of a stored prompt, or a file; give exactly one of the two"),
+    (
+        {"prompt": {"name": "a/b", "file": "c"}},
+        "prompt: needs the name of a stored prompt, or a file; give exactly one of the two",
+    ),
+    (
+        {"prompt": {"file": "c", "tag": "beta"}},
+        "prompt: tag belongs to a stored prompt; drop it, or give the prompt's name instead of a file",
+    ),
+    (
+        {"prompt": "../../etc/passwd"},
+        "prompt.name: in prompt '../../etc/passwd', segment '..' is not allowed; use 1 to 64 of a-z, 0-9, dot, underscore and "
+        'hyphen, beginning with a letter or digit (is "../../etc/passwd")',
+    ),
+    (
+        {"prompt": {"name": "a/b", "tag": "stable\n"}},
+        "prompt.tag: tag 'stable\\n' is not allowed; use 1 to 64 of a-z, 0-9, dot, underscore and hyphen, "
+        'beginning with a letter or digit (is "stable\\n")',
+    ),
+    ({"prompt": {"name": "a/b", "version": "1"}}, "prompt.version: is not a known field; remove it or check its spelling"),
     ({"flags": ["new"]}, f"flags: {A_MAPPING} (is a list)"),
     ({"flags": {"größe": 1}}, f'flags.größe: {NO_FLAG_NAME} (is "größe")'),
     ({"flags": {"a": float("inf")}}, "flags.a: inf is not a finite number (is Infinity)"),

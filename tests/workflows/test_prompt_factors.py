@@ -112,6 +112,10 @@ class TestWhatTargetsSee:
         assert {"prompt", "messages", "tools"}.isdisjoint(overlay.for_sample({"other": 1}))
         with pytest.raises(UnknownPlaceholder, match=r"\{\{input\.shop\}\}"):
             overlay.for_sample({"other": 1}, strict=True)
+        with pytest.raises(KeyError, match=r"prompt: cannot be rendered from this sample's input alone: .*input\.shop"):
+            overlay.for_sample({"other": 1})["prompt"]
+        with pytest.raises(KeyError, match=r"^'nothing'$"):
+            overlay.for_sample({"other": 1})["nothing"]
 
     def test_what_differs_by_sample_is_told_apart_from_what_does_not(self) -> None:
         overlay = Overlay("h", read().baseline, TEMPLATE)
@@ -216,6 +220,23 @@ class TestChecks:
     def test_only_targets_that_show_the_prompt_need_it_rendered(self) -> None:
         assert shows_its_prompt(read().target)
         assert not shows_its_prompt(read(target=_chat("{{factors.section:role}}")).target)
+
+
+class TestSize:
+    """A prompt goes through the workflow, beside the configuration."""
+
+    HUGE = PromptTemplate.model_validate(
+        {"prompt": "a/b", "sections": [{"path": f"s{n}", "body": "x" * 19_000, "accepts_overrides": False} for n in range(14)]}
+    )
+
+    def test_one_that_does_not_fit_is_refused_when_it_is_read(self) -> None:
+        with pytest.raises(ValueError, match=r"^prompt: is 26\d,\d{3} bytes as JSON; at most 262,144 fit"):
+            with_prompt(unread(), snapshot(self.HUGE, None))
+
+    def test_one_that_does_not_fit_is_refused_when_it_is_sent(self) -> None:
+        told = {"name": "a/b", "snapshot": snapshot(self.HUGE, None).model_dump(mode="json", by_alias=True)}
+        with pytest.raises(ValueError, match="at most 262,144 fit"):
+            unread(prompt=told)
 
 
 class TestSpelling:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from ratchet.prompts.names import PromptName, checked_tag, is_version
@@ -18,6 +18,10 @@ def _is_tag_or_version(text: str) -> str:
     return text if is_version(text) else checked_tag(text)
 
 
+LARGEST_PROMPT = 256 * 1024
+"""Bytes of a template as JSON. It goes through the workflow once, and with the spec from one execution to the next."""
+
+
 class PromptSnapshot(SpecPart):
     """A prompt as the run found it. What is effective of it is the baseline: the factors `section:…` and `param:…`."""
 
@@ -29,6 +33,12 @@ class PromptSnapshot(SpecPart):
     """The tag's revision then; none for a prompt from a file."""
     version: str | None = None
     """The version that the tag was at, if it was at one."""
+
+    def refuse_too_large(self) -> None:
+        """Raise ValueError where it would not fit into a workflow's messages."""
+        size = len(self.template.model_dump_json(by_alias=True).encode())
+        if size > LARGEST_PROMPT:
+            raise ValueError(f"is {size:,} bytes as JSON; at most {LARGEST_PROMPT:,} fit, make sections or examples shorter")
 
 
 class PromptSource(SpecPart):
@@ -58,6 +68,13 @@ class PromptSource(SpecPart):
     @classmethod
     def _bare_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("snapshot")
+    @classmethod
+    def _fits(cls, value: PromptSnapshot | None) -> PromptSnapshot | None:
+        if value is not None:
+            value.refuse_too_large()
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> PromptSource:

@@ -13,6 +13,19 @@ from ratchet.prompts.template import PromptTemplate, effective_hash
 from workflows.rules.prompt_factors import MESSAGES, PROMPT, TOOLS, made_of
 
 
+class NotRendered(dict[str, Any]):
+    """A configuration whose prompt cannot be rendered from a sample; who asks for the rendered prompt is told why."""
+
+    def __init__(self, factors: Mapping[str, Any], why: str) -> None:
+        super().__init__(factors)
+        self.why = why
+
+    def __missing__(self, name: str) -> Any:
+        if name in (PROMPT, MESSAGES, TOOLS):
+            raise KeyError(f"{name}: cannot be rendered from this sample's input alone: {self.why}; render the prompt yourself")
+        raise KeyError(name)
+
+
 @dataclass(frozen=True)
 class Overlay:
     """A candidate's configuration."""
@@ -39,10 +52,10 @@ class Overlay:
         """
         try:
             return {**self._by_every_name, **self._rendered(given)}
-        except UnknownPlaceholder:
+        except UnknownPlaceholder as error:
             if strict:
                 raise
-            return dict(self._by_every_name)
+            return NotRendered(self._by_every_name, str(error))
 
     @cached_property
     def for_every_sample(self) -> dict[str, Any]:

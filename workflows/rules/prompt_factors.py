@@ -48,6 +48,10 @@ def with_prompt(
     assert request.prompt is not None
     for problem in prompt_problems(request):
         raise ValueError(problem)
+    try:
+        snapshot.refuse_too_large()
+    except ValueError as error:
+        raise ValueError(f"prompt: {error}") from None
     factors = _FACTORS.validate_python(snapshot.template.factors(overrides))
     configuration = {**factors, **request.configuration}
     size = len(canonical_json({name: factor.value for name, factor in configuration.items()}).encode())
