@@ -36,6 +36,7 @@ from activities.datasets.callables import PluginDatasets
 from activities.delegated import DelegatedEvaluation
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
+from activities.lessons import SharedLessons
 from activities.limits import SharedLimits
 from activities.models import ChatModels
 from activities.overrides import Overrides
@@ -182,7 +183,8 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             workers.append(_workflow_worker(client, settings, served))
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
-            gates = Gates(SharedLimits(store, is_away, settings.rate_limits))
+            limits = SharedLimits(store, is_away, settings.rate_limits)
+            gates = Gates(limits, lambda url, model: SharedLessons(store, (url, model), is_away))
             in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
             evaluation = ShardEvaluation(store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight, tags=tags)

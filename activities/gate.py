@@ -1,43 +1,32 @@
-"""The way to an endpoint: the limits that were set for it, and an adaptive gate that learns from its complaints.
+"""The way to an endpoint: the limits that were set for it, and what its complaints have taught.
 
-The gate costs nothing until its endpoint first says "too many requests". From then on it spaces out calls: the rate grows
-a little with every success and shrinks when the endpoint complains, and a Retry-After closes the gate for everybody.
+An endpoint that nobody knows is approached: starts are spaced out, the less the more calls it has answered, so that few are on
+their way when it first says "too many requests". From then on starts are leased, from all workers together, at a rate that is
+learned, and a Retry-After closes the gate for everybody.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from activities.fair_queue import FairQueue, current_caller
+from activities.fair_queue import current_caller
 from activities.in_flight import Room
+from activities.learning import Complaint, Learned
+from activities.lessons import Lessons, OwnLessons
 from activities.limits import SharedLimit, SharedLimits
 from activities.slowness import Slowness
+from activities.targets.faults import Throttled
+from workflows.model.limits import RateLimit
 
 LONGEST_WAIT = 30.0
 """Seconds. An endpoint that is closed for longer gets its slot back: the activity ends and is retried after the delay."""
 
-DECREASE = 0.85
-LEAST_SECONDS_BETWEEN_DECREASES = 1.0
-SLOWEST_RATE = 0.5
-FIRST_GUESS = 5.0
-"""Calls per second after a complaint that comes before anything is known of the endpoint."""
-
-ENOUGH_TO_JUDGE_BY = 20
-"""Answers in a second from which the endpoint's rate can be told; fewer may just be a burst that it allows."""
-
-GROWTH_PER_SECOND = 0.05
-"""The additive increase in one second of successes, as a share of the most that the endpoint took in a second."""
-
-HEADROOM = 1.2
-"""How far a rate may be above that most when it is lowered."""
-
-FORGETTING = 0.9
-"""What is left of that most at every decrease, so that an endpoint that became slower is believed."""
+FIRST_APPROACH = 100.0
+"""Calls per second to an endpoint that has not answered any; each answer allows one more."""
 
 LARGEST_BURST = 0.05
 """Seconds of calls that may start together, so that pacing does not depend on the precision of timers."""
@@ -56,36 +45,44 @@ class Gate:
 
     def __init__(
         self,
+        lessons: Lessons | None = None,
+        *,
         clock: Callable[[], float] = time.monotonic,
         limits: Callable[[], Sequence[SharedLimit]] = tuple,
     ) -> None:
         """`limits` are those the caller's calls are under, whatever the endpoint itself says."""
+        self._lessons = lessons or OwnLessons()
         self._clock = clock
         self._limits = limits
         self.slowness = Slowness()
-        self._rate: float | None = None
-        self._known_good = math.inf
-        self._most_per_second = 0.0
-        self._waiting = FairQueue()
-        self._opening: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._learned: Learned | None = None
+        self._pace = SharedLimit(_limit_of(FIRST_APPROACH), self._lease)
+        self._starts: deque[float] = deque(maxlen=4096)
+        self._answered = 0
+        self._refused = 0
         self._next_start = 0.0
         self._closed_until = 0.0
-        self._decreased_at = float("-inf")
-        self._successes: deque[float] = deque(maxlen=4096)
+        self._complaining: asyncio.Task[None] | None = None
 
     @property
     def rate(self) -> float | None:
-        """Calls per second; None as long as the endpoint never complained."""
-        return self._rate
+        """Calls per second over all workers; None as long as the endpoint never complained."""
+        return None if self._learned is None else self._learned.rate
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """Wait until a call may start; it is over at the end of the block."""
+        """Wait until a call may start; how it ends is what the gate learns from."""
         room = Room([shared.in_flight for shared in self._limits() if shared.limit.concurrent_requests is not None])
         await room.acquire()
         try:
             await self.enter()
+            revision = self._revision
             yield
+            self._answered += 1
+        except Throttled as complaint:
+            self._throttled(complaint.retry_after or 0.0, revision)
+            raise
         finally:
             room.release()
 
@@ -94,78 +91,116 @@ class Gate:
         caller = current_caller()
         for shared in self._limits():
             await shared.enter(caller)
-        if self._rate is None:
-            return
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        if not self._looking.done():
+            await asyncio.shield(self._looking)
         self._refuse_a_long_wait()
-        turn = self._waiting.add(caller)
-        if self._opening is None:
-            self._admit()
-        await turn
+        if not self._may_start_at_once():
+            await self._pace.enter(caller)
+            while not self._is_open:
+                await self._pace.enter(caller)
+        self._starts.append(self._clock())
 
     def took(self, tokens: int) -> None:
         """A call was answered, with so many tokens."""
         for shared in self._limits():
             shared.took(tokens)
 
-    def _admit(self) -> None:
-        """Let in whose turn it is, and come back when the next one may start: by the rate of then, not by the one of now."""
-        self._opening = None
-        while self._waiting:
-            now = self._clock()
-            try:
-                self._refuse_a_long_wait()
-            except ClosedForLong as closed:
-                return self._waiting.fail(closed)
-            start = max(self._next_start, self._closed_until, now - LARGEST_BURST)
-            if start > now:
-                self._opening = asyncio.get_running_loop().call_later(start - now, self._admit)
-                return None
-            if self._waiting.admit():
-                self._next_start = start + 1.0 / (self._rate or math.inf)
-        return None
+    # -- when ---------------------------------------------------------------------------------------------------------------
+
+    def _may_start_at_once(self) -> bool:
+        if self._learned is not None or self._pace.at_work or not self._is_open or self._next_start > self._clock():
+            return False
+        self._approach(1)
+        return True
+
+    def _approach(self, calls: int) -> float:
+        """When the first of so many calls to an endpoint that never complained may start, in seconds from now."""
+        now = self._clock()
+        rate = FIRST_APPROACH + self._answered
+        first = max(self._next_start, now - LARGEST_BURST)
+        self._next_start = first + calls / rate
+        self._pace.change(_limit_of(rate))
+        return first - now
+
+    @property
+    def _is_open(self) -> bool:
+        return self._complaining is None and self._closed_until <= self._clock()
 
     def _refuse_a_long_wait(self) -> None:
         closed_for = self._closed_until - self._clock()
         if closed_for > LONGEST_WAIT:
             raise ClosedForLong(closed_for)
 
-    def succeeded(self) -> None:
-        """A call was answered: go a little faster. While nothing is known of the endpoint, a lot: double every second."""
-        self._successes.append(self._clock())
-        if self._rate is None:
-            return
-        if self._rate < self._known_good:
-            self._rate += 1.0
-        else:
-            self._rate += max(SLOWEST_RATE, self._most_per_second * GROWTH_PER_SECOND) / self._rate
+    async def _until_open(self) -> None:
+        while not self._is_open:
+            self._refuse_a_long_wait()
+            if self._complaining is not None:
+                await asyncio.wait({self._complaining})
+            else:
+                await asyncio.sleep(self._closed_until - self._clock())
 
-    def throttled(self, retry_after: float | None = None) -> None:
-        """The endpoint said "too many": go slower, and wait if it says how long."""
-        now = self._clock()
-        if retry_after:
-            self._closed_until = max(self._closed_until, now + retry_after)
-        if now - self._decreased_at < LEAST_SECONDS_BETWEEN_DECREASES:
-            return
-        self._decreased_at = now
-        took = float(sum(1 for moment in self._successes if moment > now - 1.0))
-        self._most_per_second = max(took, self._most_per_second * FORGETTING)
-        guessing = self._rate is None and took < ENOUGH_TO_JUDGE_BY
-        # A rate that nobody used may have grown far beyond what the endpoint ever took; lowering that would change nothing.
-        most = self._most_per_second * (1.0 if self._rate is None else HEADROOM)
-        current = min(self._rate or math.inf, max(FIRST_GUESS, most))
-        self._rate = max(SLOWEST_RATE, current * DECREASE)
-        self._known_good = math.inf if guessing else self._rate
+    async def _lease(self, _limit: RateLimit, calls: int, _tokens: float, _owed: float) -> float:
+        """When the first of so many calls may start, in seconds from now."""
+        await self._until_open()
+        if self._learned is None:
+            return self._approach(calls)
+        refused, self._refused = self._refused, 0
+        wait, self._learned = await self._lessons.lease(self._learned, calls, refused)
+        if self._learned is not None:
+            self._pace.change(_limit_of(self._learned.rate))
+        if wait > LONGEST_WAIT:
+            raise ClosedForLong(wait)
+        return wait
+
+    # -- learning -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _revision(self) -> int:
+        return 0 if self._learned is None else self._learned.revision
+
+    async def _look(self) -> None:
+        self._learned = await self._lessons.known()
+
+    def _throttled(self, retry_after: float, revision: int) -> None:
+        self._closed_until = max(self._closed_until, self._clock() + retry_after)
+        if revision > 0:
+            self._refused += 1
+        if revision < self._revision or self._complaining is not None:
+            return  # about a rate that is lowered already
+        self._complaining = asyncio.create_task(self._complain(retry_after))
+
+    async def _complain(self, retry_after: float) -> None:
+        """Nobody is let in until it is known what the complaint means."""
+        since = self._clock() - 1.0
+        took = sum(1 for start in self._starts if start > since)
+        withdrawn = self._pace.withdraw()
+        refused, self._refused = self._refused + (withdrawn if self._revision else 0), 0
+        try:
+            complaint = Complaint(self._revision, took, retry_after, refused)
+            self._learned = await self._lessons.complained(complaint)
+            self._pace.change(_limit_of(self._learned.rate))
+        finally:
+            self._complaining = None
+
+
+def _limit_of(rate: float) -> RateLimit:
+    return RateLimit(requests_per_minute=min(1e7, rate * 60.0))
 
 
 class Gates:
     """One gate per endpoint and model."""
 
-    def __init__(self, limits: SharedLimits | None = None) -> None:
+    def __init__(self, limits: SharedLimits | None = None, lessons: Callable[[str, str], Lessons] | None = None) -> None:
+        """`lessons` are those of a base URL and a model, kept where other workers find them."""
         self.limits = limits or SharedLimits()
+        self._lessons = lessons or (lambda _url, _model: OwnLessons())
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def at(self, base_url: str, model: str) -> Gate:
         gate = self._gates.get((base_url, model))
         if gate is None:
-            gate = self._gates[base_url, model] = Gate(limits=lambda: self.limits.of(base_url, model))
+            lessons = self._lessons(base_url, model)
+            gate = self._gates[base_url, model] = Gate(lessons, limits=lambda: self.limits.of(base_url, model))
         return gate

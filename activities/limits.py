@@ -74,7 +74,13 @@ class SharedLimit:
         self._lease = lease
         self._waiting = FairQueue()
         self._leasing: asyncio.Task[None] | None = None
+        self._starts: list[asyncio.TimerHandle] = []
         self._expected = Expected()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether calls wait, or the last batch is not over yet."""
+        return self._leasing is not None
 
     def change(self, limit: RateLimit) -> None:
         """Calls that wait already are let in by the new limit."""
@@ -90,6 +96,14 @@ class SharedLimit:
         if self._leasing is None:
             self._leasing = asyncio.create_task(self._lease_while_wanted())
         await turn
+
+    def withdraw(self) -> int:
+        """Let nobody in on the starts that are leased already; how many those are."""
+        now = asyncio.get_running_loop().time()
+        waiting = [start for start in self._starts if not start.cancelled() and start.when() > now]
+        for start in waiting:
+            start.cancel()
+        return len(waiting)
 
     def took(self, tokens: int) -> None:
         """A call that was let in is over."""
@@ -114,12 +128,13 @@ class SharedLimit:
         calls = max(1, min(len(self._waiting), wanted, int(LONGEST_BATCH / spacing)))
         owed, expected.owed = expected.owed, 0.0
         first = await self._lease(limit, calls, calls * expected.tokens, owed) + loop.time()
+        self._starts.clear()
         for place in range(calls):
             start = first + place * spacing
             if start <= loop.time():
                 self._waiting.admit()
             else:
-                loop.call_at(start, self._waiting.admit)
+                self._starts.append(loop.call_at(start, self._waiting.admit))
         await asyncio.sleep(max(0.0, first + calls * spacing - AHEAD - loop.time()))
 
     def _seconds_per_call(self) -> float:

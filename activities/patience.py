@@ -56,7 +56,6 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
                 first_failure = now
             pause = delay * random.uniform(0.5, 1.0)
             if isinstance(error, Throttled):
-                gate.throttled(error.retry_after)
                 if error.retry_after:
                     pause = 0.0  # the gate itself keeps everybody waiting
             else:
@@ -66,7 +65,6 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
             delay = min(delay * 2, patience.longest_delay)
             await asyncio.sleep(pause)
         else:
-            gate.succeeded()
             gate.slowness.in_time()
             return result
 

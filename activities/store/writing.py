@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from activities.learning import Complaint, Learned
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
-from activities.store import budgets, experiments, held_back, ledger, proposals, rate_limits, releases, shards, trials
+from activities.lessons import Endpoint
+from activities.store import (
+    budgets,
+    experiments,
+    held_back,
+    learned_rates,
+    ledger,
+    proposals,
+    rate_limits,
+    releases,
+    shards,
+    trials,
+)
 from activities.store.connection import Database
 from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
@@ -65,6 +78,21 @@ class Store:
         """Reserve calls and tokens of a limit that workers share; in how many seconds the first call may start."""
         async with self._database.connection() as connection:
             return await rate_limits.lease_starts(connection, name, limit, calls, tokens, owed)
+
+    async def learned(self, endpoint: Endpoint) -> Learned | None:
+        """What an endpoint's complaints have taught."""
+        async with self._database.connection() as connection:
+            return await learned_rates.learned(connection, endpoint)
+
+    async def lease_learned(self, endpoint: Endpoint, known: Learned, calls: int, refused: int) -> tuple[float, Learned | None]:
+        """Reserve calls of the rate that was learned; in how many seconds the first may start, and what is known by now."""
+        async with self._database.connection() as connection:
+            return await learned_rates.lease(connection, endpoint, known, calls, refused)
+
+    async def complained(self, endpoint: Endpoint, complaint: Complaint) -> Learned:
+        """Learn from a complaint."""
+        async with self._database.transaction() as connection:
+            return await learned_rates.complained(connection, endpoint, complaint)
 
     # Trials
 

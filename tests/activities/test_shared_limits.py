@@ -30,13 +30,16 @@ def worker(store: Store, **limits: RateLimit) -> SharedLimits:
 async def start(limits: SharedLimits, calls: int, caller: Caller | None = None, tokens: int = 0) -> list[float]:
     """When each of so many calls was let in."""
     began: list[float] = []
+    caller = caller or Caller("run")
 
     async def call() -> None:
-        with calling_for(caller or Caller("run")):
-            gate = Gates(limits).at(URL, MODEL)
-            await gate.enter()
-            began.append(time.monotonic())
-            gate.took(tokens)
+        with calling_for(caller):
+            limited = limits.of(URL, MODEL)
+        for limit in limited:
+            await limit.enter(caller)
+        began.append(time.monotonic())
+        for limit in limited:
+            limit.took(tokens)
 
     await asyncio.gather(*[call() for _ in range(calls)])
     return began
