@@ -2,7 +2,7 @@
 
     python -m benchmarks.rate_limit [--quick]
 
-First the limit is stated in the spec, then the workers are told nothing, and learn it from the endpoint's complaints. Either way
+First the limit is stated in the spec, then the workers are told nothing and learn it from the endpoint's complaints. Either way
 they share it through PostgreSQL.
 """
 
