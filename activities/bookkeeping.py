@@ -40,7 +40,7 @@ from workflows.model.run import (
     ReadPrompt,
 )
 from workflows.model.trial import TrialInput
-from workflows.rules.budget import refuse_baseline
+from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.spec_check import check_request
@@ -111,7 +111,8 @@ class StoreBookkeeping(Bookkeeping):
                 strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
             plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
             baseline_hash = content_hash(spec.baseline)
-            too_small = refuse_baseline(spec.budget, plan.needs(spec.replicates))
+            design = spec.design(plan.search.suite.samples)
+            too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
             problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.sizes)]
             if problems:
                 raise invalid_request(problems)
@@ -141,7 +142,7 @@ class StoreBookkeeping(Bookkeeping):
             evaluation_suite_id=plan.search.suite.suite_id,
             search_split=plan.search.suite.split,
             search_samples=plan.search.suite.samples,
-            test_samples=plan.test.suite.samples if plan.test else 0,
+            test_samples=plan.test_samples,
             train_samples=plan.train.suite.samples if plan.train else 0,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from activities.judging import Judging, JudgingStore
+from activities.judging import Judging, JudgingStore, Measured
 from activities.plugin_calls import called
 from activities.plugins import Plugins
 from activities.targets.threads import PluginThreads
@@ -17,7 +17,7 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
-from workflows.model.judgement import Evidence
+from workflows.model.judgement import Evidence, RaceDecision
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.rules.error_counts import told
@@ -70,11 +70,12 @@ class Concluding:
             trial.candidate.first_replicate,
             trial.replicates,
         )
-        facts = statistics(measured, suite, trial.samples * trial.replicates, conclusion.errors)
+        measured = [outcome for outcome in measured if outcome.position < conclusion.samples]
+        facts = statistics(measured, suite, conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
         paid = [outcome for outcome in measured if outcome.paid]
         lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
-        evidence = await self._evidence(trial, suite, measured) if status == "completed" else []
+        evidence = await self._evidence(conclusion, suite, measured) if status == "completed" else []
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -95,6 +96,7 @@ class Concluding:
             reused_samples=len(measured) - len(paid),
             stopped_early=_stopped_early(conclusion, facts),
             evidence=tuple(evidence),
+            race=_race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
@@ -102,15 +104,17 @@ class Concluding:
         return result
 
     async def _evidence(
-        self, trial: TrialInput, suite: EvaluationSuite, measured: Sequence[MeasuredSample]
+        self, conclusion: Conclusion, suite: EvaluationSuite, measured: Sequence[MeasuredSample]
     ) -> Sequence[Evidence]:
-        candidate = trial.candidate
+        trial, candidate = conclusion.trial, conclusion.trial.candidate
         compared = Reference(
             candidate_id=candidate.candidate_id,
             config_hash=candidate.config_hash,
             first_replicate=candidate.first_replicate,
+            replicates=trial.replicates,
         )
-        return await self._judging.evidence(suite, compared, measured, trial.references, trial.replicates, trial.seed)
+        samples = conclusion.samples if conclusion.samples < trial.samples else None
+        return await self._judging.evidence(suite, Measured(compared, measured), trial.references, trial.seed, samples)
 
     async def _judged(
         self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, measured: Sequence[MeasuredSample]
@@ -138,7 +142,7 @@ class Concluding:
     ) -> str | None:
         trial = conclusion.trial
         if facts.coverage < trial.min_coverage:
-            wanted = trial.samples * trial.replicates
+            wanted = conclusion.samples * trial.replicates
             why = f"; errors: {told(facts.summary.errors)}" if facts.summary.errors else ""
             why += f"; first error: {conclusion.error}" if conclusion.error else ""
             return (
@@ -177,17 +181,25 @@ class Concluding:
 
 def _stopped_early(conclusion: Conclusion, facts: TrialStatistics) -> str | None:
     """A trial that the budget did not cover says so; one that is measured too little for that is not compared."""
+    over = _race_over(conclusion)
+    if over is not None:
+        return over.words
     if conclusion.exhausted is None:
         return None
-    wanted = conclusion.trial.samples * conclusion.trial.replicates
+    wanted = conclusion.samples * conclusion.trial.replicates
     return f"the {conclusion.exhausted} budget is exhausted: {facts.outcomes} of {wanted} samples have an answer"
+
+
+def _race_over(conclusion: Conclusion) -> RaceDecision | None:
+    """The look that ended the trial's race."""
+    return conclusion.looks[-1] if conclusion.looks and not conclusion.looks[-1].go_on else None
 
 
 def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:
     trial, error = conclusion.trial, conclusion.error or "the trial failed"
     if not conclusion.errors:
         return error
-    return f"{error} ({facts.outcomes} of {trial.samples * trial.replicates} samples have an answer, {facts.coverage:.1%})"
+    return f"{error} ({facts.outcomes} of {conclusion.samples * trial.replicates} samples have an answer, {facts.coverage:.1%})"
 
 
 def _milliseconds_since(moment: datetime | None) -> int:

@@ -44,7 +44,8 @@ from workflows.contracts import Evaluating
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
-from workflows.model.judging import JudgeInput, Judgements
+from workflows.model.judgement import RaceDecision
+from workflows.model.judging import JudgeInput, Judgements, LookInput
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, Outcome
@@ -210,7 +211,7 @@ class ShardEvaluation(Evaluating):
         info = activity.info()
         key = LeaseKey(
             shard.run_id,
-            f"{shard.trial_id}#{info.activity_id}",
+            f"{info.workflow_id}#{info.activity_id}",
             info.attempt,
             fresh_nonce(),
             candidate_id=shard.candidate_id,
@@ -238,6 +239,12 @@ class ShardEvaluation(Evaluating):
             result = await self._concluding.conclude(conclusion)
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
         return result
+
+    @activity.defn(name="look")
+    async def look(self, asked: LookInput) -> RaceDecision:
+        async with heartbeating():
+            with store_errors():
+                return await self._judging.look(asked)
 
     @activity.defn(name="judge")
     async def judge(self, asked: JudgeInput) -> Judgements:

@@ -15,7 +15,6 @@ from workflows.model.scorers import CostScorer, PythonScorer, RubricScorer, plac
 from workflows.model.suite import EvaluationSuite
 from workflows.model.target import PythonTarget
 from workflows.model.trial import Split
-from workflows.rules.budget import CONFIRMATION_TRIALS, Needs
 from workflows.rules.canonical import content_hash
 from workflows.rules.prompt_factors import publishes_its_prompt, template_of
 
@@ -40,10 +39,10 @@ class EvaluationPlan:
         """How many samples each has."""
         return {drawn.suite.split: drawn.suite.samples for drawn in self.suites}
 
-    def needs(self, replicates: int) -> Needs:
-        """What one trial, and the confirmation, ask of the budget."""
-        confirmed = self.test.suite.samples if self.test else 0
-        return Needs(self.search.suite.samples * replicates, CONFIRMATION_TRIALS * confirmed * replicates)
+    @property
+    def test_samples(self) -> int:
+        """How many are held back."""
+        return self.test.suite.samples if self.test else 0
 
 
 def plan_evaluation(

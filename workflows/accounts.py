@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from workflows.model.amounts import Amount, Resource
+from workflows.model.amounts import Resource
 from workflows.model.ledger import Spend
-from workflows.model.request import OptimizationRequest
-from workflows.model.run import Prepared, Proposed, RunState
+from workflows.model.run import Proposed, RunState
 from workflows.model.trial import TrialResult
-from workflows.rules.budget import CONFIRMATION_TRIALS, Needs
 
 
 class Accounts:
@@ -60,14 +58,3 @@ class Accounts:
             tokens=self.spend.tokens + self.lost.tokens,
             cost=self.spend.cost + self.lost.cost,
         )
-
-
-def needs_of(request: OptimizationRequest, prepared: Prepared | None) -> Needs:
-    """What one trial, and the confirmation, ask of the budget."""
-    target, replicates = request.target, request.replicates
-    stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
-    return Needs(
-        calls=prepared.search_samples * replicates if prepared else 0,
-        confirmation_calls=CONFIRMATION_TRIALS * prepared.test_samples * replicates if prepared else 0,
-        at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
-    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ratchet.optimizer import CandidateProposal, TrialFacts
+from ratchet.optimizer import CandidateProposal
 from workflows.model.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.factors import Factor
 from workflows.rules.validation import Admitted, Known, Refusal, candidate_name, examine
@@ -15,11 +15,11 @@ NO_BUDGET = "no budget is left for this trial"
 class Admission:
     """Judges proposals against everything tried before and against each other."""
 
-    def __init__(self, factors: Mapping[str, Factor], replicates: int) -> None:
+    def __init__(self, factors: Mapping[str, Factor]) -> None:
         self._factors = factors
-        self._replicates = replicates
         self._times_tried: dict[str, int] = {}
         self._hashes: dict[str, str] = {}
+        self._replicates_used: dict[str, int] = {}
 
     def known(self) -> Known:
         """What proposals are checked against."""
@@ -29,18 +29,14 @@ class Admission:
         """The configuration of a candidate, by its hash."""
         return self._hashes[candidate_id]
 
-    def remember(self, trials: Iterable[TrialFacts]) -> None:
-        """Candidates of earlier executions."""
-        for trial in trials:
-            self.note(trial.candidate_id, trial.config_hash)
-
-    def note(self, candidate_id: str, config_hash: str) -> None:
-        """A candidate that is tried from now on."""
+    def note(self, candidate_id: str, config_hash: str, replicates: int) -> None:
+        """A candidate that is tried from now on, with so many answers to each sample."""
         self._hashes[candidate_id] = config_hash
         self._times_tried[config_hash] = self._times_tried.get(config_hash, 0) + 1
+        self._replicates_used[config_hash] = self._replicates_used.get(config_hash, 0) + replicates
 
     def admit(
-        self, proposals: Sequence[CandidateProposal], round_index: int, affordable: int
+        self, proposals: Sequence[CandidateProposal], round_index: int, affordable: int, replicates: int
     ) -> tuple[list[Candidate], list[Rejection]]:
         """A round's proposals, judged in their order: the candidates, and the rejections with their reasons."""
         candidates: list[Candidate] = []
@@ -49,8 +45,10 @@ class Admission:
             parents = tuple(parent for parent in proposal.parent_candidate_ids if parent in self._hashes)
             judged = examine(proposal, self._factors, self.known(), [self._hashes[parent] for parent in parents])
             if isinstance(judged, Admitted) and len(candidates) < affordable:
-                made = self._explored if proposal.explore else self._candidate
-                candidates.append(made(judged, proposal, round_index, index))
+                if proposal.explore:
+                    candidates.append(self._explored(judged, proposal, round_index, index))
+                else:
+                    candidates.append(self._candidate(judged, proposal, round_index, index, replicates))
                 continue
             refusal = judged if isinstance(judged, Refusal) else Refusal(ReasonCode.BUDGET, NO_BUDGET)
             rejections.append(
@@ -77,10 +75,12 @@ class Admission:
             explore=True,
         )
 
-    def _candidate(self, admitted: Admitted, proposal: CandidateProposal, round_index: int, index: int) -> Candidate:
+    def _candidate(
+        self, admitted: Admitted, proposal: CandidateProposal, round_index: int, index: int, replicates: int
+    ) -> Candidate:
         name = candidate_name(round_index, admitted.config_hash, self._hashes)
-        tried = self._times_tried.get(admitted.config_hash, 0)
-        self.note(name, admitted.config_hash)
+        used = self._replicates_used.get(admitted.config_hash, 0)
+        self.note(name, admitted.config_hash, replicates)
         return Candidate(
             candidate_id=name,
             config_hash=admitted.config_hash,
@@ -89,6 +89,6 @@ class Admission:
             index=index,
             parent_candidate_ids=tuple(proposal.parent_candidate_ids),
             rationale=proposal.rationale,
-            first_replicate=tried * self._replicates,
+            first_replicate=used,
             extra=proposal.extra,
         )

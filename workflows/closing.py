@@ -60,7 +60,7 @@ class Closing:
         pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
         if not book.prepared.test_samples:
             return None
-        if not confirmation_fits(book.limits.budget, book.accounts.counted, book.needs, len(pair)):
+        if not self._fits(pair):
             return Confirmation(refused="what is left of the budget does not cover it")
         opened = await workflow.execute_local_activity_method(
             Bookkeeping.open_test_split,
@@ -71,6 +71,14 @@ class Closing:
             return Confirmation(refused=opened.refused)
         measured = await self._measured(pair)
         return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
+
+    def _fits(self, pair: Sequence[Candidate]) -> bool:
+        book = self._book
+        assert book.prepared
+        needed = (
+            book.needs.confirmation_calls if len(pair) > 1 else book.prepared.test_samples * book.design.baseline_replicates
+        )
+        return confirmation_fits(book.limits.budget, book.accounts.counted, len(pair), needed)
 
     async def _measured(self, pair: Sequence[Candidate]) -> Confirmation:
         book = self._book
@@ -85,12 +93,15 @@ class Closing:
         return confirmed(book, scores[0], scores[-1], judged)
 
     async def _judged(self, pair: Sequence[Candidate]) -> Judgements:
-        baseline, winner = (Reference(candidate_id=one.candidate_id, config_hash=one.config_hash) for one in pair)
+        design = self._book.design
+        baseline, winner = (
+            Reference(candidate_id=one.candidate_id, config_hash=one.config_hash, replicates=replicates)
+            for one, replicates in zip(pair, (design.baseline_replicates, design.replicates), strict=True)
+        )
         return await self._trials.judge(
             JudgeInput(
                 run_id=self._book.run_id,
                 split=Split.TEST,
-                replicates=self._book.request.replicates,
                 reference=baseline,
                 candidates=(winner,),
                 seed=self._book.request.seed,

@@ -13,7 +13,8 @@ from temporalio import activity
 from workflows.model.candidates import Candidate
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
-from workflows.model.judging import JudgeInput, Judgements
+from workflows.model.judgement import RaceDecision
+from workflows.model.judging import JudgeInput, Judgements, LookInput
 from workflows.model.release import (
     LoadedDesk,
     OpenRelease,
@@ -145,6 +146,11 @@ class Evaluating(ABC):
     @abstractmethod
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         """Aggregate the stored outcomes of a trial and record it, with its event, in one transaction."""
+
+    @activity.defn(name="look")
+    @abstractmethod
+    async def look(self, asked: LookInput) -> RaceDecision:
+        """Whether a trial that races goes on, from stored outcomes."""
 
     @activity.defn(name="judge")
     @abstractmethod

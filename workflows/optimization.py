@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
 
     from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
     from workflows import answers
+    from workflows.carrying import carried, pick_up, request_in_force
     from workflows.closing import Closing
     from workflows.contracts import Bookkeeping
     from workflows.frame import WorkflowFrame
@@ -121,9 +122,9 @@ class OptimizationWorkflow:
         with self._optimizer_code("initialize"):
             self.book.optimizer_state = self.optimizer.initialize(self.book.context())
 
-    async def _pick_up(self, carried: RunState) -> None:
+    async def _pick_up(self, state: RunState) -> None:
         """Go on where the execution before left off; what grew too large to carry is read from the store."""
-        self.book.pick_up(carried)
+        pick_up(self.book, state)
         self.showing.show("running", "reading the history back")
         while True:
             page = HistoryPage(run_id=self.book.run_id, after=len(self.book.history))
@@ -181,10 +182,10 @@ class OptimizationWorkflow:
 
     def _next_input(self) -> RunInput:
         assert self.book.prepared
-        request = self.book.request_in_force()
+        request = request_in_force(self.book)
         dataset = request.dataset.stored_as(self.book.prepared.dataset_id)
         given = {name: getattr(request, name) for name in type(request).model_fields}
-        return RunInput.model_construct(**{**given, "dataset": dataset, "carried": self.book.carried()})
+        return RunInput.model_construct(**{**given, "dataset": dataset, "carried": carried(self.book)})
 
     async def _propose(self) -> list[CandidateProposal]:
         """A person's own candidates first, then the optimizer's."""
@@ -208,7 +209,13 @@ class OptimizationWorkflow:
         learning = bool(candidates) and all(candidate.explore for candidate in candidates)
         doing = "measuring training samples" if learning else f"{len(candidates)} trials"
         self.showing.show("running", f"round {self.book.round + 1}: {doing}")
-        return await self.trials.run_all(candidates, Purpose.CANDIDATE)
+        results = await self.trials.run_all(candidates, Purpose.CANDIDATE)
+        finished: list[int] = []
+        while (place := self.book.unfinished_winner(candidates, results, finished)) is not None:
+            self.showing.show("running", f"round {self.book.round + 1}: measuring {candidates[place].candidate_id} in full")
+            results[place] = await self.trials.complete(candidates[place])
+            finished.append(place)
+        return results
 
     def _observe(
         self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]

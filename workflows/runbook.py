@@ -5,37 +5,31 @@ The workflow asks and tells; every number that a query, a report or a stop rule 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
-from workflows.accounts import Accounts, needs_of
+from workflows.accounts import Accounts
 from workflows.admission import Admission
 from workflows.model.candidates import Candidate, Rejection
-from workflows.model.decisions import Decision, FrontMember, Reference
+from workflows.model.decisions import Decision, FrontMember
+from workflows.model.design import Design
 from workflows.model.factors import Configuration
-from workflows.model.frozen import Payload
 from workflows.model.ledger import Counts, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import Pending, Prepared, RunState, Standing, TrialRow
+from workflows.model.run import Pending, Prepared, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import Split, TrialResult
-from workflows.rules.budget import Needs, affordable_trials
+from workflows.rules.budget import Needs, affordable_trials, needs_of
 from workflows.rules.canonical import normalize
-from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after
+from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after, unfinished_winner
 from workflows.rules.standing import first_standing
 from workflows.rules.stopping import Facts, Limits
 from workflows.rules.validation import Known, candidate_name
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
-
-Part = TypeVar("Part", bound=Payload)
-
-CARRIED_BYTES = 56 * 1024
-"""Of trials, rounds and rejections each, so much JSON is carried into the next execution, the newest first."""
 
 
 class RunBook:
@@ -75,7 +69,7 @@ class RunBook:
         self.decisions: list[Decision] = []
         """What the newest round decided about its candidates."""
         self.front: tuple[FrontMember, ...] = ()
-        self._admission = Admission(request.factors_in_play, request.replicates)
+        self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
         """Go on with what was found out. A prompt that the spec only named is part of the request from here on."""
@@ -83,78 +77,23 @@ class RunBook:
             prompt = self.request.prompt.model_copy(update={"snapshot": prepared.read.snapshot})
             configuration = prepared.read.configuration
             self.request = self.request.model_copy(update={"configuration": configuration, "prompt": prompt})
-            self._admission = Admission(self.request.factors_in_play, self.request.replicates)
+            self._admission = Admission(self.request.factors_in_play)
         self.prepared = prepared.model_copy(update={"read": None})
-
-    # -- carried from one execution to the next ---------------------------------------------------------------------------
-
-    def carried(self) -> RunState:
-        """What the next execution needs; the history itself is read back from the store."""
-        assert self.prepared and self.baseline and self.best
-        return RunState(
-            prepared=self.prepared,
-            started_at=self.started_at,
-            paused_for=self.paused_for,
-            round=self.round,
-            baseline=self.baseline,
-            best=self.best,
-            last=None if self.last and self.last.candidate_id == self.best.candidate_id else self.last,
-            optimizer=self.optimizer_state,
-            counts=self.counts,
-            spend=self.accounts.spend,
-            lost=self.accounts.lost,
-            reused=self.accounts.reused,
-            consecutive_failures=self.consecutive_failures,
-            barren_rounds=self.barren_rounds,
-            recent_trials=_newest_within(CARRIED_BYTES, self.recent_trials),
-            recent_rejections=_newest_within(CARRIED_BYTES, self.recent_rejections),
-            recent_rounds=_newest_within(CARRIED_BYTES, self.recent_rounds),
-            front=self.front,
-            waiting=tuple(self.waiting),
-            paused=self.paused,
-            stop_requested=self.stop_requested,
-            executions=self.executions,
-        )
-
-    def request_in_force(self) -> OptimizationRequest:
-        """The spec with every adjustment applied, for the next execution."""
-        execution = self.request.execution.model_copy(
-            update={
-                "concurrent_trials": self.concurrent_trials,
-                "concurrent_samples": self.concurrent_samples,
-                "priority": self.priority,
-                "rate_limits": self.rate_limits,
-            }
-        )
-        return self.request.model_copy(update={"stop": self.limits.stop, "budget": self.limits.budget, "execution": execution})
-
-    def pick_up(self, state: RunState) -> None:
-        """Go on from what an earlier execution carried over."""
-        self.prepared, self.baseline, self.best, self.last = state.prepared, state.baseline, state.best, state.last
-        self.started_at, self.paused_for = state.started_at, state.paused_for
-        self.round, self.optimizer_state = state.round, state.optimizer
-        self.counts, self.accounts = state.counts, Accounts.carried(state)
-        self.consecutive_failures, self.barren_rounds = state.consecutive_failures, state.barren_rounds
-        self.recent_trials, self.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
-        self.recent_rounds, self.waiting = list(state.recent_rounds), [*state.waiting, *self.waiting]
-        self.front = state.front
-        self.paused = self.paused or state.paused
-        self.stop_requested = self.stop_requested or state.stop_requested
-        self.executions = state.executions + 1
-        self.status, self.phase = "running", "going on"
 
     def remember(self, rows: Sequence[TrialRow]) -> None:
         """Trials of earlier executions, read back from the store."""
         facts = [row.facts for row in rows]
         self.history += facts
-        self._admission.remember(facts)
+        for trial in facts:
+            replicates = self.design.replicates if trial.round else self._replicates_of_baseline
+            self._admission.note(trial.candidate_id, trial.config_hash, replicates)
 
     # -- rounds -----------------------------------------------------------------------------------------------------------
 
     def baseline_candidate(self, config_hash: str) -> Candidate:
         """Round 0: the configuration as given."""
         name = candidate_name(0, config_hash, ())
-        self._admission.note(name, config_hash)
+        self._admission.note(name, config_hash, self._replicates_of_baseline)
         self.counts = self.counts.model_copy(update={"running": 1})
         return Candidate(
             candidate_id=name,
@@ -165,10 +104,16 @@ class RunBook:
             extra={"origin": "baseline"},
         )
 
+    @property
+    def _replicates_of_baseline(self) -> int:
+        """How often it answers a sample at most."""
+        noise = self.request.judgement.noise
+        return max(self.design.baseline_replicates, noise.replicates if noise else 0)
+
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a round's proposals, in their order, against everything tried before and against each other."""
         affordable = affordable_trials(self.limits.budget, self.accounts.counted, self.needs, len(proposals))
-        candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable)
+        candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable, self.design.replicates)
         explorations = sum(1 for candidate in candidates if candidate.explore)
         self._count_proposals(len(proposals) - explorations, rejections, len(candidates) - explorations)
         return candidates, rejections
@@ -199,17 +144,6 @@ class RunBook:
             index=0,
         )
 
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """What candidates of this round are compared with: the baseline, and the best if that is another one."""
-        assert self.baseline and self.best
-        compared: dict[str, Reference] = {}
-        for trial, first_replicate in ((self.baseline, 0), (self.best, self.best.first_replicate)):
-            compared[trial.candidate_id] = Reference(
-                candidate_id=trial.candidate_id, config_hash=trial.config_hash, first_replicate=first_replicate
-            )
-        return tuple(compared.values())
-
     def _count_proposals(self, proposed: int, rejections: Sequence[Rejection], running: int) -> None:
         self.recent_rejections = [*self.recent_rejections, *rejections][-NEWEST:]
         self.counts = self.counts.model_copy(
@@ -234,6 +168,22 @@ class RunBook:
         for _, result in explored:
             self.accounts.book_trial(result)
         return [_facts(*each, Decision(candidate_id=each[0].candidate_id), Split.TRAIN) for each in explored]
+
+    def unfinished_winner(
+        self, candidates: Sequence[Candidate], results: Sequence[TrialResult], finished: Collection[int]
+    ) -> int | None:
+        """The place of a candidate that will be the best, but was not measured in full yet."""
+        assert self.best and self.baseline
+        places = [place for place, candidate in enumerate(candidates) if not candidate.explore]
+        found = unfinished_winner(
+            self.best,
+            self.baseline.candidate_id,
+            [candidates[place] for place in places],
+            [results[place] for place in places],
+            self._rules(),
+            [places.index(place) for place in finished],
+        )
+        return None if found is None else places[found]
 
     def record_round(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
         """Book a round's trials in the order of their proposals; the order in which they finished decides nothing."""
@@ -307,12 +257,17 @@ class RunBook:
         self.recent_rounds[-1] = self.recent_rounds[-1].model_copy(update=update)
         return self.recent_rounds[-1]
 
+    @property
+    def design(self) -> Design:
+        """How much is measured of every configuration."""
+        return self.request.design(self.prepared.search_samples if self.prepared else 0)
+
     # -- asked by the workflow and by stop rules --------------------------------------------------------------------------
 
     @property
     def needs(self) -> Needs:
         """What one trial, and the confirmation, ask of the budget."""
-        return needs_of(self.request, self.prepared)
+        return needs_of(self.request, self.design, self.prepared.test_samples if self.prepared else 0)
 
     @property
     def metered(self) -> bool:
@@ -410,15 +365,3 @@ def _facts(candidate: Candidate, result: TrialResult, decision: Decision, split:
         stopped_early=result.stopped_early,
         split=split.value if split else None,
     )
-
-
-def _newest_within(limit: int, parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The newest parts whose JSON fits; the very newest always."""
-    kept: list[Part] = []
-    size = 0
-    for part in reversed(parts):
-        size += len(part.model_dump_json())
-        if kept and size > limit:
-            break
-        kept.append(part)
-    return tuple(reversed(kept))

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.merging import ending_of
     from workflows.trials.by_activity import ByActivity
     from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
+    from workflows.trials.in_blocks import InBlocks
     from workflows.trials.in_shards import InShards
     from workflows.trials.on_runner import SIGNAL, Announcements, OnRunner
 
@@ -40,11 +41,10 @@ class TrialWorkflow:
         self.evaluation = self._evaluation_of(trial)
 
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
-        if trial.activity is not None:
-            return ByActivity(trial, trial.activity)
         if trial.experiment is not None:
             return OnRunner(trial, trial.experiment, self.announcements)
-        return InShards(trial, self.conclusion)
+        answering = ByActivity(trial, trial.activity) if trial.activity else InShards(trial, self.conclusion)
+        return InBlocks(trial, trial.race, answering) if trial.race else answering
 
     @workflow.signal(name=SIGNAL, description="An external runner says that its experiment is over: {experiment_id, status}")
     def experiment_finished(self, *given: Any) -> None:
@@ -63,7 +63,9 @@ class TrialWorkflow:
             return ended
         return await workflow.execute_activity_method(
             Evaluating.conclude_trial,
-            self.conclusion.model_copy(update={**ended, "experiment_id": self.evaluation.experiment_id}),
+            self.conclusion.model_copy(
+                update={**ended, "experiment_id": self.evaluation.experiment_id, "looks": tuple(self.evaluation.looks)}
+            ),
             task_queue=trial.evaluation_task_queue,
             summary=f"aggregate {trial.candidate.candidate_id}",
             **CONCLUDE,

@@ -9,6 +9,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
 
+from workflows.comparing import race_of, references_of
 from workflows.contracts import Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
@@ -37,13 +38,21 @@ class TrialRuns:
         room = asyncio.Semaphore(side_by_side)
         waiting = self._ledger.waiting
 
+        race = race_of(self._book, len(candidates)) if purpose is Purpose.CANDIDATE else None
+
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
                 records = waiting if candidate is candidates[0] else ()
                 why = Purpose.EXPLORATION if candidate.explore else purpose
-                return await self._run(self._input(candidate, why, records, side_by_side))
+                trial = self._input(candidate, why, records, side_by_side)
+                return await self._run(trial if candidate.explore else trial.model_copy(update={"race": race}))
 
         return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
+
+    async def complete(self, candidate: Candidate) -> TrialResult:
+        """Measure in full a candidate whose trial ended early: whatever follows is compared with it."""
+        trial = self._input(candidate, Purpose.CANDIDATE, (), 1)
+        return await self._run(trial.model_copy(update={"completes": True}))
 
     async def _run(self, trial: TrialInput) -> TrialResult:
         candidate = trial.candidate
@@ -51,7 +60,7 @@ class TrialRuns:
             result = await workflow.execute_child_workflow(
                 TrialWorkflow.run,
                 trial,
-                id=trial.trial_id,
+                id=trial.workflow_id,
                 cancellation_type=TRIAL_CANCELLATION,
                 parent_close_policy=TRIAL_PARENT_CLOSE,
                 static_summary=f"{trial.purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
@@ -93,14 +102,14 @@ class TrialRuns:
             purpose=purpose,
             split=split,
             samples=samples,
-            replicates=1 if purpose is Purpose.EXPLORATION else book.request.replicates,
+            replicates=self._replicates(candidate, purpose),
             evaluation_task_queue=self._evaluation_task_queue,
             calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
             concurrent_samples=book.concurrent_samples,
             min_coverage=execution.min_coverage,
             deadline=None if purpose is Purpose.CONFIRMATION else book.deadline,
             ledger=records,
-            references=book.references if purpose is Purpose.CANDIDATE else (),
+            references=references_of(book) if purpose is Purpose.CANDIDATE else (),
             seed=book.request.seed,
             metered=book.metered,
             concurrent_trials=side_by_side,
@@ -117,7 +126,15 @@ class TrialRuns:
                 return Split.TEST, prepared.test_samples
             case Purpose.EXPLORATION:
                 return Split.TRAIN, prepared.train_samples
-        return prepared.search_split, prepared.search_samples
+        return prepared.search_split, self._book.design.samples
+
+    def _replicates(self, candidate: Candidate, purpose: Purpose) -> int:
+        """How often it answers each sample."""
+        if purpose is Purpose.EXPLORATION:
+            return 1
+        baseline, design = self._book.baseline, self._book.design
+        is_baseline = baseline is None or candidate.candidate_id == baseline.candidate_id
+        return design.baseline_replicates if is_baseline else design.replicates
 
 
 APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "explore/"}

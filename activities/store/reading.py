@@ -32,7 +32,7 @@ _TRIAL = """
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
-    t.reused_samples, t.experiment_id, coalesce(t.evidence, '[]') AS evidence, t.judged
+    t.reused_samples, t.experiment_id, coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
 _ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record, decided_at"
 _IN_FORCE = """
@@ -376,7 +376,7 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
 
 def _trial(row: Any, *json_columns: str) -> dict[str, Any]:
     """The flat columns of a trial's row with its summary as an object."""
-    values = _decoded(row, "extra", "errors", "evidence", "judged", *json_columns)
+    values = _decoded(row, "extra", "errors", "evidence", "looks", "judged", *json_columns)
     summary = {name: values.pop(name) for name in _SUMMARY}
     return {**values, "summary": {name: value for name, value in summary.items() if value is not None}}
 

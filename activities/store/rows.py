@@ -12,7 +12,7 @@ from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence
+from workflows.model.judgement import Evidence, RaceDecision
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.release import ReleaseState
 from workflows.model.run import Confirmation, OptimizationResult
@@ -140,6 +140,8 @@ class StoredTrial(Payload):
     finished_at: datetime | None
     evidence: tuple[Evidence, ...] = ()
     """What its comparison with the baseline, and with the best of its time, found."""
+    looks: tuple[RaceDecision, ...] = ()
+    """At a trial that raced: what each look at it decided."""
     judged: Decision | None = None
     """What its round decided about it, and why."""
     experiment_id: str | None = None

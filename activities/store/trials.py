@@ -83,7 +83,7 @@ def _trial_event(trial: TrialInput, status: str, score: float | None) -> Event:
         "status": status,
         "score": score,
     }
-    key = f"trial/{trial.purpose.value}/{trial.candidate.candidate_id}/{status}"
+    key = f"trial/{trial.purpose.value}/{trial.candidate.candidate_id}/{status}{'/rest' if trial.completes else ''}"
     return Event(key, "trial_added_or_updated", payload)
 
 
@@ -94,7 +94,7 @@ async def record_trial(
     trial = conclusion.trial
     run = await lock_run(connection, trial.run_id)
     before = await connection.fetchrow(
-        "SELECT status, score, coverage, paid_samples, paid_tokens, paid_cost FROM trials"
+        "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost FROM trials"
         " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3",
         trial.run_id,
         trial.candidate.candidate_id,
@@ -104,6 +104,7 @@ async def record_trial(
         result.status,
         result.objective_score,
         result.coverage,
+        result.summary.total,
         result.paid_samples,
         result.paid_tokens,
         result.paid_cost,
@@ -113,7 +114,7 @@ async def record_trial(
     elif tuple(before) == after:
         return
     counted = before["status"] if before is not None and before["status"] != "running" else None
-    await _end_trial(connection, result, trial, sample_means)
+    await _end_trial(connection, result, conclusion, sample_means)
     await connection.execute(
         """
         WITH unmetered AS (
@@ -153,9 +154,10 @@ def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple
 
 
 async def _end_trial(
-    connection: Connection, result: TrialResult, trial: TrialInput, sample_means: Sequence[float | None]
+    connection: Connection, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
 ) -> None:
-    summary = result.summary
+    summary, trial = result.summary, conclusion.trial
+    looks = None if trial.completes else storable_json([look.model_dump(mode="json") for look in conclusion.looks])
     interval = interval_of_score(result.objective_score, sample_means)
     await connection.execute(
         """
@@ -164,7 +166,7 @@ async def _end_trial(
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
             duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
-            finished_at = now()
+            looks = coalesce($28, looks), finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
         """,
         trial.run_id,
@@ -193,6 +195,7 @@ async def _end_trial(
         result.reused_samples,
         storable_json([evidence.model_dump(mode="json") for evidence in result.evidence]),
         *(interval or (None, None)),
+        looks,
     )
 
 

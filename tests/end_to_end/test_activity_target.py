@@ -95,6 +95,31 @@ async def test_an_activity_answers_batches(engines: Engines, spec: Spec) -> None
     assert sorted(sizes) == [2, 2, 3, 3, 3, 3]
 
 
+async def test_a_trial_whose_samples_others_answer_races_like_any_other(engines: Engines, spec: Spec) -> None:
+    """Whoever is hopeless asks for no more than its first blocks."""
+    asked: list[float] = []
+
+    def answer(call: Call) -> Any:
+        asked.append(call["configuration"]["x"])
+        return height(call)
+
+    async with theirs(engines, answer) as target:
+        result = await engines.run(
+            spec(
+                target=target,
+                dataset={"items": [{"input": n} for n in range(60)]},
+                configuration={"x": {"value": 700, "change": "structured", "type": "integer", "min": 0, "max": 1000}},
+                optimizer={"name": "none", "configurations": [{"x": 0}]},
+                judgement={"racing": {"block": 8}},
+                execution={"samples_per_shard": 5},
+            )
+        )
+    [stopped] = [told for told in await stored(engines, result["optimization_id"], "stopped_early", "trials") if told]
+    assert stopped.startswith("certainly worse after 8 of 60 samples")
+    assert (asked.count(700), asked.count(0)) == (60, 8)
+    assert result["spend"]["samples"] == 68
+
+
 async def test_answers_that_came_are_those_that_were_asked_for(engines: Engines, spec: Spec) -> None:
     """Every sample gets its own answer, replicates too, whatever order they come in."""
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from ratchet import ExperimentContext, Output, Record, Sample
@@ -59,6 +60,22 @@ async def logged_hill(configuration: Mapping[str, Any], sample: Sample, context:
     await asyncio.sleep(0.03 + (hash_of(line) % 20) / 1000)
     note(f"end {line}")
     return await hill(configuration, sample, context)
+
+
+async def coin(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Right by chance, the more likely the more skill and the easier the sample. The same call has the same answer."""
+    ease = Random(sample.id).uniform(-0.2, 0.2)
+    chance = Random(f"{context.overrides_tag} {sample.id} {context.replicate}").random()
+    return Output({"height": float(chance < configuration["skill"] + ease)}, tokens=10, cost=0.001)
+
+
+async def logged_coin(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `coin`, slower, and every call leaves a line in the file named by the environment."""
+    line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+    note(f"start {line}")
+    await asyncio.sleep(0.02 + (hash_of(line) % 20) / 1000)
+    note(f"end {line}")
+    return await coin(configuration, sample, context)
 
 
 def note(line: str) -> None:

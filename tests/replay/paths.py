@@ -190,12 +190,32 @@ def releasing(name: str, mode: str = "approval", **more: Any) -> dict[str, Any]:
 
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
 
+RACING: dict[str, Any] = {"racing": {"block": 8}}
+FORTY = {"items": [{"id": f"s{n}", "input": n} for n in range(40)]}
+
+
+def coins(*skills: float, **parts: Any) -> dict[str, Any]:
+    """A coin to beat, and others beside it."""
+    return {
+        **spec(
+            configuration={"skill": {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1}},
+            target={"kind": "python", "ref": "plugged:coin"},
+            dataset=FORTY,
+            optimizer={"name": "none", "configurations": [{"skill": skill} for skill in skills]},
+            judgement=RACING,
+        ),
+        **parts,
+    }
+
+
 PATHS = (
     RecordedPath("completed", spec()),
     RecordedPath("wide_rounds", spec(optimizer={"proposer": {"kind": "step"}, "candidates_per_round": 4})),
     RecordedPath(
         "several_shards", spec(dataset={"items": [{"input": n} for n in range(40)]}, execution={"samples_per_shard": 10})
     ),
+    RecordedPath("racing", coins(0.1, 0.95)),
+    RecordedPath("racing_for_a_verdict", coins(0.1, 0.85, 0.95, judgement={**RACING, "accept": "better"})),
     RecordedPath("stopped_early", spec(stop=ENDLESS), stopped_early),
     RecordedPath("cancelled", spec(stop=ENDLESS), cancelled),
     RecordedPath("paused_adjusted_resumed", spec(stop=ENDLESS), paused_adjusted_and_resumed),

@@ -120,11 +120,10 @@ def test_the_search_leaves_the_confirmation_its_share(budget: Budget, spend: Spe
 
 
 def test_the_confirmation_fits_into_what_the_search_left() -> None:
-    needs = Needs(10, confirmation_calls=20)
-    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=10, trials=1), needs, 2)
-    assert not confirmation_fits(Budget(samples=30), Spend(samples=11, trials=1), needs, 2)
-    assert not confirmation_fits(Budget(trials=3), Spend(trials=2), needs, 2)
-    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=20, trials=2), needs, 1)
+    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=10, trials=1), 2, calls=20)
+    assert not confirmation_fits(Budget(samples=30), Spend(samples=11, trials=1), 2, calls=20)
+    assert not confirmation_fits(Budget(trials=3), Spend(trials=2), 2, calls=20)
+    assert confirmation_fits(Budget(samples=30, trials=3), Spend(samples=20, trials=2), 1, calls=10)
 
 
 def test_where_calls_cannot_be_set_aside_one_by_one_a_trial_is_begun_only_if_it_fits_at_its_dearest() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.workflows.building import NOW, measured_book, proposal, result
+from workflows.comparing import references_of
 from workflows.model.decisions import Decision, Reference
 from workflows.model.judgement import ConstraintCheck, Evidence, RaceDecision, Verdict
 from workflows.model.trial import TrialResult
@@ -128,7 +129,80 @@ def test_a_trial_that_was_stopped_as_hopeless_never_becomes_the_best(reason: Any
     race = RaceDecision(go_on=False, reason=reason, words=words, samples=16, planned=40)
     [decision] = decided(run, (0.9, evidence(run, 0.4)), race=race)
     assert not decision.kept
-    assert decision.explanation == f"dropped: stopped early for {reason}: {words}"
+    assert decision.explanation == f"dropped: stopped early, {words}"
+
+
+def stopped(reason: Any, words: str = "after 16 of 40 samples") -> RaceDecision:
+    return RaceDecision(go_on=False, reason=reason, words=words, samples=16, planned=40)
+
+
+def test_who_won_its_race_must_be_measured_in_full_before_it_becomes_the_best() -> None:
+    run = judged_book(accept="better")
+    candidates, _ = run.admit([proposal(0.1), proposal(0.2), proposal(0.3)])
+    won = [evidence(run, gain) for gain in (0.1, 0.3, 0.2)]
+    results = [
+        result(candidate, 0.9).model_copy(update={"evidence": (found,), "race": stopped("win")})
+        for candidate, found in zip(candidates, won, strict=True)
+    ]
+    assert run.unfinished_winner(candidates, results, []) == 1  # it gained the most, whatever the scores of its few samples
+    results[1] = result(candidates[1], 0.65).model_copy(update={"evidence": (evidence(run, 0.15),)})
+    assert run.unfinished_winner(candidates, results, [1]) is None  # it stands, and that of three winners is enough
+    run.record_round(candidates, results)
+    assert [decision.kept for decision in run.decisions] == [False, True, False]
+    assert run.best is not None and run.best.score == 0.65
+    told = run.decisions[0].explanation
+    assert told == f"dropped: {candidates[1].candidate_id} gained more; stopped early, after 16 of 40 samples"
+
+
+def test_a_winner_that_disappoints_in_full_leaves_its_place_to_the_next() -> None:
+    run = judged_book(accept="better")
+    candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
+    results = [
+        result(candidate, 0.9).model_copy(update={"evidence": (evidence(run, gain),), "race": stopped("win")})
+        for candidate, gain in zip(candidates, (0.1, 0.3), strict=True)
+    ]
+    results[1] = result(candidates[1], 0.52).model_copy(update={"evidence": (evidence(run, 0.02, sure=False),)})
+    assert run.unfinished_winner(candidates, results, [1]) == 0
+    results[0] = result(candidates[0], 0.45).model_copy(update={"evidence": (evidence(run, -0.05),)})
+    assert run.unfinished_winner(candidates, results, [1, 0]) is None
+    run.record_round(candidates, results)
+    assert run.best is not None and run.best.round == 0
+
+
+def test_a_winner_of_a_race_need_not_be_measured_in_full_when_another_candidate_is_better_anyway() -> None:
+    run = judged_book()
+    candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
+    results = [
+        result(candidates[0], 0.9).model_copy(update={"evidence": (evidence(run, 0.1),), "race": stopped("win")}),
+        result(candidates[1], 0.7).model_copy(update={"evidence": (evidence(run, 0.2),)}),
+    ]
+    assert run.unfinished_winner(candidates, results, []) is None
+
+
+@pytest.mark.parametrize(
+    ("accept", "reason", "verdict", "accepted"),
+    [
+        ("better", "win", Verdict.BETTER, True),
+        ("not_worse", "win", Verdict.NOT_WORSE, True),
+        ("score", "win", Verdict.INCONCLUSIVE, False),  # a better score is no proof
+        ("better", "futility", Verdict.INCONCLUSIVE, False),
+        ("score", "regression", Verdict.WORSE, False),
+    ],
+)
+def test_a_trial_that_ended_early_has_the_verdict_that_its_race_found_certain(
+    accept: str, reason: str, verdict: Verdict, accepted: bool
+) -> None:
+    run = judged_book(accept=accept)
+    candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
+    raced, full = result(candidates[0], 0.9), result(candidates[1], 0.95)
+    gain = evidence(run, 0.1 if reason == "win" else -0.1, against="r0-00000000")
+    results = [
+        raced.model_copy(update={"evidence": (gain,), "race": stopped(reason)}),
+        full.model_copy(update={"evidence": (evidence(run, 0.4),)}),
+    ]
+    run.record_round(candidates, results)
+    assert (run.decisions[0].verdict, run.decisions[0].accepted, run.decisions[0].kept) == (verdict, accepted, False)
+    assert run.decisions[1].family == 2
 
 
 def test_a_failed_trial_says_why() -> None:
@@ -149,10 +223,10 @@ def test_whoever_only_must_not_be_worse_is_compared_with_the_baseline_lest_small
 
 def test_trials_are_compared_with_the_baseline_and_with_the_best_if_that_is_another_one() -> None:
     run = judged_book()
-    assert run.references == (Reference(candidate_id="r0-00000000", config_hash="0" * 64),)
+    assert references_of(run) == (Reference(candidate_id="r0-00000000", config_hash="0" * 64),)
     decided(run, (0.7, evidence(run, 0.2)))
     assert run.best is not None
-    assert [reference.candidate_id for reference in run.references] == ["r0-00000000", run.best.candidate_id]
+    assert [reference.candidate_id for reference in references_of(run)] == ["r0-00000000", run.best.candidate_id]
 
 
 def test_a_best_that_was_a_second_try_is_compared_by_its_own_answers() -> None:
@@ -161,7 +235,7 @@ def test_a_best_that_was_a_second_try_is_compared_by_its_own_answers() -> None:
     run.record_round([candidate], [result(candidate, 0.4)])
     [again], _ = run.admit([proposal(0.1, resample=True)])
     run.record_round([again], [result(again, 0.9)])
-    assert run.references[-1].first_replicate == again.first_replicate == 1
+    assert references_of(run)[-1].first_replicate == again.first_replicate == 1
 
 
 @pytest.mark.parametrize(("shorter_wins_ties", "kept"), [(False, False), (True, True)])

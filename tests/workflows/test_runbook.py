@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ratchet.optimizer import StopReason
 from tests.workflows.building import NOW, book, measured_book, play, proposal, request, result
+from workflows.carrying import carried, pick_up, request_in_force
 from workflows.model.run import Pending, Proposed, RunState, TrialRow
 from workflows.model.search import Adjustment, BudgetChange
 from workflows.rules.stopping import decide
@@ -220,7 +221,7 @@ def test_adjusting_changes_what_is_given_and_leaves_the_rest() -> None:
     assert (run.limits.stop.max_rounds, run.limits.stop.no_improvement) == (9, 3)
     assert (run.limits.budget.cost, run.limits.budget.tokens) == (0.0, 500)
     assert (run.concurrent_trials, run.concurrent_samples) == (2, 32)
-    adjusted = run.request_in_force()
+    adjusted = request_in_force(run)
     assert (adjusted.stop, adjusted.budget) == (run.limits.stop, run.limits.budget)
     assert (adjusted.execution.concurrent_trials, adjusted.execution.concurrent_samples) == (2, 32)
 
@@ -230,9 +231,9 @@ def test_adjusting_changes_what_is_given_and_leaves_the_rest() -> None:
 
 def _handed_over(run: RunBook) -> RunBook:
     """The book of the next execution, by way of JSON, with the history from the store."""
-    state = RunState.model_validate_json(run.carried().model_dump_json())
-    next_one = RunBook(run.run_id, run.request_in_force(), NOW + timedelta(hours=9))
-    next_one.pick_up(state)
+    state = RunState.model_validate_json(carried(run).model_dump_json())
+    next_one = RunBook(run.run_id, request_in_force(run), NOW + timedelta(hours=9))
+    pick_up(next_one, state)
     rows = [TrialRow.model_validate_json(TrialRow(facts=facts).model_dump_json()) for facts in run.history]
     next_one.remember(rows[:2])
     next_one.remember(rows[2:])
@@ -275,10 +276,10 @@ def _round(run: RunBook, planned: list[tuple[float, bool, float | None]]) -> Any
 def test_what_people_asked_for_before_the_handover_and_meanwhile_is_kept() -> None:
     run = measured_book()
     run.waiting, run.paused, run.stop_requested = [Pending(configuration={"temperature": 0.1})], True, "enough"
-    state = run.carried()
-    next_one = RunBook(run.run_id, run.request_in_force(), NOW)
+    state = carried(run)
+    next_one = RunBook(run.run_id, request_in_force(run), NOW)
     next_one.waiting = [Pending(configuration={"temperature": 0.2})]  # came in before the first task of the new execution
-    next_one.pick_up(state)
+    pick_up(next_one, state)
     assert [pending.configuration["temperature"] for pending in next_one.waiting] == [0.1, 0.2]
     assert (next_one.paused, next_one.stop_requested, next_one.status) == (True, "enough", "running")
 
@@ -286,9 +287,9 @@ def test_what_people_asked_for_before_the_handover_and_meanwhile_is_kept() -> No
 def test_the_last_candidate_is_carried_unless_it_is_the_best_that_is_carried_anyway() -> None:
     run = measured_book(0.5)
     play(run, 0.9)
-    assert run.carried().last is None
+    assert carried(run).last is None
     play(run, 0.1)
-    assert run.carried().last == run.last
+    assert carried(run).last == run.last
 
 
 def _long_run(rounds: int, per_round: int, prompt: str, error: str | None = None) -> RunBook:
@@ -318,7 +319,7 @@ def _wide() -> dict[str, Any]:
 def test_what_is_carried_stays_small_however_long_the_run(rounds: int, per_round: int, error: str | None) -> None:
     run = _long_run(rounds, per_round, "{{input.q}} " + "Consider the ticket carefully. " * 250, error)
     assert len(run.history) == rounds * per_round + 1
-    state = run.carried()
+    state = carried(run)
     size = len(state.model_dump_json().encode())
     assert size < 200 * 1024, f"{size:,} bytes"
     assert state.recent_trials[-1] == run.recent_trials[-1]

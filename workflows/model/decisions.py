@@ -14,6 +14,8 @@ class Reference(Payload):
     candidate_id: str
     config_hash: str
     first_replicate: int = 0
+    replicates: int = 1
+    """How often it answered each sample."""
 
 
 class Decision(Payload):

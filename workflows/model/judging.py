@@ -5,7 +5,7 @@ from __future__ import annotations
 from workflows.model.decisions import Reference
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Judged
-from workflows.model.trial import Split
+from workflows.model.trial import Race, Split
 
 
 class JudgeInput(Payload):
@@ -13,7 +13,6 @@ class JudgeInput(Payload):
 
     run_id: str
     split: Split
-    replicates: int
     reference: Reference
     candidates: tuple[Reference, ...]
     seed: int = 0
@@ -23,3 +22,16 @@ class Judgements(Payload):
     """The verdicts, in the order of the candidates."""
 
     judged: tuple[Judged, ...]
+
+
+class LookInput(Payload):
+    """Asks whether a trial that races goes on."""
+
+    run_id: str
+    split: Split
+    candidate: Reference
+    race: Race
+    until: int
+    """Samples measured so far, in the order of the suite."""
+    of: int
+    """Samples of the whole trial."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
+from workflows.model.design import Design
 from workflows.model.evolution import JUDGED_BY, EvolveOptimizer
 from workflows.model.factors import (
     LARGEST_CONFIGURATION,
@@ -271,6 +272,11 @@ class OptimizationRequest(SpecPart):
         assert isinstance(self.optimizer, MeasureOptimizer)
         given = [variation[name] for variation in self.optimizer.configurations if name in variation]
         return list({canonical_json(value): value for value in [baseline, *given]}.values())
+
+    def design(self, samples: int) -> Design:
+        """How much is measured of every configuration, of so many samples that there are."""
+        baseline = self.judgement.baseline_replicates or self.replicates
+        return Design(samples=samples, replicates=self.replicates, baseline_replicates=baseline)
 
     @property
     def changeable(self) -> tuple[str, ...]:

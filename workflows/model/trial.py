@@ -40,6 +40,17 @@ SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
 """Trials of the search itself."""
 
 
+class Race(Payload):
+    """A trial is looked at after every block of samples, and ends when more of them would decide nothing else."""
+
+    reference: Reference
+    """The candidate that it must beat, or not be worse than."""
+    block: int
+    """Samples between two looks."""
+    candidates: int = 1
+    """How many are judged together."""
+
+
 class Resumed(Payload):
     """What a trial with a long history takes along when it continues as new; what was answered is in the store."""
 
@@ -48,6 +59,8 @@ class Resumed(Payload):
     """All pairs before it were tried."""
     first_error: str | None = None
     errors: dict[str, int] = Field(default_factory=dict)
+    looks: tuple[RaceDecision, ...] = ()
+    """At a trial that races: what they decided so far."""
 
 
 class TrialInput(Payload):
@@ -55,7 +68,7 @@ class TrialInput(Payload):
 
     run_id: str
     trial_id: str
-    """The child's workflow id, and the trial's `experiment_id`."""
+    """The trial's `experiment_id`."""
     candidate: Candidate
     purpose: Purpose = Purpose.CANDIDATE
     split: Split
@@ -71,6 +84,10 @@ class TrialInput(Payload):
     """Round records that are committed together with this trial's start."""
     references: tuple[Reference, ...] = ()
     """What the candidate is compared with: the baseline, and the best when the round began if that is another one."""
+    race: Race | None = None
+    """Set when the trial may end early."""
+    completes: bool = False
+    """The candidate has won its race, and is now measured in full."""
     seed: int = 0
     metered: bool = False
     """The run has a budget of samples, tokens or cost: every call is set aside before it is made."""
@@ -81,6 +98,11 @@ class TrialInput(Payload):
     experiment: ExperimentRules | None = None
     """Set when an external runner runs the trial."""
     resumed: Resumed | None = None
+
+    @property
+    def workflow_id(self) -> str:
+        """The child's."""
+        return f"{self.trial_id}/rest" if self.completes else self.trial_id
 
 
 class TrialSummary(Payload):
@@ -114,6 +136,15 @@ class Conclusion(Payload):
     """When the trial's workflow began."""
     experiment_id: str | None = None
     """The external runner's, when it ran the trial."""
+    looks: tuple[RaceDecision, ...] = ()
+    """At a trial that raced: what each of them decided."""
+
+    @property
+    def samples(self) -> int:
+        """How many samples were to be answered: all of them, or those up to the look that ended the race."""
+        if self.trial.race is None or not self.looks or self.looks[-1].go_on:
+            return self.trial.samples
+        return min(self.trial.samples, len(self.looks) * self.trial.race.block)
 
 
 class TrialResult(Payload):

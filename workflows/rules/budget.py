@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from ratchet.optimizer import StopDecision, StopReason
 from workflows.model.amounts import Amount, Resource
+from workflows.model.design import Design
 from workflows.model.ledger import Spend
+from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget
 
 UNCOUNTED = 1e9
@@ -29,12 +31,31 @@ class Needs:
     """Target calls of one trial."""
     confirmation_calls: int = 0
     """Target calls of the confirmation, which the search leaves alone."""
+    opening_calls: int = 0
+    """Target calls before the search, where they are more than those of another trial."""
     at_most: Amount | None = None
     """What one call takes at most, where nobody can set it aside call by call: such a trial is begun only if all of it fits."""
 
     @property
     def confirmation_trials(self) -> int:
         return CONFIRMATION_TRIALS if self.confirmation_calls else 0
+
+
+def confirmation_calls(test_samples: int, design: Design) -> int:
+    """Target calls of baseline and winner on the held-back samples."""
+    return test_samples * (design.baseline_replicates + design.replicates)
+
+
+def needs_of(request: OptimizationRequest, design: Design, test_samples: int) -> Needs:
+    """What one trial, the opening of the run, and the confirmation ask of the budget."""
+    target = request.target
+    stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
+    return Needs(
+        calls=design.samples * design.replicates,
+        opening_calls=design.samples * design.baseline_replicates,
+        confirmation_calls=confirmation_calls(test_samples, design),
+        at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
+    )
 
 
 def affordable_trials(budget: Budget, spend: Spend, needs: Needs, wanted: int) -> int:
@@ -57,11 +78,10 @@ def exhausted_by(resource: Resource, budget: Budget) -> StopDecision:
     return _over(StopReason.COST_BUDGET, f"Cost budget exhausted: {budget.cost:g}")
 
 
-def confirmation_fits(budget: Budget, spend: Spend, needs: Needs, trials: int) -> bool:
+def confirmation_fits(budget: Budget, spend: Spend, trials: int, calls: int) -> bool:
     """Whether the confirmation may begin. What its calls take is set aside call by call, like all calls."""
     if budget.trials and spend.trials + trials > budget.trials:
         return False
-    calls = needs.confirmation_calls * trials // CONFIRMATION_TRIALS
     return not budget.samples or spend.samples + calls <= budget.samples
 
 
@@ -97,7 +117,8 @@ def _over(reason: StopReason, message: str) -> StopDecision:
 
 def refuse_baseline(budget: Budget, needs: Needs) -> str | None:
     """Why not even the baseline and the confirmation fit into the budget, if they do not."""
-    least = needs.calls + needs.confirmation_calls
+    opening = max(needs.calls, needs.opening_calls)
+    least = opening + needs.confirmation_calls
     if budget.samples and budget.samples < least:
         return (
             f"budget.samples: is {budget.samples}, and {_least_calls(needs)} target calls; "
@@ -112,7 +133,8 @@ def refuse_baseline(budget: Budget, needs: Needs) -> str | None:
 
 
 def _least_calls(needs: Needs) -> str:
+    opening = max(needs.calls, needs.opening_calls)
     if not needs.confirmation_calls:
-        return f"one trial makes {needs.calls}"
-    both = needs.calls + needs.confirmation_calls
-    return f"the baseline ({needs.calls}) with the confirmation ({needs.confirmation_calls}) makes {both}"
+        return f"the baseline makes {opening}" if needs.opening_calls > needs.calls else f"one trial makes {opening}"
+    both = opening + needs.confirmation_calls
+    return f"the baseline ({opening}) with the confirmation ({needs.confirmation_calls}) makes {both}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.optimizer import Direction
 from workflows.model.candidates import Candidate
 from workflows.model.decisions import Decision, FrontMember
-from workflows.model.judgement import Evidence, Judged, JudgementSpec, Verdict
+from workflows.model.judgement import Evidence, Judged, JudgementSpec, RaceDecision, Verdict
 from workflows.model.run import Standing
 from workflows.model.trial import TrialResult
 from workflows.rules.explaining import ABOUT_BASELINE, dropped, kept, not_measured
@@ -41,21 +41,76 @@ def decided_against(spec: JudgementSpec, baseline_id: str, best_id: str) -> str:
     return baseline_id if spec.rule != "improvement" or spec.accept == "not_worse" else best_id
 
 
+def unfinished_winner(
+    best: Standing,
+    baseline_id: str,
+    candidates: Sequence[Candidate],
+    results: Sequence[TrialResult],
+    rules: Rules,
+    finished: Collection[int] = (),
+) -> int | None:
+    """The place of the candidate that must be measured in full, because it won its race and will be the best.
+
+    Of several it is the one that gained the most so far. `finished` are the places of those that were measured in full already:
+    one that stands leaves the others where they are.
+    """
+    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules.judgement)
+    winner = _winner(best, candidates, results, judged, rules)
+    if any(results[place].candidate_id == winner.candidate_id for place in finished):
+        return None
+    sign = 1.0 if rules.direction is Direction.MAXIMIZE else -1.0
+    expected = {
+        place: sign * score
+        for place, result in enumerate(results)
+        if result.race is not None
+        and _obstacle(result, judged.get(result.candidate_id), rules.judgement) is None
+        and (score := _expected_score(result, best, rules.direction)) is not None
+    }
+    leader = max(expected, key=lambda place: expected[place], default=None)
+    return leader if leader is not None and expected[leader] > sign * winner.score else None
+
+
 def decide_round(
     best: Standing, baseline_id: str, candidates: Sequence[Candidate], results: Sequence[TrialResult], rules: Rules
 ) -> tuple[Standing, list[Decision]]:
     """Judge a round's candidates together, and let the best of those that may stand stand."""
-    reference = decided_against(rules.judgement, baseline_id, best.candidate_id)
-    judged = _judged(results, reference, rules.judgement)
-    winner = best
-    for candidate, result in zip(candidates, results, strict=True):
-        if not _obstacle(result, judged.get(candidate.candidate_id), rules.judgement):
-            winner = _standing_after(winner, candidate, result, rules)
+    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules.judgement)
+    winner = _winner(best, candidates, results, judged, rules)
     decisions = [
         _decision(candidate, result, judged.get(candidate.candidate_id), best, winner, rules)
         for candidate, result in zip(candidates, results, strict=True)
     ]
     return winner, decisions
+
+
+def _winner(
+    best: Standing,
+    candidates: Sequence[Candidate],
+    results: Sequence[TrialResult],
+    judged: Mapping[str, Judged],
+    rules: Rules,
+) -> Standing:
+    """Of those that were measured in full: whoever else won its race gained less than one of them."""
+    winner = best
+    for candidate, result in zip(candidates, results, strict=True):
+        if result.race is None and _obstacle(result, judged.get(candidate.candidate_id), rules.judgement) is None:
+            winner = standing_after(
+                winner,
+                candidate,
+                result.objective_score,
+                rules.direction,
+                rules.min_delta,
+                shorter_wins_ties=rules.shorter_wins_ties,
+            )
+    return winner
+
+
+def _expected_score(result: TrialResult, best: Standing, direction: Direction) -> float | None:
+    """What the score of a trial that ended early will be, as far as its gain over the best says."""
+    evidence = evidence_against(result, best.candidate_id)
+    if evidence is None:
+        return None
+    return best.score + (evidence.effect if direction is Direction.MAXIMIZE else -evidence.effect)
 
 
 def decision_on_baseline(candidate: Candidate, result: TrialResult) -> Decision:
@@ -69,9 +124,28 @@ def decision_on_baseline(candidate: Candidate, result: TrialResult) -> Decision:
 def _judged(results: Sequence[TrialResult], reference: str, spec: JudgementSpec) -> dict[str, Judged]:
     """The verdicts, by candidate: of all that were measured, together."""
     found = {
-        result.candidate_id: evidence for result in results if (evidence := evidence_against(result, reference)) is not None
+        result.candidate_id: (result.race, evidence)
+        for result in results
+        if (evidence := evidence_against(result, reference)) is not None
     }
-    return dict(zip(found, judge(list(found.values()), spec), strict=True))
+    judged = judge([evidence for _, evidence in found.values()], spec)
+    raced = [race for race, _ in found.values()]
+    return dict(zip(found, [_as_raced(one, race, spec) for one, race in zip(judged, raced, strict=True)], strict=True))
+
+
+def _as_raced(judged: Judged, race: RaceDecision | None, spec: JudgementSpec) -> Judged:
+    """A trial that ended early has the verdict that its race found certain, but no p-value: its size was not chosen before."""
+    if race is None or race.reason is None:
+        return judged
+    won = {"score": Verdict.INCONCLUSIVE, "better": Verdict.BETTER, "not_worse": Verdict.NOT_WORSE}[spec.accept]
+    verdict = {"win": won, "regression": Verdict.WORSE, "futility": Verdict.INCONCLUSIVE}[race.reason]
+    accepted = race.reason == "win" and spec.accept != "score" and _keeps_what_all_must(judged.evidence)
+    told = f"stopped early, {race.words}"
+    return judged.model_copy(update={"verdict": verdict, "accepted": accepted, "adjusted_p": 1.0, "explanation": told})
+
+
+def _keeps_what_all_must(evidence: Evidence) -> bool:
+    return not evidence.must_pass_broken and all(check.holds for check in evidence.constraints)
 
 
 def evidence_against(result: TrialResult, reference: str) -> Evidence | None:
@@ -84,26 +158,15 @@ def _obstacle(result: TrialResult, judged: Judged | None, spec: JudgementSpec) -
     if result.status != "completed" or result.objective_score is None:
         return not_measured(result)
     if result.race is not None and result.race.reason in ("futility", "regression"):
-        return f"stopped early for {result.race.reason}: {result.race.words}"
+        return f"stopped early, {result.race.words}"
     if judged is None:
         return None
-    if judged.evidence.must_pass_broken or any(not check.holds for check in judged.evidence.constraints):
+    if not _keeps_what_all_must(judged.evidence):
         return "it breaks what every candidate must keep"
     wanted = _ENOUGH.get(spec.accept)
     if wanted is not None and judged.verdict not in wanted:
         return f"judgement.accept asks for the verdict {spec.accept}"
     return None
-
-
-def _standing_after(best: Standing, candidate: Candidate, result: TrialResult, rules: Rules) -> Standing:
-    return standing_after(
-        best,
-        candidate,
-        result.objective_score,
-        rules.direction,
-        rules.min_delta,
-        shorter_wins_ties=rules.shorter_wins_ties,
-    )
 
 
 def _decision(
@@ -116,8 +179,9 @@ def _decision(
     elif result.status != "completed":
         explanation = not_measured(result)
     else:
-        beaten_by = after if _beats(result, before, rules) else before
-        explanation = dropped(result, obstacle, beaten_by, judged)
+        score = result.objective_score
+        beats = result.race is not None or (score is not None and is_better(score, before.score, rules.direction))
+        explanation = dropped(result, obstacle, after if beats else before, judged)
     return Decision(
         candidate_id=candidate.candidate_id,
         kept=now_best,
@@ -129,11 +193,6 @@ def _decision(
         objectives=judged.objectives if judged else {},
         explanation=explanation,
     )
-
-
-def _beats(result: TrialResult, standing: Standing, rules: Rules) -> bool:
-    score = result.objective_score
-    return score is not None and is_better(score, standing.score, rules.direction)
 
 
 def front_after(

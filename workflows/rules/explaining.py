@@ -28,10 +28,12 @@ def kept(result: TrialResult, before: Standing, judged: Judged | None) -> str:
 
 def dropped(result: TrialResult, obstacle: str | None, best: Standing, judged: Judged | None) -> str:
     """It was measured, and did not become the best."""
-    if result.race is not None and obstacle is not None:
+    if result.race is not None and result.race.reason != "win":
         return shorten(f"dropped: {obstacle}", LONGEST)
     if obstacle is not None:
         return _with_evidence(f"dropped: {obstacle} (score {result.objective_score:.4g})", judged)
+    if result.race is not None:
+        return _with_evidence(f"dropped: {best.candidate_id} gained more", judged)
     first = f"dropped: score {result.objective_score:.4g} does not beat {best.score:.4g} of {best.candidate_id}"
     return _with_evidence(first, judged)
 

@@ -29,6 +29,7 @@ from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
 from workflows.rules.evolution_check import evolution_problems
+from workflows.rules.judgement_check import check_judgement
 from workflows.rules.overlay import Overlay
 from workflows.rules.placeholders import (
     UnknownPlaceholder,
@@ -53,6 +54,7 @@ def check_request(request: OptimizationRequest) -> list[str]:
         *placement,
         *([] if placement or not is_read(request) else _dataset(request)),
         *_scoring(request),
+        *check_judgement(request),
         *(_optimizer(request) if is_read(request) else []),
         *_money(request),
         *_limits(request),

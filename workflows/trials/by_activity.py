@@ -54,6 +54,7 @@ class ByActivity:
     """Evaluates the shards of one trial."""
 
     experiment_id = None
+    looks = ()
 
     def __init__(self, trial: TrialInput, calls: ActivityCalls) -> None:
         self._trial = trial
@@ -64,30 +65,33 @@ class ByActivity:
         self._largest_answer: int | None = None
         self._goes_on_at: int | None = None
         self._given_up_in_a_row = 0
+        self._so_far = ShardResult(first_error=self._resumed.first_error, errors=self._resumed.errors)
 
     async def run(self) -> list[ShardResult]:
-        """All shards in their order, a few of them at once. Whatever ends this, the answers that came are committed."""
+        """The whole trial."""
+        return await self.answer(self._resumed.next_pair, self._trial.samples * self._trial.replicates)
+
+    async def answer(self, first: int, last: int) -> list[ShardResult]:
+        """Shards in their order, a few of them at once. Whatever ends this, the answers that came are committed."""
         running: list[asyncio.Future[ShardResult]] = []
         try:
-            await self._start(running)
+            await self._start(running, first, last)
             results = await asyncio.gather(*running)
         except BaseException:
             for shard in running:
                 shard.cancel()
             await to_the_end(asyncio.gather(*running, return_exceptions=True))
             raise
-        so_far = merged([ShardResult(first_error=self._resumed.first_error, errors=self._resumed.errors), *results])
+        before, self._so_far = self._so_far, merged([self._so_far, *results])
         if self._goes_on_at is not None:
-            noted = {"next_pair": self._goes_on_at, "first_error": so_far.first_error, "errors": so_far.errors}
+            noted = {"next_pair": self._goes_on_at, "first_error": self._so_far.first_error, "errors": self._so_far.errors}
             raise GoesOn(self._resumed.model_copy(update=noted))
-        return [so_far]
+        return [merged([before, *results]) if first == self._resumed.next_pair else merged(results)]
 
-    async def _start(self, running: list[asyncio.Future[ShardResult]]) -> None:
+    async def _start(self, running: list[asyncio.Future[ShardResult]], first: int, last: int) -> None:
         """Start shard after shard, until one fails or the history gets too long."""
         room = asyncio.Semaphore(SHARDS_SIDE_BY_SIDE)
-        for shard in shards_of(self._trial):
-            if shard.first < self._resumed.next_pair:
-                continue
+        for shard in shards_of(self._trial, first, last):
             await room.acquire()
             if any(one.done() and one.exception() is not None for one in running):
                 return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Literal, Protocol, TypeVar
 
 from temporalio.exceptions import ApplicationError
 
+from workflows.model.judgement import RaceDecision
 from workflows.model.trial import Resumed, ShardResult
 
 T = TypeVar("T")
@@ -20,6 +21,11 @@ class Evaluation(Protocol):
     @property
     def experiment_id(self) -> str | None:
         """The external runner's, once it is known."""
+        ...
+
+    @property
+    def looks(self) -> Sequence[RaceDecision]:
+        """What was decided between the blocks of a trial that races."""
         ...
 
     async def run(self) -> list[ShardResult]:

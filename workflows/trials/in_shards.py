@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from temporalio import workflow
 
@@ -18,6 +18,7 @@ class InShards:
     """Evaluates the shards of one trial. One that fits into a single shard is concluded with it: an activity less."""
 
     experiment_id = None
+    looks = ()
 
     def __init__(self, trial: TrialInput, conclusion: Conclusion) -> None:
         self._trial = trial
@@ -25,10 +26,18 @@ class InShards:
         self._room = asyncio.Semaphore(SHARDS_AT_ONCE)
 
     async def run(self) -> list[ShardResult]:
-        """All shards, a bounded number at once. When one of them fails for good, the others hand back what they have."""
+        """The whole trial."""
         cut = list(shards_of(self._trial))
         if len(cut) == 1:
             cut = [cut[0].model_copy(update={"concludes": self._conclusion})]
+        return await self._answered(cut)
+
+    async def answer(self, first: int, last: int) -> list[ShardResult]:
+        """A part of it."""
+        return await self._answered(list(shards_of(self._trial, first, last)))
+
+    async def _answered(self, cut: Sequence[ShardInput]) -> list[ShardResult]:
+        """All shards, a bounded number at once. When one of them fails for good, the others hand back what they have."""
         shards = [asyncio.ensure_future(self._shard(shard)) for shard in cut]
         try:
             return await asyncio.gather(*shards)
@@ -50,12 +59,13 @@ class InShards:
         return result if result.trial is not None else refuse_broken_scoring(result)
 
 
-def shards_of(trial: TrialInput) -> Iterator[ShardInput]:
-    """The trial's (sample, replicate) pairs in contiguous ranges; large trials get larger shards, not more of them."""
+def shards_of(trial: TrialInput, first: int = 0, last: int | None = None) -> Iterator[ShardInput]:
+    """The trial's (sample, replicate) pairs, or some of them, in contiguous ranges; large trials get larger ones, not more."""
     pairs = trial.samples * trial.replicates
+    last = pairs if last is None else last
     size = max(trial.calls_per_shard, math.ceil(pairs / SHARDS_PER_TRIAL))
-    for first in range(0, pairs, size):
-        yield shard_of(trial, first, min(first + size, pairs))
+    for begin in range(first, last, size):
+        yield shard_of(trial, begin, min(begin + size, last))
 
 
 def shard_of(trial: TrialInput, first: int, last: int) -> ShardInput:

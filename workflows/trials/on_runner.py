@@ -54,6 +54,8 @@ class Announcements:
 class OnRunner:
     """Has one experiment run for one trial."""
 
+    looks = ()
+
     def __init__(self, trial: TrialInput, rules: ExperimentRules, announcements: Announcements) -> None:
         self._trial = trial
         self._whole = shard_of(trial, 0, trial.samples * trial.replicates)

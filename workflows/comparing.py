@@ -1,0 +1,47 @@
+"""What a round's trials are compared with, and what they race against."""
+
+from __future__ import annotations
+
+import math
+
+from workflows.model.decisions import Reference
+from workflows.model.remote_target import ExternalTarget
+from workflows.model.trial import Race
+from workflows.rules.deciding import decided_against
+from workflows.runbook import RunBook
+
+MOST_LOOKS = 64
+"""At one trial. Larger ones get larger blocks instead of a longer history."""
+
+
+def references_of(book: RunBook) -> tuple[Reference, ...]:
+    """The baseline, and the best so far if that is another candidate."""
+    assert book.baseline and book.best
+    design = book.design
+    compared = {
+        book.baseline.candidate_id: Reference(
+            candidate_id=book.baseline.candidate_id,
+            config_hash=book.baseline.config_hash,
+            replicates=design.baseline_replicates,
+        )
+    }
+    if book.best.candidate_id not in compared:
+        compared[book.best.candidate_id] = Reference(
+            candidate_id=book.best.candidate_id,
+            config_hash=book.best.config_hash,
+            first_replicate=book.best.first_replicate,
+            replicates=design.replicates,
+        )
+    return tuple(compared.values())
+
+
+def race_of(book: RunBook, candidates: int) -> Race | None:
+    """How a round's trials race, where the spec lets them, and a trial has more samples than one block."""
+    spec, samples = book.request.judgement, book.design.samples
+    if spec.racing is None or isinstance(book.request.target, ExternalTarget):
+        return None
+    assert book.baseline and book.best
+    against = decided_against(spec, book.baseline.candidate_id, book.best.candidate_id)
+    block = max(spec.racing.block, math.ceil(samples / MOST_LOOKS))
+    [reference] = [reference for reference in references_of(book) if reference.candidate_id == against]
+    return Race(reference=reference, block=block, candidates=candidates) if block < samples else None

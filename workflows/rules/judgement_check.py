@@ -1,0 +1,57 @@
+"""What can be wrong with how candidates are to be judged, given everything else that a spec says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workflows.model.remote_target import ExternalTarget
+from workflows.model.request import OptimizationRequest
+from workflows.model.scorers import PythonScorer, placed_scorers
+from workflows.model.target import ChatTarget
+
+RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
+MEANS = ("mean", "success_rate")
+"""Objectives that are means over samples, so that a part of the samples tells of all of them."""
+
+
+def check_judgement(request: OptimizationRequest) -> Iterator[str]:
+    """Every finding names the field and the fix."""
+    yield from _measures(request)
+    yield from _racing(request)
+
+
+def _measures(request: OptimizationRequest) -> Iterator[str]:
+    spec = request.judgement
+    named = [(f"constraints[{place}]", constraint.measure) for place, constraint in enumerate(spec.constraints)]
+    named += [(f"objectives[{place}]", objective.measure) for place, objective in enumerate(spec.objectives)]
+    scores = [scorer.score_name for scorer in request.scorers]
+    free = any(isinstance(scorer, PythonScorer) for _, scorer in placed_scorers(request.scorers))
+    for where, measure in named:
+        if measure not in RESOURCES and measure not in scores and not free:
+            known = ", ".join([*RESOURCES, *scores])
+            yield f"judgement.{where}: {measure!r} is nothing that is measured; known are {known}"
+        if measure == "cost" and isinstance(request.target, ChatTarget) and not request.prices:
+            yield f"judgement.{where}: what a call costs is unknown without prices; add prices for the target's model"
+    repeated = {one.measure for one in spec.objectives if [other.measure for other in spec.objectives].count(one.measure) > 1}
+    for measure in sorted(repeated):
+        yield f"judgement.objectives: {measure!r} is listed more than once; drop one"
+    if request.metric in [objective.measure for objective in spec.objectives]:
+        yield f"judgement.objectives: {request.metric!r} is the objective itself, which is judged in any case; drop it"
+
+
+def _racing(request: OptimizationRequest) -> Iterator[str]:
+    spec = request.judgement
+    if spec.racing is None:
+        return
+    if isinstance(request.target, ExternalTarget):
+        yield (
+            "judgement.racing: an external runner runs a trial as a whole, so that nobody can look at it in between; "
+            "drop racing, or use another kind of target"
+        )
+    if spec.test == "mann_whitney":
+        yield "judgement.racing: compares sample by sample, which mann_whitney does not; drop racing, or use test: paired"
+    if request.objective.kind not in MEANS:
+        yield (
+            f"judgement.racing: an objective of kind {request.objective.kind} is no mean over samples, so that some of them "
+            "say little about all; drop racing, or use kind mean or success_rate"
+        )
