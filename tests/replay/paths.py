@@ -235,6 +235,7 @@ PATHS = (
     RecordedPath("deadline", spec(budget={"wall_time": "10m"})),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
     RecordedPath("by_activity", spec(target=by_activity())),
+    RecordedPath("by_activity_racing", spec(target=by_activity(), dataset=FORTY, judgement=RACING)),
     RecordedPath("by_activity_in_batches", spec(target=by_activity(batch=4))),
     RecordedPath(
         "by_activity_tried_again", spec(target=by_activity(execution_params={"fail_first": True}), budget={"trials": 1})

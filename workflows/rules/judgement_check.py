@@ -8,10 +8,9 @@ from workflows.model.remote_target import ExternalTarget
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import PythonScorer, placed_scorers
 from workflows.model.target import ChatTarget
+from workflows.rules.scoring import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
-MEANS = ("mean", "success_rate")
-"""Objectives that are means over samples, so that a part of the samples tells of all of them."""
 
 
 def check_judgement(request: OptimizationRequest) -> Iterator[str]:
@@ -50,7 +49,7 @@ def _racing(request: OptimizationRequest) -> Iterator[str]:
         )
     if spec.test == "mann_whitney":
         yield "judgement.racing: compares sample by sample, which mann_whitney does not; drop racing, or use test: paired"
-    if request.objective.kind not in MEANS:
+    if not is_mean_over_samples(request.objective):
         yield (
             f"judgement.racing: an objective of kind {request.objective.kind} is no mean over samples, so that some of them "
             "say little about all; drop racing, or use kind mean or success_rate"

@@ -188,6 +188,12 @@ def sample_means(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> 
     return means
 
 
+def is_mean_over_samples(objective: Objective) -> bool:
+    """Whether some of the samples tell of all of them."""
+    parts: Sequence[Objective | Component] = objective.components or [objective]
+    return all(part.kind in MEANS_OVER_SAMPLES for part in parts)
+
+
 def _weight(part: Objective | Component) -> float:
     return part.weight if isinstance(part, Component) else 1.0
 
