@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,8 @@ def is_placeholder_name(name: str) -> bool:
     return match is not None and (match.group(1) == "input" or match.group(2) is not None)
 
 
+_NOTHING: dict[str, Any] = {}
+
 StepAnswer = Callable[[str], Any]
 """What `{{steps.…}}` stands for, by its name."""
 
@@ -66,6 +68,12 @@ class Ready:
 
     pieces: tuple[str, ...]
     """Plain text and names of placeholders, in turn; plain text comes first."""
+    _holes: tuple[tuple[int, str], ...] = field(init=False, repr=False, compare=False)
+    """Where each placeholder is, and the key of the input that it most likely names."""
+
+    def __post_init__(self) -> None:
+        holes = tuple((index, self.pieces[index].removeprefix("input.")) for index in range(1, len(self.pieces), 2))
+        object.__setattr__(self, "_holes", holes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,9 +87,13 @@ class Ready:
 
     def render(self, sample_input: Any, step_answer: StepAnswer = no_steps) -> str:
         rendered = list(self.pieces)
-        for index in range(1, len(rendered), 2):
+        likely = sample_input.get if type(sample_input) is dict else _NOTHING.get
+        for index, key in self._holes:
+            value = likely(key)
             name = rendered[index]
-            rendered[index] = as_text(step_answer(name) if name.startswith("steps.") else _input_value(name, sample_input))
+            if type(value) is not str or name == key:  # not the text of an input; what else, is decided with care
+                value = as_text(step_answer(name) if name.startswith("steps.") else _input_value(name, sample_input))
+            rendered[index] = value
         return "".join(rendered)
 
 
