@@ -16,6 +16,9 @@ BEST_SCORE = SearchAttributeKey.for_float("RatchetBestScore")
 COST = SearchAttributeKey.for_float("RatchetCost")
 ROUND = SearchAttributeKey.for_int("RatchetRound")
 
+LONGEST_KEYWORD = 255
+"""Of what SQL databases keep of a keyword."""
+
 SEARCH_ATTRIBUTES: tuple[SearchAttributeKey[str] | SearchAttributeKey[float] | SearchAttributeKey[int], ...] = (
     STATUS,
     OPTIMIZER,
@@ -36,6 +39,10 @@ def attributes_of(book: RunBook) -> list[SearchAttributeUpdate[Any]]:
         COST.value_set(book.accounts.spend.cost),
         ROUND.value_set(book.round),
     ]
+    prompt = book.request.prompt
+    if prompt is not None:
+        name = prompt.snapshot.template.name if prompt.snapshot is not None else prompt.name
+        updates.append(PROMPT.value_set((name or "")[:LONGEST_KEYWORD]))
     if book.best:
         updates.append(BEST_SCORE.value_set(book.best.score))
     return updates

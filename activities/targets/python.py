@@ -19,6 +19,7 @@ from activities.targets.processes import WarmProcesses
 from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample, in_experiment
 from ratchet.experiment import PromptUnderTest
+from ratchet.placeholders import Finished
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
@@ -125,6 +126,8 @@ def _own(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
+    if isinstance(value, Finished):
+        return str(value)  # a bare text, which every serializer knows
     return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -104,6 +105,15 @@ async def test_the_prompt_is_read_once_over_many_executions(engines: Engines, st
     result = await engines.run(over(prompt, PYTHON, stop={"max_rounds": 3, "no_improvement": 0}, execution=execution))
     assert result["rounds"] == 3
     assert all(tried["param:tone"] == "calm" for tried in (await overlays(engines, result["optimization_id"])).values())
+
+
+async def test_runs_are_found_by_their_prompt(engines: Engines, store: OverrideStore) -> None:
+    prompt, _ = await in_production(store)
+    result = await engines.run(over(prompt, PYTHON, stop={"max_rounds": 1}))
+    async with asyncio.timeout(20):
+        while not (found := [run.id async for run in engines.client.list_workflows(f"RatchetPrompt = '{prompt.name}'")]):
+            await asyncio.sleep(0.05)
+    assert found == [result["optimization_id"]]
 
 
 @pytest.mark.parametrize("tag", ["canary", "1.0.0"])
