@@ -9,7 +9,20 @@ from collections.abc import Sequence
 
 import typer
 
-from clients.commands import checking, datasets, doctor, releasing, reporting, running, serving, starting, steering, watching
+from clients.commands import (
+    checking,
+    comparing,
+    datasets,
+    doctor,
+    exporting,
+    releasing,
+    reporting,
+    running,
+    serving,
+    starting,
+    steering,
+    watching,
+)
 from clients.commands.context import CommandError, ExitCode, print_json
 
 app = typer.Typer(
@@ -21,7 +34,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for subject in (starting, checking, running, watching, steering, reporting, releasing, datasets, serving, doctor):
+RUNS = (running, watching, steering, reporting, exporting, comparing)
+SUBJECTS = (starting, checking, *RUNS, releasing, datasets, serving, doctor)
+for subject in SUBJECTS:
     subject.add_to(app)
 
 

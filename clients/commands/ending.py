@@ -12,6 +12,9 @@ from clients.commands.following import why_it_was_refused
 from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.servers import Servers
 from clients.reporting.facts import errors_met
+from clients.reporting.gates import BadGate, GateResult, check_gate, meets
+from clients.reporting.junit import junit_xml
+from clients.reporting.markdown import markdown
 from clients.reports import RunFacts, Verbosity, box, facts_of, write_history
 
 EXIT_CODES = {"completed": ExitCode.DONE, "cancelled": ExitCode.CANCELLED}
@@ -25,6 +28,25 @@ class Ending:
     output: Path = Path()
     ui_command: str = "ratchet dev"
     """What brings Temporal's UI up again, on embedded servers."""
+    gates: tuple[str, ...] = ()
+    """Conditions that the run must meet."""
+    junit: Path | None = None
+    """Where JUnit XML is written."""
+    summary: Path | None = None
+    """The file that a Markdown summary is added to."""
+
+
+def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: Path | None, summary: Path | None) -> Ending:
+    """The options as given on the command line, refused before anything is spent where they cannot work."""
+    for gate in gates or ():
+        try:
+            check_gate(gate)
+        except BadGate as error:
+            raise CommandError(f"--gate: {error}") from None
+    for name, path in (("--junit", junit), ("--summary", summary)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise CommandError(f"{name}: {path.absolute().parent} is no directory; make it, or name another file")
+    return Ending(verbosity_of(verbosity), output, gates=tuple(gates or ()), junit=junit, summary=summary)
 
 
 async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | None = None) -> RunFacts:
@@ -50,8 +72,40 @@ async def show_end(context: Context, servers: Servers, run_id: str, ending: Endi
         context.say(f"Temporal UI: {f'run `{ending.ui_command}`, then open ' if servers.embedded else ''}{page}")
     if remark is not None:
         context.say(remark)
-    context.facts(run_json(facts, status) | {"history_file": str(written) if written else None, "ui": page})
-    return EXIT_CODES.get(status, ExitCode.FAILED)
+    judged = [meets(gate, facts) for gate in ending.gates]
+    _tell_ci(context, facts, ending, judged)
+    told = run_json(facts, status) | {"history_file": str(written) if written else None, "ui": page}
+    context.facts(told | gates_json(judged))
+    return gated(EXIT_CODES.get(status, ExitCode.FAILED), judged)
+
+
+def gated(code: ExitCode, judged: Sequence[GateResult]) -> ExitCode:
+    """A run that did not end well says so first; a gate is asked of those that did."""
+    return ExitCode.GATE_NOT_MET if code is ExitCode.DONE and not all(gate.met for gate in judged) else code
+
+
+def gates_json(judged: Sequence[GateResult]) -> dict[str, Any]:
+    """The gates as facts; nothing where none was asked."""
+    if not judged:
+        return {}
+    return {"gates": [{"gate": one.gate, "met": one.met, "figures": one.figures, "unknown": one.missing} for one in judged]}
+
+
+def _tell_ci(context: Context, facts: RunFacts, ending: Ending, judged: Sequence[GateResult]) -> None:
+    """For people the gates, for the CI system its files. A file that cannot be written does not hide how the run ended."""
+    for gate in judged:
+        context.say(gate.words[:1].upper() + gate.words[1:])
+    for option, path, text in (
+        ("--junit", ending.junit, junit_xml(facts, judged)),
+        ("--summary", ending.summary, markdown(facts, ending.verbosity, judged)),
+    ):
+        if path is None:
+            continue
+        try:
+            with path.open("w" if option == "--junit" else "a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            context.note(f"ratchet: {option}: cannot write {path}: {error.strerror or error}")
 
 
 def _written(context: Context, facts: RunFacts, output: Path) -> Path | None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command, print_json
-from clients.commands.running import VerbosityOption
+from clients.commands.running import GateOption, VerbosityOption
 from clients.commands.steering import RunArgument
 
-FORMATS = ("text", "json", "yaml")
+if TYPE_CHECKING:  # what commands show with is imported when one is run
+    from clients.commands.ending import Ending
+    from clients.reporting.boxes import Verbosity
+    from clients.reporting.facts import RunFacts
+    from clients.reporting.gates import GateResult
+
+FORMATS = ("text", "markdown", "html", "json", "yaml")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +31,12 @@ def add_to(app: typer.Typer) -> None:
         run_id: RunArgument,
         verbosity: VerbosityOption = "summary",
         form: Annotated[
-            str, typer.Option("--format", metavar="FORMAT", help="text, json or yaml (the history file's content).")
+            str,
+            typer.Option(
+                "--format",
+                metavar="FORMAT",
+                help="text, markdown, html (one file to keep or send), json or yaml (the history file).",
+            ),
         ] = "text",
         output: Annotated[
             Path | None, typer.Option("--output", metavar="FILE", help="Write it there instead of showing it.")
@@ -37,40 +49,61 @@ def add_to(app: typer.Typer) -> None:
                 help="Show the score of every value of tags, expected or e.g. input.language; again for more.",
             ),
         ] = None,
+        gate: GateOption = None,
     ) -> int:
-        """Report on a run, finished or not: a box, everything as JSON, or the YAML history."""
+        """Report on a run, finished or not: as a box, Markdown, HTML with charts, JSON with everything, or the YAML history."""
+        from clients.commands.ending import ending_of
         from clients.commands.interrupting import run_async
 
         if form not in FORMATS:
             raise CommandError(f"--format: {form!r} is unknown; use one of {', '.join(FORMATS)}")
         form = "json" if context.json else form
-        return run_async(context, lambda _: show_report(context, run_id, verbosity, form, output, slices))
+        ending = ending_of(verbosity, Path(), gate, None, None)
+        return run_async(context, lambda _: show_report(context, run_id, ending, form, output, slices))
 
 
 async def show_report(
-    context: Context, run_id: str, verbosity: str, form: str, output: Path | None, slices: list[str] | None = None
+    context: Context, run_id: str, ending: Ending, form: str, output: Path | None, slices: list[str] | None = None
 ) -> int:
     """Read the run and show it, or write it to a file."""
-    from clients.commands.ending import facts_or_error, verbosity_of
+    from clients.commands.ending import facts_or_error, gated, gates_json
     from clients.commands.lookup import reach_run
-    from clients.reports import box, history_text, report_json
+    from clients.reporting.gates import meets
+    from clients.reports import report_json
 
-    level = verbosity_of(verbosity)
     async with reach_run(context.home, run_id) as (servers, _):
         facts = await facts_or_error(servers, run_id, _fields(slices))
+    judged = [meets(gate, facts) for gate in ending.gates]
+    code = gated(ExitCode.DONE, judged)
     if form == "json" and output is None:
-        print_json(report_json(facts))
-        return ExitCode.DONE
-    if form == "json":
-        text = json.dumps(report_json(facts), ensure_ascii=False, indent=2) + "\n"
-    else:
-        text = history_text(facts) if form == "yaml" else box(facts, level) + "\n"
+        print_json(report_json(facts) | gates_json(judged))
+        return code
+    text = _formatted(facts, ending.verbosity, form, judged)
     if output is None:
         print(text, end="", flush=True)
-        return ExitCode.DONE
+        return code
     _write(output, text)
     context.facts({"run_id": run_id, "written": str(output)}, f"{output}: written")
-    return ExitCode.DONE
+    return code
+
+
+def _formatted(facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequence[GateResult]) -> str:
+    from clients.commands.ending import gates_json
+    from clients.reporting.markdown import markdown
+    from clients.reporting.pages import html
+    from clients.reports import box, history_text, report_json
+
+    match form:
+        case "json":
+            return json.dumps(report_json(facts) | gates_json(judged), ensure_ascii=False, indent=2) + "\n"
+        case "yaml":
+            return history_text(facts)
+        case "markdown":
+            return markdown(facts, verbosity, judged)
+        case "html":
+            return html(facts, verbosity, judged)
+    told = [gate.words[:1].upper() + gate.words[1:] for gate in judged]
+    return "\n".join([box(facts, verbosity), *told]) + "\n"
 
 
 def _fields(given: list[str] | None) -> list[str] | None:

@@ -20,6 +20,23 @@ OutputOption = Annotated[
     ),
 ]
 
+GateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate",
+        metavar="CONDITION",
+        help='What the run must have reached, e.g. "verdict in (better, not_worse) and cost <= 2.5"; else the exit code is 3. '
+        "Again for more.",
+    ),
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the outcome and the gates as JUnit XML.")
+]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="FILE", help="Add a Markdown summary to this file, e.g. $GITHUB_STEP_SUMMARY."),
+]
+
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")]
 AskAboveOption = Annotated[
     float,
@@ -54,15 +71,18 @@ def add_to(app: typer.Typer) -> None:
         ] = False,
         verbosity: VerbosityOption = "summary",
         output: OutputOption = Path(),
+        gate: GateOption = None,
+        junit: JunitOption = None,
+        summary: SummaryOption = None,
     ) -> int:
         """Run a spec: start it, attach to its open run, or show the finished one without paying again."""
-        from clients.commands.ending import Ending, verbosity_of
+        from clients.commands.ending import ending_of
         from clients.commands.interrupting import run_async
         from clients.commands.launching import RunOptions, run_spec
 
         if new and retry_failed:
             raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
-        ending = Ending(verbosity_of(verbosity), output)
+        ending = ending_of(verbosity, output, gate, junit, summary)
         options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending)
         return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
 
@@ -73,15 +93,18 @@ def add_to(app: typer.Typer) -> None:
         detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
         verbosity: VerbosityOption = "summary",
         output: OutputOption = Path(),
+        gate: GateOption = None,
+        junit: JunitOption = None,
+        summary: SummaryOption = None,
     ) -> int:
         """Run a finished run again for what failed: a new run that takes over all its other answers, and its proposals.
 
         Nothing that was answered is paid for again. Once answers that failed before are there, other candidates may turn out
         to be the best, so that later rounds may differ, and cost what they cost.
         """
-        from clients.commands.ending import Ending, verbosity_of
+        from clients.commands.ending import ending_of
         from clients.commands.interrupting import run_async
         from clients.commands.launching import RunOptions, retry_run
 
-        options = RunOptions(detach=detach, yes=True, ending=Ending(verbosity_of(verbosity), output))
+        options = RunOptions(detach=detach, yes=True, ending=ending_of(verbosity, output, gate, junit, summary))
         return run_async(context, lambda interruption: retry_run(context, run_id, options, interruption))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clients.commands.context import Context, command
-from clients.commands.running import OutputOption, VerbosityOption
+from clients.commands.running import GateOption, JunitOption, OutputOption, SummaryOption, VerbosityOption
 from clients.commands.steering import RunArgument
 
 PANEL = "Watch"
@@ -42,12 +42,18 @@ def add_to(app: typer.Typer) -> None:
 
     @command(app, "watch", PANEL)
     def watch(
-        context: Context, run_id: RunArgument, verbosity: VerbosityOption = "summary", output: OutputOption = Path()
+        context: Context,
+        run_id: RunArgument,
+        verbosity: VerbosityOption = "summary",
+        output: OutputOption = Path(),
+        gate: GateOption = None,
+        junit: JunitOption = None,
+        summary: SummaryOption = None,
     ) -> int:
         """Attach to a run until it ends; on embedded servers this wakes it."""
-        from clients.commands.ending import Ending, verbosity_of
+        from clients.commands.ending import ending_of
         from clients.commands.interrupting import run_async
         from clients.commands.standing import watch_run
 
-        ending = Ending(verbosity_of(verbosity), output)
+        ending = ending_of(verbosity, output, gate, junit, summary)
         return run_async(context, lambda interruption: watch_run(context, run_id, ending, interruption))

@@ -1,0 +1,96 @@
+"""A run for other programs: outcomes as CSV, lineage as a Mermaid graph."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from activities.store.reading import StoreReader
+from activities.store.rows import ItemRow, StoredTrial
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, decision_on
+from clients.reporting.figures import score_text
+
+COLUMNS: Final = (
+    "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",
+    "score", "tokens", "cost", "latency_ms", "ttft_ms", "error", "feedback", "input", "expected", "output", "reused_from",
+)  # fmt: skip
+PAGE: Final = 500
+_FORMULA: Final = re.compile(r"^[=+\-@\t\r]")
+
+
+async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
+    """The CSV, a page of answers at a time: one line per answer and score."""
+    yield _lines([COLUMNS])
+    offset = 0
+    while True:
+        page = await reader.trials(run_id, offset=offset, limit=PAGE)
+        if page is None or not page.items:
+            return
+        for trial in page.items:
+            async for rows in _answers(reader, trial):
+                yield rows
+        offset += len(page.items)
+
+
+async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str]:
+    offset = 0
+    while True:
+        page = await reader.items(trial.run_id, trial.candidate_id, purpose=trial.purpose, offset=offset, limit=PAGE)
+        if page is None or not page.items:
+            return
+        yield _lines([row for item in page.items for row in _scores(trial, item)])
+        offset += len(page.items)
+
+
+def _scores(trial: StoredTrial, item: ItemRow) -> list[list[Any]]:
+    before: list[Any] = [trial.run_id, trial.candidate_id, trial.purpose, trial.round, trial.split]
+    before += [item.item_id, item.replicate, item.status, item.passed]
+    texts = [item.error, item.feedback, _json(item.input), _json(item.expected), _json(item.output)]
+    after = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, *map(_plain, texts), item.reused_from]
+    scores: list[tuple[str, float | None]] = [*item.scores.items()] or [("", None)]
+    return [[*before, _plain(name), score, *after] for name, score in scores]
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _plain(text: str | None) -> str | None:
+    """A spreadsheet takes what begins like a formula for one, and would run it."""
+    return f"'{text}" if text is not None and _FORMULA.match(text) else text
+
+
+def _lines(rows: list[Any]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    return written.getvalue()
+
+
+def mermaid(facts: RunFacts) -> str:
+    """The true lineage, several parents included. Labels carry ids, scores and verdicts only, never a model's text."""
+    best = best_iteration(facts)
+    lines = ["flowchart TD"]
+    nodes = {iteration.candidate_id: f"n{iteration.number}" for iteration in facts.iterations}
+    for iteration in facts.iterations:
+        lines.append(f'  {nodes[iteration.candidate_id]}["{_label(facts, iteration)}"]')
+    for iteration in facts.iterations:
+        known = [nodes[parent] for parent in iteration.parents if parent in nodes]
+        lines += [f"  {parent} --> {nodes[iteration.candidate_id]}" for parent in known]
+    lines += ["  classDef best stroke-width:4px", "  classDef failed stroke-dasharray:4"]
+    if best is not None:
+        lines.append(f"  class {nodes[best.candidate_id]} best")
+    lines += [f"  class {nodes[one.candidate_id]} failed" for one in facts.iterations if one.score is None]
+    return "\n".join(lines) + "\n"
+
+
+def _label(facts: RunFacts, iteration: Iteration) -> str:
+    decision = decision_on(facts, iteration)
+    parts = [re.sub(r"[^\w.:/-]", "?", iteration.candidate_id)]
+    parts.append(iteration.status.value.lower() if iteration.score is None else score_text(iteration.score))
+    if decision is not None and decision.verdict is not None:
+        parts.append(decision.verdict.value.replace("_", " "))
+    return "<br/>".join(parts)

@@ -1,0 +1,146 @@
+"""A run as Markdown, for pull requests, job summaries and wikis. What users and models wrote is fenced or escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from clients.reporting.boxes import Verbosity
+from clients.reporting.changes import FactorDifference, differences
+from clients.reporting.differences import caution_text, confirmation_text, optimism_text
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
+from clients.reporting.figures import duration_text, objective_text, percent_text, score_text, telling_apart
+from clients.reporting.gates import GateResult
+from clients.reporting.progress_lines import termination
+from clients.reporting.summary_text import lost_text, reused_text
+from clients.reporting.visible import ellipsized, one_line, visible
+
+_OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
+"""What begins HTML, and what would call people by their names."""
+ROWS: Final = 20
+"""Iterations that a summary lists; a full report lists all."""
+LONGEST_CELL: Final = 120
+
+
+def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Sequence[GateResult] = ()) -> str:
+    """The run's report, and how it fared at the gates."""
+    parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _verdict(facts, gates)]
+    if verbosity is Verbosity.MINIMAL:
+        return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
+    parts += [_figures(facts), *_best_value(facts), *_iterations(facts, verbosity)]
+    if verbosity is Verbosity.FULL:
+        parts += [*_decisions(facts), *_rejections(facts)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escaped(text: str, longest: int | None = None) -> str:
+    """On one line, with nothing left that Markdown or HTML would obey."""
+    line = one_line(text)
+    line = line if longest is None else ellipsized(line, longest)
+    return _OBEYED.sub(r"\\\1", line).translate(_ENTITIES)
+
+
+def fenced(text: str, kind: str = "") -> str:
+    """A block of code whose fence is longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{visible(text)}\n{fence}"
+
+
+def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
+    change = improvement(facts)
+    lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
+    if facts.status != "completed":
+        lines.append(f"- **{facts.status.upper()}**: {escaped(termination(facts))}")
+    if facts.result is not None and facts.result.confirmation is not None:
+        lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
+        told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)
+        lines += [f"- {escaped(text)}" for text in told if text]
+    if change is not None:
+        before, after = telling_apart(change.before, change.after)
+        lines.append(f"- **Search**: {escaped(f'{before} → {after} ({percent_text(change.percent)})')}")
+    return "\n".join(lines)
+
+
+def _figures(facts: RunFacts) -> str:
+    spend, rows = facts.spend, [("Objective", objective_text(facts.request))]
+    rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
+    rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
+    rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
+    rows += [(label, text) for label, text in (("Reused", reused_text(facts)), ("Lost", lost_text(facts))) if text]
+    if facts.finished_at is not None:
+        rows.append(("Took", duration_text((facts.finished_at - facts.started_at).total_seconds())))
+    rows.append(("Ended", termination(facts)))
+    rows.append(("Run", facts.run_id))
+    return table(("", ""), [(f"**{label}**", escaped(text)) for label, text in rows])
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; its cells are escaped already."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _best_value(facts: RunFacts) -> list[str]:
+    best = best_iteration(facts)
+    if best is None:
+        return []
+    changed = differences(facts.request.baseline, best.configuration)
+    if not changed:
+        return ["### Best value", "The baseline itself."]
+    return ["### Best value", *[part for change in changed for part in _change(change)]]
+
+
+def _change(change: FactorDifference) -> list[str]:
+    """A text as a diff by lines; anything else as before and after."""
+    return [f"**{escaped(change.factor)}**", fenced(line_diff(change), "diff")]
+
+
+def line_diff(change: FactorDifference) -> str:
+    """Whole lines with `-`, `+` or a blank before them."""
+    import difflib
+
+    before = "".join(segment.text for segment in change.segments if segment.kind != "added").splitlines()
+    after = "".join(segment.text for segment in change.segments if segment.kind != "removed").splitlines()
+    return "\n".join(line for line in difflib.ndiff(before, after) if not line.startswith("?"))
+
+
+def _iterations(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+    rows = compared(facts)
+    shown = rows if verbosity is Verbosity.FULL else rows[:ROWS]
+    if not shown:
+        return []
+    heads = ("#", "candidate", "score", "passed", "verdict", "cost", "why")
+    cells = [_iteration(facts, iteration) for iteration, _ in shown]
+    left = len(rows) - len(shown)
+    more = [f"…and {left} more; `ratchet report {facts.run_id} --verbosity full --format markdown` lists them."] if left else []
+    return ["### Iterations, the best first", table(heads, cells), *more]
+
+
+def _iteration(facts: RunFacts, iteration: Iteration) -> tuple[str, ...]:
+    decision = decision_on(facts, iteration)
+    statistics = iteration.statistics
+    return (
+        str(iteration.number),
+        escaped(iteration.candidate_id),
+        "" if iteration.score is None else score_text(iteration.score),
+        f"{statistics.success_count}/{statistics.sample_count}",
+        escaped(decision.verdict.value) if decision and decision.verdict else "",
+        f"{statistics.total_cost:.4g}",
+        escaped(iteration.rationale or "", LONGEST_CELL),
+    )
+
+
+def _decisions(facts: RunFacts) -> list[str]:
+    told = [(iteration, decision_on(facts, iteration)) for iteration in facts.iterations if iteration.round]
+    lines = [f"- {one.number}: {escaped(decision.explanation)}" for one, decision in told if decision and decision.explanation]
+    return ["### Decisions", "\n".join(lines)] if lines else []
+
+
+def _rejections(facts: RunFacts) -> list[str]:
+    if not facts.rejections:
+        return []
+    rows = [(str(found.round), escaped(found.reason_code), escaped(found.message, LONGEST_CELL)) for found in facts.rejections]
+    return ["### Rejected before any spend", table(("round", "reason", "message"), rows)]
