@@ -11,9 +11,8 @@ from tests.conftest import Engines
 
 _numbers = itertools.count(1)
 
-TICKETS = [
-    {"id": f"s{n}", "input": {"ticket": text}} for n, text in enumerate(["Late again", "A {{factors.model}}", "Grüße ✓"])
-]
+TEXTS = ("Late again", "A {{factors.model}}", "Grüße ✓")
+TICKETS = [{"id": f"s{n}", "input": {"ticket": text}} for n, text in enumerate(TEXTS)]
 OVERRIDDEN = "Only one word. Your tone is {{factors.tone}}."
 
 

@@ -16,7 +16,7 @@ from ratchet import experiment_from_headers, experiment_from_input, in_experimen
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
 from tests.activities.endpoints import Asked, json_endpoint
 from tests.conftest import PLUGINS, Engines
-from tests.end_to_end.prompted_runs import PYTHON, TICKETS, answers, in_production, over, overlays
+from tests.end_to_end.prompted_runs import PYTHON, TEXTS, TICKETS, answers, in_production, over, overlays
 from tests.prompts.conftest import BACKENDS, Place, bucket, moto, place_of_kind, redis
 from worker import Settings, serving
 
@@ -151,8 +151,8 @@ def place(request: pytest.FixtureRequest, engines: Engines) -> Place:
     return place_of_kind(request.param, request)
 
 
-async def test_what_won_is_byte_by_byte_what_resolve_gives_on_every_backend(engines: Engines, place: Place) -> None:
-    """The first defect of the document: the baseline has overrides of its own, and so has every candidate."""
+async def test_what_won_is_released_as_it_was_measured_on_every_backend(engines: Engines, place: Place) -> None:
+    """The first defect of the document: the baseline has overrides of its own, and so has whatever is tried and shipped."""
     queue = f"prompts-{place.kind}-{next(_numbers)}"
     settings = Settings(
         engines.addresses.database_url,
@@ -163,22 +163,28 @@ async def test_what_won_is_byte_by_byte_what_resolve_gives_on_every_backend(engi
         overrides=place.url,
         grace=timedelta(seconds=1),
     )
+    texts = [f"{text} {number}" for number in range(4) for text in TEXTS]
+    items = [{"id": f"s{number}", "input": {"ticket": text}} for number, text in enumerate(texts)]
     async with await place.open() as store, serving(engines.client, settings):
         prompt, overrides = await in_production(store)
+        spec = over(prompt, PYTHON, dataset={"items": items, "splits": {"validation": 0.5, "test": 0.5}})
         result = await engines.client.execute_workflow(
-            "OptimizationWorkflow", over(prompt, PYTHON), id=f"polite-{queue}", task_queue=queue, result_type=dict
+            "OptimizationWorkflow",
+            {**spec, "release": {"mode": "automatic"}},
+            id=f"polite-{queue}",
+            task_queue=queue,
+            result_type=dict,
         )
-        tried = await overlays(engines, result["optimization_id"])
-        assert all(configuration["param:tone"] == "calm" for configuration in tried.values())
-        assert prompt.configuration(overrides) in tried.values()
-        winner = prompt_part(result["best_configuration"])
-        before = await store.current(prompt.name, "stable")
-        assert before is not None
-        await store.store(prompt, prompt.overrides_of(winner), tag="stable", expected=before.revision)
         with Renderer(place.url) as production:
             shipped = await production.aresolve(prompt.name, tag="stable")
-    assert dict(shipped.configuration) == winner
+    tried = await overlays(engines, result["optimization_id"])
+    assert all(configuration["param:tone"] == "calm" for configuration in tried.values())
+    assert prompt.configuration(overrides) in tried.values()
+    assert result["release"]["status"] == "released", result["release"]
+    assert result["best_configuration"] != prompt.configuration(overrides)
+    assert dict(shipped.configuration) == prompt_part(result["best_configuration"])
     assert shipped.hash == effective_hash(result["best_configuration"])
     seen = (await answers(engines, result["optimization_id"]))[result["best_config_hash"]]
-    for ticket in TICKETS:
-        assert shipped.render(ticket["input"]).text == seen[str(ticket["id"])]
+    assert len(seen) == len(items)
+    for item in items:
+        assert shipped.render(item["input"]).text == seen[str(item["id"])]
