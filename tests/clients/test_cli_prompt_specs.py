@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 from clients.commands.checking import summary_of
 from clients.commands.findings import Checked, check_spec
 from clients.run_ids import run_id_of
+from clients.simulated.server import simulated_model
 from ratchet.prompts import Overrides, open_store
 from tests.conftest import Engines
 from tests.prompts.examples import template, toned
@@ -160,28 +162,46 @@ class TestStoredPrompts:
         assert "  Factors:   those of the prompt" in lines
 
 
+async def ratchet(engines: Engines, directory: Path, *arguments: str) -> str:
+    """What a command says that ends well."""
+    environment = os.environ | {
+        "TEMPORAL_ADDRESS": engines.addresses.temporal_address,
+        "DATABASE_URL": engines.addresses.database_url,
+        "PYTHONPATH": str(ROOT),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "clients.cli", *arguments,
+        cwd=directory, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    told, wrong = await process.communicate()
+    assert process.returncode == 0, wrong.decode()
+    return told.decode()
+
+
 async def test_a_run_of_a_stored_prompt_is_found_again_until_its_tag_moves(engines: Engines, directory: Path) -> None:
     async with await open_store(engines.addresses.database_url) as store:
         prompt = template("cli/triage")
         await store.seed(prompt)
-        environment = os.environ | {
-            "TEMPORAL_ADDRESS": engines.addresses.temporal_address,
-            "DATABASE_URL": engines.addresses.database_url,
-            "PYTHONPATH": str(ROOT),
-        }
         (directory / "spec.yaml").write_text(yaml.safe_dump({**SPEC, "prompt": "cli/triage"}))
 
-        async def run() -> dict[str, Any]:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "clients.cli", "--json", "run", "spec.yaml", "--yes",
-                cwd=directory, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
-            told, wrong = await process.communicate()
-            assert process.returncode == 0, wrong.decode()
-            facts: dict[str, Any] = json.loads(told.decode().splitlines()[-1])
-            return facts
+        async def run() -> str:
+            told = await ratchet(engines, directory, "--json", "run", "spec.yaml", "--yes")
+            return str(json.loads(told.splitlines()[-1])["run_id"])
 
         first, again = await run(), await run()
-        assert first["run_id"] == again["run_id"]
+        assert first == again
         await store.store(prompt, toned("Be polite.", prompt), tag="stable", expected=1)
-        assert (await run())["run_id"] != first["run_id"]
+        assert await run() != first
+
+
+async def test_the_example_improves_its_prompt(engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with simulated_model() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        told = await ratchet(engines, tmp_path, "run", str(ROOT / "examples" / "prompt" / "spec.yaml"), "--yes")
+    assert "║  Prompt:           support/triage (triage.yaml)" in told
+    assert "║  Treatment:        section:rules, section:answer" in told
+    assert "section:role=You are a support assistant." in " ".join(told.split())
+    score = next(line for line in told.splitlines() if line.startswith("║  Score:"))
+    before, after = re.findall(r"\d\.\d+", score)[:2]
+    assert float(after) > float(before) + 0.3
