@@ -110,6 +110,10 @@ class Backend(Protocol):
         """
         ...
 
+    async def purge(self, state: TagState) -> bool:
+        """Remove a temporary tag with all it ever was, if this is its newest state; else change nothing and say False."""
+        ...
+
     async def history(self, name: str, tag: str) -> list[TagState]:
         """Every state the tag ever had, in order."""
         ...

@@ -16,6 +16,7 @@ from ratchet.prompts.problems import (
     Damaged,
     FrozenChanged,
     InvalidOverride,
+    PromptError,
     StaleBase,
     StaleTag,
     UnknownPrompt,
@@ -82,7 +83,8 @@ class OverrideStore:
     ) -> TagState:
         """Move a tag to a template with these overrides, if it is at the expected revision; None: if it does not exist.
 
-        One step, all or nothing. Raises StaleBase when the tag is elsewhere, InvalidOverride, FrozenChanged, VersionTaken.
+        One step, all or nothing. Raises StaleBase when the tag is elsewhere, InvalidOverride, FrozenChanged, VersionTaken. A
+        temporary tag stays one, is no version, and leaves nothing behind when it is deleted.
         """
         name, tag = checked_name(template.name), checked_tag(tag)
         configuration = template.configuration(overrides)
@@ -132,12 +134,17 @@ class OverrideStore:
         return await self._swapped(current, state, expected)
 
     async def delete(self, name: str, *, tag: str, expected: int, change: Change | None = None) -> TagState | None:
-        """Remove a tag that is at the expected revision; its history stays. None when there is no such tag."""
+        """Remove a tag that is at the expected revision. Its history stays, unless it is temporary. None: there is none."""
         current = await self.backend.current(checked_name(name), checked_tag(tag))
         if current is None or current.deleted:
             return None
         update = {"revision": current.revision + 1, "change": change or Change(action="delete"), "deleted": True}
-        return await self._swapped(current, current.model_copy(update=update), expected)
+        removed = current.model_copy(update=update)
+        if not current.temporary:
+            return await self._swapped(current, removed, expected)
+        if current.revision == expected and await self.backend.purge(current):
+            return removed
+        raise StaleBase(name, tag, expected, await self.backend.current(name, tag))
 
     async def resolve(self, name: str, *, tag: str, template: PromptTemplate | None = None) -> Resolved:
         """What a tag, or a version such as 1.2.0, puts in force.
@@ -186,6 +193,11 @@ class OverrideStore:
 
     async def _swapped(self, current: TagState | None, state: TagState, expected: int | None) -> TagState:
         present = current if current is not None and not current.deleted else None
+        if current is not None and current.temporary != state.temporary:
+            kind = "temporary" if current.temporary else "no temporary one"
+            raise PromptError(f"tag {state.tag!r} of {state.name} is {kind}, and stays so; use another tag")
+        if state.temporary and state.version is not None:
+            raise PromptError(f"tag {state.tag!r} of {state.name} is temporary, so it cannot be a version; use another tag")
         as_expected = present is None if expected is None else present is not None and present.revision == expected
         if as_expected and await self.backend.swap(state):
             return state

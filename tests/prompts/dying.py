@@ -91,7 +91,12 @@ async def delete(store: OverrideStore, name: str) -> None:
     await store.delete(name, tag="stable", expected=1, change=Change(id="dying", action="delete"))
 
 
-ACTIONS = {"seed": seed, "move": move, "delete": delete}
+async def purge(store: OverrideStore, name: str) -> None:
+    await store.delete(name, tag="opt-1", expected=1)
+
+
+CHANGES = ("seed", "move", "delete")
+ACTIONS = {"seed": seed, "move": move, "delete": delete, "purge": purge}
 
 
 async def act(url: str, steps: int, action: str, name: str) -> None:

@@ -12,6 +12,7 @@ from ratchet.prompts import (
     InvalidOverride,
     Overrides,
     OverrideStore,
+    PromptError,
     StaleBase,
     StaleTag,
     UnknownPrompt,
@@ -185,11 +186,8 @@ class TestReading:
 class TestTags:
     async def test_a_deleted_tag_is_gone_and_its_history_stays(self, store: OverrideStore) -> None:
         await store.seed(template())
-        await moved(store, "Temporary.", None, tag="opt-1", temporary=True, owner="run-1")
-        assert [(state.tag, state.temporary, state.owner) for state in await store.list_tags(NAME)] == [
-            ("opt-1", True, "run-1"),
-            ("stable", False, None),
-        ]
+        await moved(store, "For a while.", None, tag="opt-1")
+        assert [state.tag for state in await store.list_tags(NAME)] == ["opt-1", "stable"]
 
         with pytest.raises(StaleBase):
             await store.delete(NAME, tag="opt-1", expected=2)
@@ -203,6 +201,37 @@ class TestTags:
         assert (await moved(store, "Back.", None, tag="opt-1")).revision == 3
         with pytest.raises(StaleBase):
             await moved(store, "An old sight of it.", 1, tag="opt-1")
+
+    async def test_a_deleted_temporary_tag_leaves_nothing_behind(self, store: OverrideStore) -> None:
+        await store.seed(template())
+        for text, expected in (("First.", None), ("Second.", 1), ("Third.", 2)):
+            await moved(store, text, expected, tag="opt-1", temporary=True, owner="run-1")
+
+        with pytest.raises(StaleBase):
+            await store.delete(NAME, tag="opt-1", expected=2)
+        removed = await store.delete(NAME, tag="opt-1", expected=3)
+
+        assert removed is not None
+        assert removed.deleted
+        assert await store.history(NAME, "opt-1") == []
+        assert [state.tag for state in await store.list_tags(NAME)] == ["stable"]
+        with pytest.raises(UnknownTag):
+            await store.resolve(NAME, tag="opt-1")
+        assert await store.delete(NAME, tag="opt-1", expected=3) is None
+        assert (await moved(store, "Back.", None, tag="opt-1", temporary=True, owner="run-2")).revision == 1
+
+    async def test_a_tag_is_temporary_from_the_first_to_the_last(self, store: OverrideStore) -> None:
+        await store.seed(template())
+        await moved(store, "Tried.", None, tag="opt-1", temporary=True, owner="run-1")
+
+        with pytest.raises(PromptError, match="'stable' of support/triage is no temporary one, and stays so"):
+            await moved(store, "Tried.", 1, temporary=True, owner="run-1")
+        with pytest.raises(PromptError, match="'opt-1' of support/triage is temporary, and stays so"):
+            await moved(store, "Kept.", 1, tag="opt-1")
+        with pytest.raises(PromptError, match="cannot be a version"):
+            await moved(store, "Tried.", 1, tag="opt-1", temporary=True, version="1.1.0")
+        promoted = await store.copy_tag(NAME, source="opt-1", tag="stable", expected=1)
+        assert (promoted.temporary, promoted.owner) == (False, None)
 
     async def test_a_canary_is_promoted_and_a_version_comes_back(self, store: OverrideStore) -> None:
         await store.seed(template())

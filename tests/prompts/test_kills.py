@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.prompts import Overrides, OverrideStore, TagState
 from tests.prompts.conftest import Place
-from tests.prompts.dying import ACTIONS
+from tests.prompts.dying import ACTIONS, CHANGES
 from tests.prompts.examples import template, toned
 
 pytestmark = pytest.mark.timeout(300)
@@ -52,7 +52,7 @@ async def mortal(place: Place) -> AsyncIterator[Mortal]:
     await process.wait()
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", CHANGES)
 async def test_a_write_that_is_killed_leaves_the_old_state_or_the_new_one(
     place: Place, store: OverrideStore, mortal: Mortal, action: str
 ) -> None:
@@ -115,6 +115,24 @@ async def test_a_dead_writers_version_is_free_again_when_another_change_came_fir
             made = await store.store(of, toned("Another.", of), tag="stable", expected=1, version="1.0.1")
             assert (await store.resolve(name, tag="1.0.1")).state == made
             assert (await store.resolve(name, tag="1.0.1")).configuration["section:rules/tone"] == "Another."
+
+
+async def test_a_temporary_tag_whose_removal_is_killed_is_there_or_gone(store: OverrideStore, mortal: Mortal) -> None:
+    for step in range(1, 100):
+        name = f"kills/purge-{step}"
+        of = template(name)
+        await store.store(of, toned("Tried.", of), tag="opt-1", expected=None, temporary=True, owner="run-1")
+        died = await mortal.dies_at(step, "purge", name)
+
+        there = await store.history(name, "opt-1")
+        assert [state.tag for state in await store.list_tags(name)] == [state.tag for state in there]
+        if there:
+            assert (await store.resolve(name, tag="opt-1")).configuration["section:rules/tone"] == "Tried."
+        await store.delete(name, tag="opt-1", expected=1)
+        assert await store.history(name, "opt-1") == []
+        if not died:
+            assert not there
+            return
 
 
 @pytest.mark.parametrize("place", ["file"], indirect=True)

@@ -43,6 +43,13 @@ class Documents(Protocol):
         """Write a document in the place of the one that was seen."""
         ...
 
+    removes: bool
+    """Whether `remove` is possible: there are servers that cannot tell what they are asked to remove."""
+
+    async def remove(self, path: str, seen: str) -> bool:
+        """Remove the document that was seen, if it is still the one."""
+        ...
+
     async def files(self, folder: str) -> list[str]:
         """The names of the documents in a folder, without those in folders below."""
         ...
@@ -82,6 +89,21 @@ class DocumentBackend:
         if found is None:
             return await self._documents.create(_tag(state.name, state.tag), encoded(state))
         return await self._documents.replace(_tag(state.name, state.tag), encoded(state), found[1])
+
+    async def purge(self, state: TagState) -> bool:
+        path = _tag(state.name, state.tag)
+        found = await self._documents.read(path)
+        if found is None or decoded(found[0], state.name, state.tag) != state:
+            return False
+        if not self._documents.removes:
+            deleted = state.model_copy(update={"revision": state.revision + 1, "deleted": True})
+            return await self._documents.replace(path, encoded(deleted), found[1])
+        folder = f"{state.name}/{HISTORY}/{state.tag}"
+        for file in await self._documents.files(folder):
+            past = await self._documents.read(f"{folder}/{file}")
+            if past is not None:
+                await self._documents.remove(f"{folder}/{file}", past[1])
+        return await self._documents.remove(path, found[1])
 
     async def history(self, name: str, tag: str) -> list[TagState]:
         # First where the tag is: everything before that is in the history by then.

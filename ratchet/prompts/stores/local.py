@@ -30,6 +30,8 @@ _LINK_IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 class LocalDocuments:
     """Documents in a folder of this machine, or of a network file system with locks."""
 
+    removes = True
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -48,6 +50,9 @@ class LocalDocuments:
 
     async def replace(self, path: str, content: bytes, seen: str) -> bool:
         return await asyncio.to_thread(self._write, path, content, seen)
+
+    async def remove(self, path: str, seen: str) -> bool:
+        return await asyncio.to_thread(self._remove, path, seen)
 
     async def files(self, folder: str) -> list[str]:
         return await asyncio.to_thread(self._files, folder)
@@ -77,6 +82,18 @@ class LocalDocuments:
                 return False
             _sweep(descriptor)
             _put(descriptor, file, content)
+            return True
+
+    def _remove(self, path: str, seen: str) -> bool:
+        folder, _, file = path.rpartition("/")
+        with self._locked(), self._opened(folder) as descriptor:
+            if descriptor is None:
+                return False
+            found = self._content(descriptor, path, file)
+            if found is None or found[1] != seen:
+                return False
+            os.unlink(file, dir_fd=descriptor)
+            os.fsync(descriptor)
             return True
 
     def _files(self, folder: str) -> list[str]:

@@ -101,6 +101,20 @@ class PostgresBackend:
             await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, state.name)
         return True
 
+    async def purge(self, state: TagState) -> bool:
+        async with self._connection() as connection, connection.transaction():
+            removed = await connection.fetchval(
+                "DELETE FROM prompt_tags WHERE name = $1 AND tag = $2 AND revision = $3 RETURNING revision",
+                state.name,
+                state.tag,
+                state.revision,
+            )
+            if removed is None:
+                return False
+            await connection.execute("DELETE FROM prompt_changes WHERE name = $1 AND tag = $2", state.name, state.tag)
+            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, state.name)
+        return True
+
     async def history(self, name: str, tag: str) -> list[TagState]:
         return await self._states("SELECT state FROM prompt_changes WHERE name = $1 AND tag = $2 ORDER BY revision", name, tag)
 

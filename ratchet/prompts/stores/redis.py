@@ -46,6 +46,17 @@ return {'moved'}
 """
 
 
+_PURGE = """
+local history, tags = KEYS[1], KEYS[2]
+if redis.call('LLEN', history) ~= tonumber(ARGV[1]) then
+  return 0
+end
+redis.call('DEL', history)
+redis.call('SREM', tags, ARGV[2])
+return 1
+"""
+
+
 class RedisBackend:
     """Prompts in a Redis server."""
 
@@ -53,6 +64,7 @@ class RedisBackend:
         self._client = client
         self._url = url
         self._swap = client.register_script(_SWAP)
+        self._purge = client.register_script(_PURGE)
 
     @classmethod
     async def open(cls, url: str) -> RedisBackend:
@@ -92,6 +104,11 @@ class RedisBackend:
         if outcome[0] == "taken":
             raise VersionTaken.by(TagState.model_validate_json(outcome[1]))
         return bool(outcome[0] == "moved")
+
+    async def purge(self, state: TagState) -> bool:
+        keys = [_key(state.name, "history", state.tag), _key(state.name, "tags")]
+        with _told(self._url):
+            return bool(await self._purge(keys=keys, args=[state.revision, state.tag]))
 
     async def history(self, name: str, tag: str) -> list[TagState]:
         with _told(self._url):

@@ -37,6 +37,7 @@ class S3Documents:
     """Documents under a prefix of a bucket."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
+        self.removes = False  # until the server has proved that it can
         self._client = client
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
@@ -67,6 +68,9 @@ class S3Documents:
 
     async def replace(self, path: str, content: bytes, seen: str) -> bool:
         return await self._in_thread(partial(self._put, path, content, IfMatch=seen))
+
+    async def remove(self, path: str, seen: str) -> bool:
+        return await self._in_thread(partial(self._remove, path, seen))
 
     async def files(self, folder: str) -> list[str]:
         return await self._in_thread(partial(self._files, folder))
@@ -109,6 +113,16 @@ class S3Documents:
             raise
         return 200
 
+    def _remove(self, path: str, seen: str) -> bool:
+        with self._told():
+            try:
+                self._client.delete_object(Bucket=self._bucket, Key=self._prefix + path, IfMatch=seen)
+            except self._client.exceptions.ClientError as error:
+                if _status(error) in (404, _CONFLICT, _CONDITION_FAILED, _NOT_IMPLEMENTED):
+                    return False
+                raise
+        return True
+
     def _files(self, folder: str) -> list[str]:
         below = f"{folder}/"
         return [name for key in self._keys(below, delimiter="/") if (name := key.removeprefix(below))]
@@ -134,6 +148,7 @@ class S3Documents:
             self._demand(not self._put(path, b"intruder", IfMatch=first[1]), "ignores If-Match")
             second = self._read(path)
             self._demand(second is not None and second[0] == b"second", "does not read what was written last")
+            self.removes = not self._remove(path, first[1]) and self._read(path) is not None
         finally:
             with self._told():
                 self._client.delete_object(Bucket=self._bucket, Key=self._prefix + path)
