@@ -4,6 +4,7 @@ Importing it pulls in neither Temporal nor a client of any store.
 """
 
 from ratchet.prompts.following import Prompt
+from ratchet.prompts.migrating import Migrated, migrate
 from ratchet.prompts.opening import open_store
 from ratchet.prompts.overrides import Change, Difference, Resolved, TagState
 from ratchet.prompts.problems import (
@@ -39,6 +40,7 @@ __all__ = [
     "InvalidName",
     "InvalidOverride",
     "InvalidTemplate",
+    "Migrated",
     "OverrideStore",
     "Overrides",
     "Prompt",
@@ -62,6 +64,7 @@ __all__ = [
     "VersionTaken",
     "aresolve",
     "effective_hash",
+    "migrate",
     "open_store",
     "prompt_part",
     "resolve",
