@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit", "judgement", "render")
+BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit", "judgement", "render", "events")
 
 FULL_ONLY = ("peers",)
 """It installs the packages it compares with, which takes minutes the first time."""

@@ -32,6 +32,8 @@ from workflows.model.frozen import Payload
 
 CONNECTIONS: Final = 10
 """To PostgreSQL, one more listens."""
+SEND_BUFFER: Final = 64 * 1024
+"""Bytes that the kernel keeps for a reader who does not read; left to itself it would keep megabytes for each."""
 CLOSING_TAKES_AT_MOST: Final = 5
 
 BEARER: Final = HTTPBearer(auto_error=False, description="The server's token, where it has one. The guard checks it.")
@@ -177,6 +179,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     try:
         listening.bind((host.strip("[]"), port))
         listening.listen(2048)

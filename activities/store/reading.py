@@ -34,6 +34,9 @@ _TRIAL = """
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.reused_samples, t.experiment_id, coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
+_EVENTS = (
+    "SELECT id, event_key AS key, type, payload, created_at FROM events WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3"
+)
 _ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record, decided_at"
 _IN_FORCE = """
     coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
@@ -296,14 +299,14 @@ class StoreReader:
     async def events(self, run_id: str, *, after: int = 0, limit: int = 500) -> list[rows.EventRow]:
         """What happened after an event id, in order."""
         async with self._database.connection() as connection:
-            found = await connection.fetch(
-                "SELECT id, run_id, event_key AS key, type, payload, created_at FROM events"
-                " WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3",
-                run_id,
-                after,
-                limit,
-            )
-        return [rows.EventRow(**_decoded(row, "payload")) for row in found]
+            found = await connection.fetch(_EVENTS, run_id, after, limit)
+        return [rows.EventRow(**_decoded(row, "payload"), run_id=run_id) for row in found]
+
+    async def wire_events(self, run_id: str, *, after: int = 0, limit: int = 500) -> list[rows.WireEvent]:
+        """The same for those who only pass it on."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(_EVENTS, run_id, after, limit)
+        return [rows.WireEvent(*row) for row in found]
 
     async def last_event_id(self, run_id: str) -> int:
         """The newest event of a run; 0 when it has none."""

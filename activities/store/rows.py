@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -245,6 +246,17 @@ class EventRow(Payload):
     key: str = ""
     type: str
     payload: dict[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WireEvent:
+    """An event for those who only pass it on: its payload is JSON text."""
+
+    id: int
+    key: str
+    type: str
+    payload: str
     created_at: datetime
 
 

@@ -48,14 +48,22 @@ class Interruption:
             self._event = None
 
 
-def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | None]]) -> int:
-    """Run a command. Its logs go to a file in its home, never over what it shows."""
+def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | None]], *, serves: bool = False) -> int:
+    """Run a command. Its logs go to a file in its home, never over what it shows. One that serves many gets the fast loop."""
     _quiet_logs(context)
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=_fast_loop() if serves else None) as runner:
         code = runner.run(_interruptible(work))
     # The SDK's native futures must be gone before the interpreter is: otherwise a short process may crash as it exits.
     gc.collect()
     return code
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # no uvloop for this platform
+        return None
+    return uvloop.new_event_loop
 
 
 async def _interruptible(work: Callable[[Interruption], Awaitable[int | None]]) -> int:

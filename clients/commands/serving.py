@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
         from clients.commands.developing import develop
         from clients.commands.interrupting import run_async
 
-        return run_async(context, lambda interruption: develop(context, interruption))
+        return run_async(context, lambda interruption: develop(context, interruption), serves=True)
 
     @command(app, "serve", "Operate")
     def serve(
@@ -58,7 +58,7 @@ def add_to(app: typer.Typer) -> None:
         from clients.commands.interrupting import run_async
 
         serving = Serving(host, port, tuple(allow_host or ()))
-        return run_async(context, lambda interruption: serve_until_stopped(context, serving, interruption))
+        return run_async(context, lambda interruption: serve_until_stopped(context, serving, interruption), serves=True)
 
     @command(app, "worker", "Operate")
     def worker(

@@ -21,16 +21,18 @@ import structlog
 from activities.store.connection import Database
 from activities.store.events import EVENTS_CHANNEL
 from activities.store.reading import StoreReader
-from activities.store.rows import EventRow
+from activities.store.rows import WireEvent
 
 log = structlog.get_logger("http.feed")
 
 MOST_FRAMES: Final = 512
 """Events of a run that its subscribers share in memory."""
 MOST_BYTES: Final = 256 * 1024
-LARGEST_CHUNK: Final = 16 * 1024
+LARGEST_CHUNK: Final = 32 * 1024
 """What is handed to the network at once; nothing more of a slow reader is in memory."""
 EVENTS_PER_READ: Final = 500
+EVENTS_PER_CHUNK: Final = 100
+"""What a reader that is behind has read for it: about as much as fits into a chunk."""
 LOOK_ANYWAY_EVERY: Final = 5.0
 """Seconds after which a run's events are looked at although nobody said there were new ones."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -45,10 +47,11 @@ class Frame:
     data: bytes
 
 
-def frame_of(event: EventRow) -> Frame:
+def frame_of(run_id: str, event: WireEvent) -> Frame:
     """The event as SSE: its id, its type, and one line of JSON, which escapes every line break in it."""
-    told = {"optimization_id": event.run_id, "key": event.key, "at": event.created_at.isoformat(), **event.payload}
-    data = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    head = json.dumps({"optimization_id": run_id, "key": event.key, "at": event.created_at.isoformat()}, ensure_ascii=False)
+    rest = event.payload.strip()[1:]
+    data = f"{head[:-1]}, {rest}" if rest != "}" else head
     return Frame(event.id, f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode())
 
 
@@ -114,9 +117,9 @@ class Topic:
 
     async def _read_on(self, reader: StoreReader) -> bool:
         """Take up what the store has after the newest; whether there may be more."""
-        events = await reader.events(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
+        events = await reader.wire_events(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
         if events:
-            self._add([frame_of(event) for event in events])
+            self._add([frame_of(self.run_id, event) for event in events])
             self.changed.give()
         return len(events) == EVENTS_PER_READ
 
@@ -229,10 +232,10 @@ class Feed:
         if last >= topic.floor:
             return topic.after(last)
         newest = topic.newest
-        events = await self._reader.events(topic.run_id, after=last, limit=EVENTS_PER_READ)
+        events = await self._reader.wire_events(topic.run_id, after=last, limit=EVENTS_PER_CHUNK)
         if not events:
             return max(last, newest), b""  # all that were read before us are visible to us
-        return chunk_of([frame_of(event) for event in events], last)
+        return chunk_of([frame_of(topic.run_id, event) for event in events], last)
 
     async def _listen(self) -> None:
         """Hear of new events; after every loss of the connection each topic looks for itself."""

@@ -20,9 +20,9 @@ deterministic = true
 max-examples = {examples}
 
 [parameters]
-"path.optimization_id" = "{run}"
-"path.candidate_id" = "{candidate}"
-"query.candidate" = "{candidate}"
+optimization_id = "{run}"
+candidate_id = "{candidate}"
+candidate = "{candidate}"
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -30,9 +30,14 @@ include-path-regex = "/events$"
 enabled = false
 
 [[operations]]
-include-method = "DELETE"
-include-path-regex = "/optimizations/"
-parameters = {{ "path.optimization_id" = "nowhere" }}
+include-operation-id = "deleteOptimization"
+parameters = {{ optimization_id = "nowhere" }}
+
+# Covering the schema of a spec, which is deep, takes thousands of requests; it is only fuzzed.
+[[operations]]
+include-operation-id = "startOptimization"
+[operations.phases.coverage]
+enabled = false
 
 # What its schema lets through may still make no sense as a whole, or come at the wrong time.
 [[operations]]
@@ -56,7 +61,7 @@ async def test_the_server_does_what_its_openapi_document_says(guarded_url: str, 
     )
     output, _ = await asking.communicate()
     assert asking.returncode == 0, output.decode()[-8000:]
-    assert "Missing test data" not in output.decode().replace("DELETE", "")
+    assert "Missing test data: 1 operation" in output.decode()  # what is deleted must not be there
 
 
 async def test_the_document_describes_every_path_parameter_and_answer(guarded_url: str) -> None:
