@@ -54,7 +54,7 @@ class TemporaryTags:
 
 async def _put(store: OverrideStore, run_id: str, overlay: Overlay, template: PromptTemplate) -> None:
     there = await store.current(template.name, overlay.config_hash)
-    if there is not None and _is_mine(there, run_id, overlay):
+    if there is not None and _serves(there, run_id, overlay, template):
         return
     await store.store(
         template,
@@ -64,8 +64,11 @@ async def _put(store: OverrideStore, run_id: str, overlay: Overlay, template: Pr
         change=Change(action="candidate", by="ratchet", why=f"under evaluation in {run_id}"),
         temporary=True,
         owner=run_id,
+        frozen_may_change=True,  # an earlier run may have had another template
     )
 
 
-def _is_mine(there: TagState, run_id: str, overlay: Overlay) -> bool:
-    return there.owner == run_id and there.temporary and there.config_hash == overlay.prompt_hash
+def _serves(there: TagState, run_id: str, overlay: Overlay, template: PromptTemplate) -> bool:
+    """Whether the tag holds this candidate for as long as this run needs it."""
+    holds_it = there.config_hash == overlay.prompt_hash and there.template_hash == template.hash
+    return holds_it and (not there.temporary or there.owner == run_id)

@@ -7,6 +7,7 @@ input, and enters it itself: `with in_experiment(experiment_from_headers(request
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,6 +36,7 @@ _AS_TEXT = {
 }
 _AS_NUMBER = {"Replicate": "replicate", "Seed": "seed"}
 _FLAGS = "Flags"
+_OVERLAY_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +95,26 @@ def experiment_headers(context: ExperimentContext) -> dict[str, str]:
 
 
 def experiment_from_headers(headers: Mapping[str, str]) -> ExperimentContext | None:
-    """The experiment that a request is part of, as its headers say; None for a request that is part of none."""
+    """The experiment that a request is part of, as its headers say; None for a request that is part of none.
+
+    Whoever may send these headers chooses which candidate answers: where strangers reach the service, take them off at its
+    edge. Only the hash of an overlay is taken for one, so that no header can choose another tag. Raises ValueError for headers
+    that say something else than they should.
+    """
     given = {name.title(): value for name, value in headers.items()}
     told = {name: given[f"{PREFIX}{name}"] for name in (*_AS_TEXT, *_AS_NUMBER, _FLAGS) if f"{PREFIX}{name}" in given}
-    if "Overlay" not in told:
+    if _OVERLAY_HASH.fullmatch(told.get("Overlay", "")) is None:
         return None
     texts = {field: unquote(told[name]) for name, field in _AS_TEXT.items() if name in told}
-    numbers = {field: int(told[name]) for name, field in _AS_NUMBER.items() if name in told}
-    flags = json.loads(told.get(_FLAGS, "{}"))
-    return ExperimentContext(**{"id": "", "name": "", **texts, **numbers, "flags": flags})
+    try:
+        numbers = {field: int(told[name]) for name, field in _AS_NUMBER.items() if name in told}
+        flags = json.loads(told.get(_FLAGS, "{}"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the headers {PREFIX}… say something else than an experiment: {error}") from None
+    if not isinstance(flags, dict):
+        raise ValueError(f"the header {PREFIX}{_FLAGS} is no JSON object")
+    given_in_all: dict[str, Any] = {"id": "", "name": "", **texts, **numbers, "flags": flags}
+    return ExperimentContext(**given_in_all)
 
 
 def experiment_from_input(told: Mapping[str, Any]) -> ExperimentContext:

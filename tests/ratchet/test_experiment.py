@@ -90,9 +90,27 @@ class TestHeaders:
         assert {"X-Ratchet-Parent", "X-Ratchet-Flags"}.isdisjoint(experiment_headers(baseline))
         assert experiment_from_headers(experiment_headers(baseline)) == baseline
 
-    @pytest.mark.parametrize("headers", [{}, {"Overlay": "a" * 64}, {"X-Ratchet-Run": "triage"}])
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"Overlay": "a" * 64},
+            {"X-Ratchet-Run": "triage"},
+            {"X-Ratchet-Overlay": "canary"},
+            {"X-Ratchet-Overlay": "1.0.0"},
+            {"X-Ratchet-Overlay": "a" * 64 + "\n"},
+        ],
+    )
     def test_an_ordinary_request_is_part_of_no_experiment(self, headers: dict[str, str]) -> None:
         assert experiment_from_headers(headers) is None
+
+    @pytest.mark.parametrize(
+        "broken",
+        [{"X-Ratchet-Seed": "many"}, {"X-Ratchet-Flags": "{"}, {"X-Ratchet-Flags": "[1]"}, {"X-Ratchet-Flags": "[" * 9_000}],
+    )
+    def test_headers_that_are_broken_are_refused_and_not_taken_for_production(self, broken: dict[str, str]) -> None:
+        with pytest.raises(ValueError, match="X-Ratchet-"):
+            experiment_from_headers({**experiment_headers(EXPERIMENT), **broken})
 
 
 def test_the_input_of_an_activity_is_read_and_what_is_unknown_left_out() -> None:

@@ -123,7 +123,7 @@ class TestWhatTargetsSee:
         assert set(overlay.differing(SHOP)) == {"prompt", "messages", "tools"}
         plain = PromptTemplate.model_validate({"prompt": "a/b", "sections": [{"path": "x", "body": "Hello"}]})
         same = Overlay("h", plain.configuration(), plain)
-        assert same.for_every_sample["prompt"] == "Hello"
+        assert same.for_every_sample == {"section:x": "Hello", "prompt": "Hello"}, "one message says no more than the text"
         assert same.differing(SHOP) == {}
 
     def test_what_a_sample_holds_is_never_read_as_a_placeholder(self) -> None:

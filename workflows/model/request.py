@@ -72,6 +72,7 @@ def _for_readers(schema: dict[str, Any]) -> None:
     for pattern, definition in factors.items():
         known = {name: part for name, part in definition.items() if name != "discriminator"}
         factors[pattern] = {"anyOf": [known, {"description": "Any other value: a frozen factor."}]}
+    schema["properties"]["prompt"]["anyOf"].append({"type": "string", "description": "A stored prompt, at its tag `stable`."})
     schema["required"].remove("configuration")
     schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
 

@@ -59,12 +59,12 @@ class Overlay:
 
     @cached_property
     def for_every_sample(self) -> dict[str, Any]:
-        """What does not differ by sample."""
-        return self.for_sample({})
+        """What strangers are sent once for all samples."""
+        return _without_repetition(self.for_sample({}))
 
     def differing(self, given: Any) -> dict[str, Any]:
-        """The rendered forms for one sample, where they differ by sample."""
-        mine = self.for_sample(given)
+        """What strangers are sent with one sample: the rendered forms, where they differ by sample."""
+        mine = _without_repetition(self.for_sample(given))
         return {name: mine[name] for name in (PROMPT, MESSAGES, TOOLS) if name in mine and name not in self.for_every_sample}
 
     @cached_property
@@ -82,6 +82,13 @@ class Overlay:
         rendered = self._rendering.render(given)
         forms: dict[str, Any] = {PROMPT: Finished(rendered.text), MESSAGES: rendered.messages}
         return forms | ({TOOLS: _functions(rendered)} if rendered.tools else {})
+
+
+def _without_repetition(configuration: dict[str, Any]) -> dict[str, Any]:
+    """Without messages that only say what the text says: every call of an activity would keep them in a history."""
+    if len(configuration.get(MESSAGES, ())) > 1:
+        return configuration
+    return {name: value for name, value in configuration.items() if name != MESSAGES}
 
 
 def _functions(rendered: Rendered) -> list[dict[str, Any]]:
