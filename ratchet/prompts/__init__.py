@@ -5,6 +5,7 @@ Importing it pulls in neither Temporal nor a client of any store.
 
 from ratchet.prompts.following import Prompt
 from ratchet.prompts.migrating import Migrated, migrate
+from ratchet.prompts.modifications import Modification, apply_modifications
 from ratchet.prompts.opening import open_store
 from ratchet.prompts.overrides import Change, Difference, Resolved, TagState
 from ratchet.prompts.problems import (
@@ -41,6 +42,7 @@ __all__ = [
     "InvalidOverride",
     "InvalidTemplate",
     "Migrated",
+    "Modification",
     "OverrideStore",
     "Overrides",
     "Prompt",
@@ -62,6 +64,7 @@ __all__ = [
     "UnknownTag",
     "UnknownVersion",
     "VersionTaken",
+    "apply_modifications",
     "aresolve",
     "effective_hash",
     "migrate",

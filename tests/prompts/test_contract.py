@@ -10,6 +10,7 @@ from ratchet.prompts import (
     Change,
     FrozenChanged,
     InvalidOverride,
+    Modification,
     Overrides,
     OverrideStore,
     PromptError,
@@ -19,6 +20,7 @@ from ratchet.prompts import (
     UnknownTag,
     UnknownVersion,
     VersionTaken,
+    apply_modifications,
     effective_hash,
 )
 from tests.prompts.examples import NAME, moved, template, toned
@@ -268,6 +270,35 @@ class TestTags:
         assert await store.names() == ["sales.eu/triage", "support/answer", "support/triage", "support/triage/deep"]
         assert (await store.resolve("support/triage/deep", tag="stable")).configuration["section:rules/tone"] == "Be brief."
         assert [state.tag for state in await store.list_tags("support/triage")] == ["stable"]
+
+
+class TestModifications:
+    async def test_all_are_applied_on_top_of_the_base_or_none(self, store: OverrideStore) -> None:
+        await store.seed(template())
+        await moved(store, "The baseline's own tone.", 1)
+        base = await store.resolve(NAME, tag="stable")
+
+        def change(path: str, body: str, of: str | None = None) -> Modification:
+            return Modification(path, template().section(of or path).hash, body)
+
+        with pytest.raises(InvalidOverride, match="make it anew"):
+            await apply_modifications(
+                store, base, [change("rules/labels", "Of {{factors.labels}}."), change("ticket", "{{input.ticket}}", of="task")]
+            )
+        assert await store.current(NAME, "stable") == base.state
+        both = [change("rules/labels", "Of {{factors.labels}}."), change("ticket", "{{input.ticket}}")]
+        await apply_modifications(store, base, both, change=Change(id="compress-1"))
+
+        applied = await store.resolve(NAME, tag="stable")
+        assert applied.configuration == {
+            **base.configuration,
+            "section:rules/labels": "Of {{factors.labels}}.",
+            "section:ticket": "{{input.ticket}}",
+        }
+        with pytest.raises(StaleBase):
+            await apply_modifications(store, base, [change("rules/tone", "Late.")])
+        assert (await store.resolve(NAME, tag="stable")).state == applied.state
+        assert await apply_modifications(store, base, both, change=Change(id="compress-1")) == applied.state
 
 
 class TestVersions:
