@@ -23,7 +23,7 @@ from activities.store.connection import Database
 from activities.store.refusals import store_errors
 from activities.store.releases import NewRelease, Settlement, StoredRelease
 from activities.store.writing import Store
-from activities.tag_moves import TagMoves, frozen_parts, objection
+from activities.tag_moves import TagMoves, objection
 from ratchet.prompts.problems import PromptError, StaleBase, VersionTaken
 from workflows.contracts import Releasing
 from workflows.model.failures import INVALID_REQUEST, shorten
@@ -38,7 +38,7 @@ from workflows.model.release import (
     ReleaseStep,
     Settle,
 )
-from workflows.rules.versioning import changes, class_of
+from workflows.rules.versioning import changes, class_of, frozen_parts
 
 SWAPS = 20
 """How often a tag that moves under our hands is looked at again. There is one writer, so it hardly ever does."""
@@ -134,7 +134,7 @@ class PromptReleasing(Releasing):
         request, at = opening.request, opening.at
         present = await self._moves.at(request.prompt, subject.validated_on)
         subject.check_against(present)
-        found = changes(subject.base, subject.configuration, frozen_parts(None if present is None else present.template))
+        found = changes(subject.base, subject.configuration, () if present is None else frozen_parts(present.template))
         largest = class_of(found.values())
         state = ReleaseState(
             release_id=request.release_id,

@@ -9,9 +9,8 @@ from activities.overrides import Overrides
 from activities.store.releases import StoredRelease
 from ratchet.prompts.overrides import Change, Resolved, TagState
 from ratchet.prompts.problems import UnknownPrompt, UnknownTag
-from ratchet.prompts.template import PromptTemplate
 from workflows.model.release import ReleaseState, ReleaseStatus
-from workflows.rules.versioning import FIRST, ChangeClass, Version, changes, class_of, next_version
+from workflows.rules.versioning import FIRST, ChangeClass, Version, changes, class_of, frozen_parts, next_version
 
 Objection = tuple[ReleaseStatus, str]
 """How a release ends that moves nothing, and why."""
@@ -116,13 +115,6 @@ def objection(stored: StoredRelease, places: Places) -> Objection | None:
     validated = f"{state.base_version or 'no version'}, {state.base_hash[:SHOWN_OF_HASH]}"
     moved = f"it is {present} now, and was {validated} then"
     return "stale_base", f"{stored.validated_on} of {state.prompt} is not what this was compared with: {moved}"
-
-
-def frozen_parts(template: PromptTemplate | None) -> frozenset[str]:
-    """The parts of a configuration that no optimizer may change."""
-    if template is None:
-        return frozenset()
-    return frozenset(f"section:{section.path}" for section in template.sections if not section.accepts_overrides)
 
 
 def _change(state: ReleaseState, change_id: str, action: str, at: datetime) -> Change:

@@ -15,6 +15,7 @@ from clients.commands import (
     datasets,
     doctor,
     exporting,
+    prompts,
     releasing,
     reporting,
     running,
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 RUNS = (running, watching, steering, reporting, exporting, comparing)
-SUBJECTS = (starting, checking, *RUNS, releasing, datasets, serving, doctor)
+SUBJECTS = (starting, checking, *RUNS, releasing, prompts, datasets, serving, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)
 

@@ -12,17 +12,18 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import JsonValue, ValidationError
 
 from ratchet.canonical import NotCanonical, canonical_json, normalize
 from ratchet.explanation import explain
 from ratchet.prompts.overrides import Resolved
 from ratchet.prompts.problems import PromptError
-from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate
+from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate, effective_hash
+from ratchet.yaml_reading import YamlProblem, read_yaml
 from ratchet.yaml_text import yaml_text
 from workflows.rules.versioning import Version
 
@@ -32,7 +33,7 @@ _FILE: Final = re.compile(r"prompt_v(.+)\.ya?ml")
 _VALUE_OF: Final = {"text": "body", "tool": "description", "example": "examples"}
 """The field of a section that an override replaces, by its kind."""
 _BARE: Final = frozenset({"version", "prev_version", "prompt", "kind", "type", "path", "timestamp"})
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SPACED: Final = frozenset({"sections"})
 
 
 class BadVersionFile(ValueError):
@@ -47,6 +48,13 @@ class PromptVersion:
     template: PromptTemplate
     overrides: Overrides
     why: str = ""
+    at: datetime | None = None
+    """When it was made."""
+
+    @property
+    def hash(self) -> str:
+        """Of what it puts in force."""
+        return effective_hash(self.template.configuration(self.overrides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +98,17 @@ def _text_of(version: Resolved, all_versions: Sequence[Resolved]) -> str:
         **_in_force(version),
         "mutation_history": [_step(step) for step in _way_to(version, all_versions)],
     }
-    return yaml_text({name: value for name, value in document.items() if value not in (None, {}, "")}, bare=_BARE)
+    return yaml_text(
+        {name: value for name, value in document.items() if value not in (None, {}, "")}, bare=_BARE, spaced=_SPACED
+    )
 
 
 def _in_force(version: Resolved) -> dict[str, Any]:
     """The template with the values in force in the place of the author's, and the author's where they differ."""
-    document = version.template.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document = version.template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     authored: dict[str, dict[str, Any]] = {"sections": {}, "parameters": {}}
     for section in document["sections"]:
-        field, value = _VALUE_OF[section["kind"]], version.configuration[SECTION + section["path"]]
+        field, value = _VALUE_OF[section.get("kind", "text")], version.configuration[SECTION + section["path"]]
         if canonical_json(section[field]) != canonical_json(value):
             authored["sections"][section["path"]] = section[field]
             section[field] = value
@@ -186,7 +196,7 @@ def _current(folder: Path, versions: Sequence[PromptVersion]) -> Version:
 def _read(file: Path, name: str | None) -> PromptVersion:
     document = _document(file)
     number = _stated_number(file, document)
-    why = _why(document, number)
+    why, at = _why(document, number), _time(document.get("timestamp"))
     for field in ("version", "timestamp", "mutation_history"):
         document.pop(field, None)
     authored = document.pop("authored", {})
@@ -197,7 +207,7 @@ def _read(file: Path, name: str | None) -> PromptVersion:
     try:
         in_force = PromptTemplate.model_validate(document)
         template = PromptTemplate.model_validate(_with(document, authored))
-        return PromptVersion(number, template, template.overrides_of(in_force.configuration()), why)
+        return PromptVersion(number, template, template.overrides_of(in_force.configuration()), why, at)
     except ValidationError as error:
         raise BadVersionFile(f"{file}: {'; '.join(explain(error))}") from None
     except PromptError as error:
@@ -208,12 +218,14 @@ def _document(file: Path) -> dict[str, Any]:
     if file.stat().st_size > LARGEST_FILE:
         raise BadVersionFile(f"{file} has {file.stat().st_size:,} bytes; a prompt has at most {LARGEST_FILE:,}")
     try:
-        document = yaml.load(file.read_text("utf-8"), Loader=_Loader)  # noqa: S506 (a safe loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise BadVersionFile(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, dict):
+        document = read_yaml(file.read_text("utf-8-sig"))
+    except YamlProblem as problem:
+        raise BadVersionFile(f"{file}:{problem.line or ''} {problem}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadVersionFile(f"{file} cannot be read: {error}") from None
+    if not isinstance(document, dict) or not all(isinstance(field, str) for field in document):
         raise BadVersionFile(f"{file} is not a version of a prompt: it holds no fields")
-    return {str(field): value for field, value in document.items()}
+    return document
 
 
 def _stated_number(file: Path, document: Mapping[str, Any]) -> Version:
@@ -237,6 +249,14 @@ def _why(document: Mapping[str, Any], number: Version) -> str:
         if isinstance(step, Mapping) and str(step.get("version", "")).removeprefix("v") == str(number):
             return str(step.get("description", ""))[:2_000]
     return ""
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _with(document: Mapping[str, Any], authored: Any) -> dict[str, Any]:

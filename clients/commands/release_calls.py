@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from activities.release_desk import ask_desk
 from clients.commands.asking import answered, refusals
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import reach_run
+from clients.commands.prompt_stores import user
 from clients.commands.servers import Servers, has_data, reach_servers, task_queue
 from clients.reporting.releases import state_text
 from clients.reporting.visible import one_line
@@ -25,7 +27,8 @@ from workflows.rules.release_gate import evidence_of, regression, unconfirmed
 from workflows.rules.releasing import released_prompt
 
 EXIT_CODES = {"stale_base": ExitCode.FAILED, "failed": ExitCode.FAILED, "expired": ExitCode.FAILED}
-OPTIONS = {"prompt": "NS/KEY", "tag": "--tag", "from_tag": "--from", "version": "--to", "by": "--by", "reason": "--reason"}
+OPTIONS = {"prompt": "NS/KEY", "from_tag": "--from", "version": "--to"}
+"""How the command line calls a field that it does not call by its name."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ async def rule_on(context: Context, run_id: str, ruling: Literal["approve", "rej
     ran_before = stack_state(context.home).running
     async with reach_run(context.home, run_id) as (servers, _):
         waiting = await _waiting(servers, run_id)
-        said = Ruling(release_id=waiting.release_id, by=by or _user(), comment=comment)
+        said = _ruling(waiting.release_id, by or user(), comment)
         state = await _ask(context, servers, waiting.prompt, ruling, said, sleeps=servers.embedded and not ran_before)
         return _told(context, state)
 
@@ -134,16 +137,27 @@ async def _ask(
 
 
 def _request(kind: ReleaseKind, prompt: str, options: ReleaseOptions, **more: object) -> ReleaseRequest:
-    given = {"release_id": uuid.uuid4().hex[:16], "prompt": prompt, "kind": kind, "by": options.by or _user()}
-    try:
+    given = {"release_id": uuid.uuid4().hex[:16], "prompt": prompt, "kind": kind, "by": options.by or user()}
+    with _mistakes():
         return ReleaseRequest.model_validate({**given, "reason": options.reason, **more})
+
+
+def _ruling(release_id: str, by: str, comment: str) -> Ruling:
+    with _mistakes():
+        return Ruling(release_id=release_id, by=by, comment=comment)
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    try:
+        yield
     except pydantic.ValidationError as error:
         raise CommandError("\n".join(_as_option(line) for line in explain(error))) from None
 
 
 def _as_option(message: str) -> str:
     field, separator, problem = message.partition(": ")
-    return f"{OPTIONS.get(field, field)}{separator}{problem}"
+    return f"{OPTIONS.get(field, f'--{field}')}{separator}{problem}"
 
 
 def _told(context: Context, state: ReleaseState) -> int:
@@ -154,10 +168,3 @@ def _told(context: Context, state: ReleaseState) -> int:
         raise CommandError(one_line(state_text(state)), code, facts=facts)
     context.facts(facts, one_line(state_text(state)))
     return code
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"

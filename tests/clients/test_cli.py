@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = (
     *("init", "schema", "check", "demo", "run", "retry", "list", "status", "watch", "report"),
     *("stop", "cancel", "pause", "resume", "adjust", "delete", "dev", "worker", "doctor"),
+    *("release", "rollback", "approve", "reject"),
 )
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +10,8 @@ import yaml
 
 from clients.cli import main
 from tests.activities.object_store import object_store
+from tests.clients.desks import Desk
 from tests.conftest import Engines
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 90.0
 
 CSV = "Ticket,Language,Label\n" + "".join(
     f"ticket {n},{'de' if n % 4 == 0 else 'en'},{'refund' if n % 2 else 'delivery'}\n" for n in range(24)
@@ -37,55 +29,18 @@ def given():
 '''
 
 
-@dataclass
-class Answer:
-    """What a command said."""
-
-    code: int
-    out: str
-    errors: str
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = json.loads(self.out)
-        return facts
-
-
-@dataclass
-class Desk:
-    """A directory in which `ratchet` is run, on the session's servers."""
-
-    directory: Path
-    servers: Mapping[str, str]
-    more: dict[str, str] = field(default_factory=dict)
-
-    async def ratchet(self, *arguments: str) -> Answer:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "clients.cli", *arguments, "--home", str(self.directory / "home")),
-            cwd=self.directory,
-            env={**kept, "PYTHONPATH": str(ROOT), **self.servers, **self.more},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-        return Answer(process.returncode or 0, out.decode(), errors.decode())
-
-    def write(self, name: str, content: str) -> None:
-        (self.directory / name).write_text(content)
-
-    def write_spec(self, dataset: Any) -> None:
-        self.write("sorting.py", TARGET)
-        spec = {
-            "name": "sorting",
-            "configuration": {"k": {"value": 1, "change": "structured", "type": "integer", "min": 1, "max": 3, "step": 2}},
-            "target": {"kind": "python", "ref": "sorting:target"},
-            "dataset": dataset,
-            "objective": "exact",
-            "optimizer": {"proposer": {"kind": "step"}},
-            "stop": {"max_rounds": 1},
-        }
-        self.write("spec.yaml", yaml.safe_dump(spec))
+def write_spec(desk: Desk, dataset: Any) -> None:
+    desk.write("sorting.py", TARGET)
+    spec = {
+        "name": "sorting",
+        "configuration": {"k": {"value": 1, "change": "structured", "type": "integer", "min": 1, "max": 3, "step": 2}},
+        "target": {"kind": "python", "ref": "sorting:target"},
+        "dataset": dataset,
+        "objective": "exact",
+        "optimizer": {"proposer": {"kind": "step"}},
+        "stop": {"max_rounds": 1},
+    }
+    desk.write("spec.yaml", yaml.safe_dump(spec))
 
 
 @pytest.fixture
@@ -147,7 +102,7 @@ async def test_an_object_in_s3_is_added_and_run_over_with_the_credentials_of_the
         desk.more = {**store.environment}
         added = (await desk.ratchet("datasets", "add", url, "--json")).facts
         assert (added["name"], added["count"]) == ("remote.csv", 24)
-        desk.write_spec({"path": url})
+        write_spec(desk, {"path": url})
         checked = (await desk.ratchet("check", "spec.yaml", "--json")).facts
         assert checked["dataset_id"] == added["dataset_id"]
         desk.more["AWS_ACCESS_KEY_ID"] = "somebody-else"
@@ -161,7 +116,7 @@ async def test_an_object_in_s3_is_added_and_run_over_with_the_credentials_of_the
 async def test_a_run_over_a_table_reports_every_slice(desk: Desk) -> None:
     desk.write("tickets.csv", CSV)
     splits = {"validation": 0.5, "test": 0.5, "stratify_by": "input.Language"}
-    desk.write_spec({"path": "tickets.csv", "splits": splits, "slices": ["input.Language"]})
+    write_spec(desk, {"path": "tickets.csv", "splits": splits, "slices": ["input.Language"]})
     checked = (await desk.ratchet("check", "spec.yaml", "--json")).facts
     assert (checked["samples"], checked["splits"]) == (24, {"validation": 12, "test": 12, "train": 0})
 
@@ -187,19 +142,19 @@ async def test_the_same_content_by_path_name_or_id_is_the_same_run(desk: Desk) -
     added = (await desk.ratchet("datasets", "add", "once.csv", "--json")).facts
     started = []
     for dataset in ({"path": "once.csv"}, {"name": "once.csv"}, {"id": added["dataset_id"]}):
-        desk.write_spec(dataset)
+        write_spec(desk, dataset)
         started.append((await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"])
     assert len(set(started)) == 1
 
 
 async def test_a_plug_in_beside_the_spec_gives_the_data(desk: Desk) -> None:
-    desk.write_spec({"ref": "sorting:given"})
+    write_spec(desk, {"ref": "sorting:given"})
     checked = await desk.ratchet("check", "spec.yaml")
     assert "Dataset:   what sorting:given gives when the run begins" in checked.out
     first = (await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts
     assert (first["status"], first["best_score"]) == ("completed", 1.0)
     assert (await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"] == first["run_id"]
-    desk.write_spec({"ref": "sorting:nothing"})
+    write_spec(desk, {"ref": "sorting:nothing"})
     missing = await desk.ratchet("check", "spec.yaml")
     assert missing.code == 2 and "dataset.ref: plug-in sorting:nothing: module sorting has no 'nothing'" in missing.errors
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple
 
+from ratchet.prompts.template import SECTION, PromptTemplate
 from workflows.rules.canonical import canonical_json
 
-SECTION: Final = "section:"
 _VERSION = re.compile(r"v?(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")
 
 
@@ -64,6 +64,11 @@ class Version(NamedTuple):
 
 FIRST: Final = Version(1, 0, 0)
 """What a prompt has before anything was released over it."""
+
+
+def frozen_parts(template: PromptTemplate) -> frozenset[str]:
+    """The parts of a configuration that no optimizer may change."""
+    return frozenset(f"{SECTION}{section.path}" for section in template.sections if not section.accepts_overrides)
 
 
 def changes(base: Mapping[str, Any], other: Mapping[str, Any], frozen: Collection[str] = ()) -> dict[str, Change]:
