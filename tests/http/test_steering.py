@@ -147,6 +147,15 @@ async def test_the_same_wish_with_the_same_key_is_asked_once(http: httpx.AsyncCl
     await ask(http, f"/{run_id}/cancel")
 
 
+async def test_a_run_that_asked_for_no_release_has_none_to_rule_on(http: httpx.AsyncClient, finished: str) -> None:
+    for ruling in ("approve", "reject"):
+        told = await ask(http, f"/{finished}/{ruling}", {"by": "ada"}, 409)
+        assert "waits for approval" in told["error"]["message"]
+        assert (await ask(http, f"/{finished}/{ruling}", {}, 422))["error"]["field"] == "by"
+        await ask(http, f"/nowhere/{ruling}", {"by": "ada"}, 404)
+    assert (await http.get(f"/optimizations/{finished}/releases")).json() == []
+
+
 async def test_only_finished_runs_are_deleted(http: httpx.AsyncClient, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     run_id = (await ask(http, "", gated_spec(gate, name="gone", stop={"max_rounds": 1}), 201))["optimization_id"]
