@@ -27,7 +27,16 @@ import asyncpg
 import structlog
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+)
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -47,10 +56,13 @@ from activities.runners import Runners
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.writing import Store
+from activities.sweeping import Janitor
 from activities.temporary_tags import TemporaryTags
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
-from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing
+from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing, Sweeping
+from workflows.janitor import JanitorWorkflow
+from workflows.model.janitor import SweepInput
 from workflows.model.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
@@ -157,6 +169,19 @@ async def register_search_attributes(client: Client) -> bool:
     return True
 
 
+async def schedule_janitor(client: Client, task_queue: str) -> None:
+    """Have the janitor come every hour. Whoever serves first sets it up; a server without schedules costs only that."""
+    action = ScheduleActionStartWorkflow("JanitorWorkflow", SweepInput(), id=f"janitor-{task_queue}", task_queue=task_queue)
+    every_hour = ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(hours=1))])
+    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=1))
+    try:
+        await client.create_schedule(f"janitor-{task_queue}", Schedule(action=action, spec=every_hour, policy=policy))
+    except ScheduleAlreadyRunningError:
+        return
+    except RPCError as error:
+        log.warning("the janitor is not scheduled; temporary tags stay until it is", error=str(error))
+
+
 @asynccontextmanager
 async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
     """Serve until the block is left, then drain: shards in flight get the grace period to hand back what they have."""
@@ -178,9 +203,11 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             )
             served = [
                 *implementations(Bookkeeping, bookkeeping),
+                *implementations(Sweeping, Janitor(database, overrides)),
                 *implementations(Releasing, PromptReleasing(database, overrides, search_attributes=known)),
             ]
             workers.append(_workflow_worker(client, settings, served))
+            await schedule_janitor(client, settings.task_queue)
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             limits = SharedLimits(store, is_away, settings.rate_limits)
@@ -209,7 +236,7 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow],
+        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, JanitorWorkflow],
         activities=served,
         max_concurrent_workflow_tasks=100,
         max_cached_workflows=1000,

@@ -13,6 +13,7 @@ from temporalio import activity
 from workflows.model.candidates import Candidate
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
+from workflows.model.janitor import SweepInput, Swept
 from workflows.model.judgement import RaceDecision
 from workflows.model.judging import JudgeInput, Judgements, LookInput
 from workflows.model.release import (
@@ -127,6 +128,15 @@ class Releasing(ABC):
     @abstractmethod
     async def remind_of_release(self, step: ReleaseStep) -> ReleaseState:
         """Announce, once, that an approval is still waited for."""
+
+
+class Sweeping(ABC):
+    """Clearing away; served on the workflows' own task queue."""
+
+    @activity.defn(name="sweep")
+    @abstractmethod
+    async def sweep(self, sweep: SweepInput) -> Swept:
+        """Remove temporary tags and overlays that nothing needs any more."""
 
 
 class Evaluating(ABC):

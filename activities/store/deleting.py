@@ -28,6 +28,7 @@ async def delete_run(connection: Connection, run_id: str) -> bool:
         DELETE FROM overlays WHERE config_hash = ANY($1)
             AND NOT EXISTS (SELECT FROM candidates c WHERE c.config_hash = overlays.config_hash)
             AND NOT EXISTS (SELECT FROM runs r WHERE r.baseline_config_hash = overlays.config_hash)
+            AND NOT EXISTS (SELECT FROM releases l WHERE overlays.config_hash IN (l.overlay_hash, l.base_hash))
         """,
         [baseline, *(row["config_hash"] for row in tried)],
     )

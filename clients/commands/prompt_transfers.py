@@ -9,7 +9,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.prompt_stores import existing, prompt_errors, reach_prompts, user
 from clients.reporting.visible import one_line
 from clients.version_files import BadVersionFile, PromptVersion, PromptVersions, read_versions, written_versions
-from ratchet.prompts import Change, OverrideStore, PromptTemplate, TagState
+from ratchet.prompts import Change, OverrideStore, PromptTemplate, TagState, migrate
 
 IMPORTED = "imported"
 """The tag that walks through the versions which come in, so that no tag that anybody reads does."""
@@ -133,6 +133,17 @@ async def _first_tag(store: OverrideStore, prompt: str, found: PromptVersions, t
         return present
     change = Change(action="import", by=by, why=reason)
     return await store.copy_tag(prompt, source=str(found.current), tag=tag, expected=None, change=change)
+
+
+async def migrate_prompts(context: Context, source: str, destination: str) -> int:
+    """Copy everything from one store to another."""
+    if source == destination:
+        raise CommandError("FROM and TO are the same store; give two")
+    async with reach_prompts(context, source) as old, reach_prompts(context, destination) as new:
+        moved = await migrate(old, new)
+    facts = {"prompts": moved.prompts, "templates": moved.templates, "changes": moved.changes}
+    context.facts(facts, f"{moved.prompts} prompts with {moved.changes} changes went over")
+    return ExitCode.DONE
 
 
 def _count(versions: Sequence[str]) -> str:

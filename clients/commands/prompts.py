@@ -154,3 +154,17 @@ def _add_storing(prompts: typer.Typer) -> None:
         from clients.commands.prompt_transfers import export_versions
 
         return run_async(context, lambda _: export_versions(context, name, folder, tag))
+
+    @command(prompts, "migrate", PANEL)
+    def migrate(
+        context: Context,
+        source: Annotated[
+            str, typer.Argument(metavar="FROM", help="postgres, file:DIR, s3://…, redis://…", show_default=False)
+        ],
+        destination: Annotated[str, typer.Argument(metavar="TO", help="Likewise.", show_default=False)],
+    ) -> int:
+        """Copy every prompt with its versions, its tags and their whole history from one store to another."""
+        from clients.commands.interrupting import run_async
+        from clients.commands.prompt_transfers import migrate_prompts
+
+        return run_async(context, lambda _: migrate_prompts(context, source, destination))

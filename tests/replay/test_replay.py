@@ -16,6 +16,7 @@ from temporalio.worker import Replayer
 from clients.temporal import LIBRARIES, ratchet_plugin
 from tests.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
 from tests.replay.paths import HISTORIES, PATHS
+from workflows.janitor import JanitorWorkflow
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
 from workflows.trial import TrialWorkflow
@@ -39,7 +40,8 @@ def load(path: Path) -> WorkflowHistory:
 
 
 def replayer(plugin: SimplePlugin | None = None) -> Replayer:
-    return Replayer(workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow], plugins=[plugin or ratchet_plugin()])
+    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, JanitorWorkflow]
+    return Replayer(workflows=workflows, plugins=[plugin or ratchet_plugin()])
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
