@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
+from workflows.model.judgement import Plan
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import (
     CandidateKey,
@@ -57,6 +59,13 @@ def invalid_request(problems: Sequence[str]) -> ApplicationError:
 def _read(request: OptimizationRequest) -> ReadPrompt | None:
     assert request.prompt is not None and request.prompt.snapshot is not None
     return ReadPrompt(snapshot=request.prompt.snapshot, configuration=request.configuration)
+
+
+def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
+    # Statistics take long to import; a worker that serves workflows needs them for nothing else.
+    from workflows.rules.planning import assumed_plan
+
+    return assumed_plan(spec, samples)
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -125,6 +134,7 @@ class StoreBookkeeping(Bookkeeping):
         except NotCanonical as error:
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
+        foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples)
         await self._store.open_run(
             NewRun(
                 run_id=prepare.run_id,
@@ -135,6 +145,7 @@ class StoreBookkeeping(Bookkeeping):
                 baseline_hash=baseline_hash,
                 baseline=spec.baseline,
                 suites=list(plan.suites),
+                plan=foreseen,
             )
         )
         return Prepared(
@@ -144,6 +155,7 @@ class StoreBookkeeping(Bookkeeping):
             search_samples=plan.search.suite.samples,
             test_samples=plan.test_samples,
             train_samples=plan.train.suite.samples if plan.train else 0,
+            plan=foreseen,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
             versions=self._versions,

@@ -17,9 +17,9 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
-from workflows.model.judgement import Evidence, RaceDecision
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
+from workflows.model.trial import Conclusion, Planning, Purpose, Split, TrialInput, TrialResult
 from workflows.rules.error_counts import told
 from workflows.rules.scoring import (
     ScoringFailed,
@@ -73,9 +73,12 @@ class Concluding:
         measured = [outcome for outcome in measured if outcome.position < conclusion.samples]
         facts = statistics(measured, suite, conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
-        paid = [outcome for outcome in measured if outcome.paid]
+        paid = [outcome for outcome in measured if outcome.paid and outcome.trial_id in (None, trial.trial_id)]
         lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
         evidence = await self._evidence(conclusion, suite, measured) if status == "completed" else []
+        noise, plan = None, None
+        if status == "completed" and trial.planning is not None:
+            noise, plan = await asyncio.to_thread(_planned, measured, suite, trial.planning)
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -93,9 +96,11 @@ class Concluding:
             lost_samples=lost.samples,
             lost_tokens=lost.tokens,
             lost_cost=lost.cost,
-            reused_samples=len(measured) - len(paid),
+            reused_samples=sum(1 for outcome in measured if not outcome.paid),
             stopped_early=_stopped_early(conclusion, facts),
             evidence=tuple(evidence),
+            noise=noise,
+            plan=plan,
             race=_race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
@@ -150,7 +155,7 @@ class Concluding:
                 f"at least {trial.min_coverage:.1%} are needed{why}"
             )
         failed = sum(1 for outcome in measured if outcome.status == "failed")
-        if trial.purpose is Purpose.BASELINE and failed > MOSTLY_FAILED * len(measured):
+        if trial.purpose in (Purpose.BASELINE, Purpose.NOISE) and failed > MOSTLY_FAILED * len(measured):
             records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
             first = records[0].feedback if records else conclusion.error
             return f"{failed} of the baseline's {len(measured)} samples failed; first error: {first}"
@@ -177,6 +182,20 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
         except Exception as error:  # what it returned raises when it is read or shown
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+
+def _planned(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+    # Statistics take long to import, and few trials need these.
+    from workflows.rules.judgement import estimate_noise
+    from workflows.rules.planning import measured_plan
+
+    answered = sorted({outcome.replicate for outcome in measured})
+    by_replicate = [
+        sample_means([outcome for outcome in measured if outcome.replicate == replicate], suite) for replicate in answered
+    ]
+    scores = [[score for score in of_sample if score is not None] for of_sample in zip(*by_replicate, strict=True)]
+    noise = estimate_noise(scores)
+    return noise, measured_plan(noise, planning, suite.judgement)
 
 
 def _stopped_early(conclusion: Conclusion, facts: TrialStatistics) -> str | None:

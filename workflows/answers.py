@@ -39,6 +39,7 @@ def progress(book: RunBook, now: datetime) -> Progress:
         trials_per_hour=finished * 3600 / elapsed if elapsed else 0.0,
         seconds_left=_seconds_left(book, elapsed),
         stop_rules=tuple(StopRule(rule=rule.name, nearness=rule.nearness) for rule in rules(book.limits, facts)),
+        plan=book.plan.words if book.plan else "",
         executions=book.executions,
         versions=book.prepared.versions if book.prepared else {},
     )

@@ -39,6 +39,8 @@ def carried(book: RunBook) -> RunState:
         recent_rejections=_newest_within(CARRIED_BYTES, book.recent_rejections),
         recent_rounds=_newest_within(CARRIED_BYTES, book.recent_rounds),
         front=book.front,
+        noise=book.noise,
+        plan=book.plan,
         waiting=tuple(book.waiting),
         paused=book.paused,
         stop_requested=book.stop_requested,
@@ -68,7 +70,7 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds
     book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
     book.recent_rounds, book.waiting = list(state.recent_rounds), [*state.waiting, *book.waiting]
-    book.front = state.front
+    book.front, book.noise, book.plan = state.front, state.noise, state.plan
     book.paused = book.paused or state.paused
     book.stop_requested = book.stop_requested or state.stop_requested
     book.executions = state.executions + 1

@@ -1,4 +1,4 @@
-"""What a round's trials are compared with, and what they race against."""
+"""What a round's trials are compared with, what they race against, and what is asked of the noise before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from workflows.model.decisions import Reference
 from workflows.model.remote_target import ExternalTarget
-from workflows.model.trial import Race
+from workflows.model.trial import Planning, Race
 from workflows.rules.deciding import decided_against
 from workflows.runbook import RunBook
 
@@ -45,3 +45,17 @@ def race_of(book: RunBook, candidates: int) -> Race | None:
     block = max(spec.racing.block, math.ceil(samples / MOST_LOOKS))
     [reference] = [reference for reference in references_of(book) if reference.candidate_id == against]
     return Race(reference=reference, block=block, candidates=candidates) if block < samples else None
+
+
+def planning_of(book: RunBook) -> Planning:
+    """What is asked once the noise is known."""
+    request = book.request
+    noise = request.noise_first
+    assert noise and book.prepared
+    return Planning(
+        available=book.prepared.search_samples,
+        replicates=None if request.replicates == "auto" else request.replicates,
+        most_replicates=noise.most_replicates,
+        comparisons=request.optimizer.candidates_per_round,
+        power=noise.power,
+    )

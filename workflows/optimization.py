@@ -107,20 +107,35 @@ class OptimizationWorkflow:
         self.book.open(await prepared(self.book.run_id, self.book.request, self.evaluation_task_queue))
 
     async def _measure_baseline(self) -> None:
+        candidate = self.book.baseline_candidate(content_hash(self.book.request.baseline))
+        await self._measure_noise(candidate)
         self.showing.show("running", "measuring the baseline")
         await self.ledger.flush()
-        candidate = self.book.baseline_candidate(content_hash(self.book.request.baseline))
         [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
         facts = self.book.record_baseline(candidate, result)
         self.ledger.add(self.book.round_record([candidate], [], [facts], workflow.now()))
-        if facts.status != "completed" and result.exhausted is not None:
-            over = exhausted_by(result.exhausted, self.book.limits.budget)
-            told = f"{over.message}, before the baseline was measured: {result.stopped_early}"
-            raise RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
-        if facts.status != "completed":
-            raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {result.error}", "failed")
+        self._refuse_unmeasured(result)
         with self._optimizer_code("initialize"):
             self.book.optimizer_state = self.optimizer.initialize(self.book.context())
+
+    async def _measure_noise(self, baseline: Candidate) -> None:
+        """Answer some samples several times, where the spec asks for that: it says what the run can find out."""
+        if self.book.request.noise_first is None:
+            return
+        self.showing.show("running", "measuring how much scores vary")
+        await self.ledger.flush()
+        [result] = await self.trials.run_all([baseline], Purpose.NOISE)
+        self.book.record_noise(result)
+        self._refuse_unmeasured(result)
+
+    def _refuse_unmeasured(self, baseline: TrialResult) -> None:
+        if baseline.status == "completed":
+            return
+        if baseline.exhausted is not None:
+            over = exhausted_by(baseline.exhausted, self.book.limits.budget)
+            told = f"{over.message}, before the baseline was measured: {baseline.stopped_early}"
+            raise RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
+        raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")
 
     async def _pick_up(self, state: RunState) -> None:
         """Go on where the execution before left off; what grew too large to carry is read from the store."""

@@ -58,6 +58,8 @@ def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, n
         best_configuration=best_configuration,
         changes=changes,
         confirmation=confirmation,
+        plan=book.plan,
+        noise=book.noise,
         rounds=book.round,
         counts=book.counts,
         spend=book.accounts.spend,

@@ -15,6 +15,7 @@ from workflows.model.candidates import Candidate, Rejection
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.design import Design
 from workflows.model.factors import Configuration
+from workflows.model.judgement import Noise, Plan
 from workflows.model.ledger import Counts, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
@@ -69,6 +70,9 @@ class RunBook:
         self.decisions: list[Decision] = []
         """What the newest round decided about its candidates."""
         self.front: tuple[FrontMember, ...] = ()
+        self.noise: Noise | None = None
+        self.plan: Plan | None = None
+        """What the run can find out."""
         self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
@@ -79,6 +83,7 @@ class RunBook:
             self.request = self.request.model_copy(update={"configuration": configuration, "prompt": prompt})
             self._admission = Admission(self.request.factors_in_play)
         self.prepared = prepared.model_copy(update={"read": None})
+        self.plan = prepared.plan
 
     def remember(self, rows: Sequence[TrialRow]) -> None:
         """Trials of earlier executions, read back from the store."""
@@ -107,7 +112,7 @@ class RunBook:
     @property
     def _replicates_of_baseline(self) -> int:
         """How often it answers a sample at most."""
-        noise = self.request.judgement.noise
+        noise = self.request.noise_first
         return max(self.design.baseline_replicates, noise.replicates if noise else 0)
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
@@ -153,6 +158,12 @@ class RunBook:
                 "running": running,
             }
         )
+
+    def record_noise(self, result: TrialResult) -> None:
+        """What was learned of the noise decides how much is measured, where the spec leaves that open."""
+        self.accounts.book_trial(result)
+        if result.plan is not None:
+            self.noise, self.plan = result.noise, result.plan
 
     def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
         """The baseline stands as the best until something beats it."""
@@ -260,6 +271,9 @@ class RunBook:
     @property
     def design(self) -> Design:
         """How much is measured of every configuration."""
+        if self.plan is not None and self.noise is not None and self.request.replicates == "auto":
+            plan = self.plan
+            return Design(samples=plan.samples, replicates=plan.replicates, baseline_replicates=plan.baseline_replicates)
         return self.request.design(self.prepared.search_samples if self.prepared else 0)
 
     # -- asked by the workflow and by stop rules --------------------------------------------------------------------------

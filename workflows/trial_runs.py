@@ -9,7 +9,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
 
-from workflows.comparing import race_of, references_of
+from workflows.comparing import planning_of, race_of, references_of
 from workflows.contracts import Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
@@ -39,13 +39,16 @@ class TrialRuns:
         waiting = self._ledger.waiting
 
         race = race_of(self._book, len(candidates)) if purpose is Purpose.CANDIDATE else None
+        planning = planning_of(self._book) if purpose is Purpose.NOISE else None
 
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
                 records = waiting if candidate is candidates[0] else ()
                 why = Purpose.EXPLORATION if candidate.explore else purpose
                 trial = self._input(candidate, why, records, side_by_side)
-                return await self._run(trial if candidate.explore else trial.model_copy(update={"race": race}))
+                return await self._run(
+                    trial if candidate.explore else trial.model_copy(update={"race": race, "planning": planning})
+                )
 
         return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
 
@@ -126,10 +129,16 @@ class TrialRuns:
                 return Split.TEST, prepared.test_samples
             case Purpose.EXPLORATION:
                 return Split.TRAIN, prepared.train_samples
+            case Purpose.NOISE:
+                noise = self._book.request.noise_first
+                return prepared.search_split, min(noise.samples if noise else 0, prepared.search_samples)
         return prepared.search_split, self._book.design.samples
 
     def _replicates(self, candidate: Candidate, purpose: Purpose) -> int:
         """How often it answers each sample."""
+        noise = self._book.request.noise_first
+        if purpose is Purpose.NOISE and noise is not None:
+            return noise.replicates
         if purpose is Purpose.EXPLORATION:
             return 1
         baseline, design = self._book.baseline, self._book.design
@@ -137,7 +146,7 @@ class TrialRuns:
         return design.baseline_replicates if is_baseline else design.replicates
 
 
-APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "explore/"}
+APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "explore/", Purpose.NOISE: "noise/"}
 """Trials of a candidate beside the one of its round."""
 
 

@@ -14,6 +14,7 @@ from activities.store.encoding import from_json, optional_text, storable_json, s
 from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
+from workflows.model.judgement import Plan
 from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import FinishInput
@@ -49,6 +50,8 @@ class NewRun:
     baseline: Configuration
     suites: Sequence[DrawnSuite]
     """The one that candidates are scored with first."""
+    plan: Plan | None = None
+    """What it can find out, as far as that is known."""
 
 
 async def open_run(connection: Connection, new: NewRun) -> None:
@@ -62,15 +65,15 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         """
         INSERT INTO runs (run_id, name, use_case, experiment, status, optimizer, objective, direction, dataset_id,
                           evaluation_suite_id, search_split, task_queue, versions, spec, execution_id,
-                          baseline_config_hash)
-        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                          baseline_config_hash, plan)
+        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
         ON CONFLICT (run_id) DO UPDATE SET
             name = excluded.name, use_case = excluded.use_case, experiment = excluded.experiment,
             status = excluded.status, stop_reason = NULL, message = '', optimizer = excluded.optimizer,
             objective = excluded.objective, direction = excluded.direction, dataset_id = excluded.dataset_id,
             evaluation_suite_id = excluded.evaluation_suite_id, search_split = excluded.search_split,
             baseline_config_hash = excluded.baseline_config_hash, baseline_candidate_id = NULL, baseline_score = NULL,
-            best_candidate_id = NULL, best_score = NULL,
+            plan = excluded.plan, noise = NULL, best_candidate_id = NULL, best_score = NULL,
             round = 0, proposed = 0, rejected = 0, completed = 0, failed = 0, stopped = 0,
             paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
             task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
@@ -94,6 +97,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         storable_json(request.model_dump(mode="json", by_alias=True)),
         new.execution_id,
         new.baseline_hash,
+        None if new.plan is None else storable_json(new.plan.model_dump(mode="json")),
     )
     if opened is None:
         return

@@ -364,7 +364,7 @@ def _run(row: Any) -> dict[str, Any]:
 async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
     row = await connection.fetchrow(
         f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
-        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life,"
+        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life, r.plan, r.noise,"
         " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
         " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
         " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",
@@ -372,7 +372,7 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
     )
     if row is None:
         return None
-    values = _run(_decoded(row, "spec", "result", "limits", "versions"))
+    values = _run(_decoded(row, "spec", "result", "limits", "versions", "plan", "noise"))
     lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
     return rows.RunDetail(**values, lost=lost)
 

@@ -13,7 +13,7 @@ from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence, RaceDecision
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.release import ReleaseState
 from workflows.model.run import Confirmation, OptimizationResult
@@ -84,6 +84,10 @@ class RunDetail(RunSummary):
     task_queue: str
     versions: dict[str, str]
     life: int
+    plan: Plan | None = None
+    """What the run can find out."""
+    noise: Noise | None = None
+    """How much the baseline's scores vary, where that was measured first."""
     lost: Unanswered = Field(default_factory=Unanswered)
 
 

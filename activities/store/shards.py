@@ -231,7 +231,7 @@ async def measured(
     rows = await connection.fetch(
         """
         SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
-               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid
+               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id
         FROM suites suite
         JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
@@ -254,7 +254,22 @@ async def measured(
     scores: dict[str, dict[str, float]] = {}
     decoded: dict[str | None, _ScoreDetails] = {None: _ScoreDetails()}
     measured = []
-    for position, weight, replicate, status, score, was_passed, tokens, cost, latency, ttft, details, error, paid in rows:
+    for (
+        position,
+        weight,
+        replicate,
+        status,
+        score,
+        was_passed,
+        tokens,
+        cost,
+        latency,
+        ttft,
+        details,
+        error,
+        paid,
+        asker,
+    ) in rows:
         # Few distinct scores come again and again; each is decoded once.
         if score not in scores:
             scores[score] = json.loads(score)
@@ -277,6 +292,7 @@ async def measured(
                 decoded[details].tokens,
                 error,
                 paid,
+                asker,
             )
         )
     return measured

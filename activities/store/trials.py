@@ -141,6 +141,9 @@ async def record_trial(
         result.objective_score,
         trial.metered,
     )
+    if result.noise is not None and result.plan is not None:
+        noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
+        await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
     await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
 
 

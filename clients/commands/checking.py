@@ -72,10 +72,17 @@ def _cost(costs: Estimate, budget: float) -> str:
     return f"about {costs.expected_cost:.2f} expected, {costs.cost:.2f} at worst{limit}"
 
 
+def _trial(replicates: int | str, costs: Estimate) -> str:
+    if replicates == "auto":
+        return f"at most {costs.samples_per_trial} samples, {costs.calls_per_trial} calls, once the noise is known"
+    return f"{costs.samples_per_trial} samples × {replicates} = {costs.calls_per_trial} calls"
+
+
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     from clients.commands.estimating import estimate
     from clients.commands.prompt_sources import described_prompt, prompt_facts
+    from workflows.rules.planning import assumed_plan
     from workflows.rules.prompt_factors import is_read
 
     request = checked.known
@@ -95,9 +102,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         **({} if request.prompt is None else {"Prompt": described_prompt(request)}),
         "Factors": ", ".join(request.changeable) or ("none may change" if is_read(request) else "those of the prompt"),
         "Objective": f"{request.objective.direction.value} {request.objective.kind} of {request.metric}",
-        "A trial": f"{costs.samples_per_trial} samples × {request.replicates} = {costs.calls_per_trial} calls"
-        if data
-        else "as the data says",
+        "A trial": _trial(request.replicates, costs) if data else "as the data says",
         "At most": "nothing bounds the run: set stop.max_rounds or a budget"
         if costs.calls is None
         else f"{costs.trials} trials, {costs.calls:,} target calls",
@@ -106,6 +111,9 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
     if costs.costs_money:
         rows["Cost"] = _cost(costs, request.budget.cost)
+    plan = assumed_plan(request, costs.samples_per_trial) if data else None
+    if plan is not None:
+        rows["Can find"] = plan.words
     lines = [f"{checked.path}: ok", *(f"  {name + ':':<11}{value}" for name, value in rows.items())]
     more: dict[str, object] = {
         "samples": data.count if data else None,
@@ -115,5 +123,6 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         "prompt": None if request.prompt is None else prompt_facts(request),
         "factors": list(request.changeable),
         "estimate": costs.as_json(),
+        "plan": plan.model_dump(mode="json") if plan else None,
     }
     return lines, more

@@ -10,13 +10,14 @@ from typing import Any
 from clients.commands.findings import Checked, searched_samples
 from ratchet.prompts.template import PARAMETER
 from workflows.model.amounts import NOTHING, Amount, total
+from workflows.model.design import Design
 from workflows.model.factors import TextFactor
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import RubricScorer, SimilarityScorer, placed_scorers
 from workflows.model.search import MeasureOptimizer
 from workflows.model.target import ChatTarget, Price
 from workflows.rules.bounds import LONGEST_ANSWER, bound_of
-from workflows.rules.budget import CONFIRMATION_TRIALS
+from workflows.rules.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.canonical import canonical_json
 from workflows.rules.spec_check import models_used
 
@@ -66,10 +67,12 @@ def estimate(checked: Checked) -> Estimate:
     request = checked.known
     assert request is not None
     samples = searched_samples(checked)
-    calls_per_trial = samples * request.replicates
-    confirmation = CONFIRMATION_TRIALS * checked.splits.get("test", 0) * request.replicates
-    trials = _most_trials(request, calls_per_trial, confirmation)
-    calls = None if trials is None else trials * calls_per_trial + confirmation
+    design = _largest_design(request, samples)
+    calls_per_trial = design.samples * design.replicates
+    needs = needs_of(request, design, checked.splits.get("test", 0))
+    trials = _most_trials(request, calls_per_trial, needs.confirmation_calls)
+    more_at_first = max(needs.opening_calls - calls_per_trial, 0)
+    calls = None if trials is None else trials * calls_per_trial + more_at_first + needs.confirmation_calls
     if request.budget.samples:
         calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
     money = _costs_money(request)
@@ -83,6 +86,15 @@ def estimate(checked: Checked) -> Estimate:
         expected_tokens=None if expected is None else expected.tokens or None,
         expected_cost=None if expected is None or not money else expected.cost,
     )
+
+
+def _largest_design(request: OptimizationRequest, samples: int) -> Design:
+    """What a trial measures at most, where that is settled only when the noise is known."""
+    design, noise = request.design(samples), request.noise_first
+    if request.replicates != "auto" or noise is None:
+        return design
+    baseline = request.judgement.baseline_replicates or noise.most_replicates
+    return Design(samples=samples, replicates=noise.most_replicates, baseline_replicates=baseline)
 
 
 def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmation: int) -> int | None:

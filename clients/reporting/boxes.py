@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 from rich.cells import cell_len
 
-from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text
+from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text, plan_text
 from clients.reporting.facts import (
     Iteration,
     RunFacts,
@@ -86,7 +86,7 @@ def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
 def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     best = best_iteration(facts)
     running = f" ({facts.counts.running} running)" if facts.result is None and facts.counts.running else ""
-    rows = _labelled("Iterations:", f"{len(facts.iterations)}{running}")
+    rows = _plan(facts, verbosity) + _labelled("Iterations:", f"{len(facts.iterations)}{running}")
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))
         rows += _errors(facts)
@@ -102,6 +102,13 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     if released:
         rows += _labelled("Release:", released)
     return rows + _reused(facts) + _termination(facts)
+
+
+def _plan(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+    if facts.plan is None:
+        return []
+    full = verbosity is Verbosity.FULL
+    return _labelled("Can find:", facts.plan.words if full else plan_text(facts.plan, facts.request.judgement))
 
 
 def _reused(facts: RunFacts) -> list[str]:

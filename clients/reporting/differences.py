@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clients.reporting.figures import signed, telling_apart
 from ratchet.optimizer import Direction
-from workflows.model.judgement import Evidence, Verdict
+from workflows.model.judgement import Evidence, JudgementSpec, Plan, Verdict
 from workflows.model.run import Confirmation
 
 VERDICTS = {
@@ -75,3 +75,10 @@ def caution_text(confirmation: Confirmation) -> str:
     if confirmation.searched:
         told.append(f"samples of these that other runs searched on: {confirmation.searched:,}")
     return "; ".join(told)
+
+
+def plan_text(plan: Plan, spec: JudgementSpec) -> str:
+    """What the run can find out, in a line."""
+    if spec.rule == "non_inferiority":
+        return f"losses of less than {telling_apart(plan.margin)[0]} are excluded in {plan.power:.0%} of cases"
+    return f"gains from {signed(plan.detectable, 3)} are found in {plan.power:.0%} of cases"

@@ -19,7 +19,7 @@ from workflows.model.candidates import Rejection
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence
+from workflows.model.judgement import Evidence, Plan
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.release import ReleaseState
 from workflows.model.request import OptimizationRequest
@@ -117,6 +117,8 @@ class RunFacts(Payload):
     versions: dict[str, str] = Field(default_factory=dict)
     slices: Slices | None = None
     """Baseline and best by part of the dataset."""
+    plan: Plan | None = None
+    """What the run can find out."""
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
 

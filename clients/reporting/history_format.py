@@ -168,7 +168,7 @@ class Components(HistoryPart):
     budget: dict[str, JsonValue]
     max_consecutive_failed_trials: int
     min_coverage: float
-    replicates: int
+    replicates: int | Literal["auto"]
     samples_per_trial: int | None = None
     seed: int
 

@@ -39,6 +39,7 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
         evaluation_suite_id=run.evaluation_suite_id,
         sample_weights=None if sample_weights is None else tuple(sample_weights),
         versions=run.versions,
+        plan=run.plan,
         releases=report.releases,
     )
 

@@ -30,6 +30,7 @@ def progress_text(progress: Progress) -> str:
             "Round": str(progress.round),
             "Best": _best(progress.baseline_score, progress.best_score, progress.best_candidate_id),
             "Trials": _trials(progress.counts),
+            "Can find": progress.plan,
             "Spend": _spend(progress.spend, progress.budget),
             "Time": f"{duration_text(progress.elapsed_seconds)}{rate}{left}",
             "Stops at": ", ".join(f"{rule.rule} ({rule.nearness:.0%} there)" for rule in nearest),
@@ -52,6 +53,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
                 change.before if change else None, change.after if change else None, best.candidate_id if best else None
             ),
             "Trials": _trials(facts.counts),
+            "Can find": facts.plan.words if facts.plan else "",
             "Spend": _spend(facts.spend, limits),
             "Release": release_text(facts),
             "Errors": _errors(facts),

@@ -126,6 +126,8 @@ class NoiseFirst(SpecPart):
     """How often each."""
     power: Annotated[float, Field(gt=0.5, lt=1)] = 0.8
     """How sure a difference of the wanted size shall be found."""
+    most_replicates: Annotated[int, Field(ge=1, le=100)] = 5
+    """`replicates: auto` takes no more."""
 
 
 class JudgementSpec(SpecPart):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
 from workflows.model.design import Design
@@ -20,7 +20,7 @@ from workflows.model.factors import (
     as_factor_definition,
 )
 from workflows.model.frozen import SpecPart
-from workflows.model.judgement import JudgementSpec
+from workflows.model.judgement import JudgementSpec, NoiseFirst
 from workflows.model.prompt import PromptSource
 from workflows.model.release import ReleaseSpec
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
@@ -56,6 +56,12 @@ def _fit_a_header(flags: dict[str, JsonValue]) -> dict[str, JsonValue]:
             f"are {size:,} bytes; at most {LARGEST_FLAGS:,} fit into a header, make larger settings frozen factors"
         )
     return flags
+
+
+Replicates = Annotated[
+    Annotated[int, Field(ge=1, le=1000), Tag("count")] | Annotated[Literal["auto"], Tag("auto")],
+    Discriminator(lambda value: "auto" if value == "auto" else "count"),
+]
 
 
 class _Named(NamedTuple):
@@ -105,8 +111,9 @@ class OptimizationRequest(SpecPart):
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     """How candidates are judged: what is claimed of them, how surely, and what every one must keep. With `evolve` the defaults
     are `accept: better` and `test: mann_whitney`."""
-    replicates: Annotated[int, Field(ge=1, le=1000)] = 1
-    """How often each sample is answered in a trial."""
+    replicates: Replicates = 1
+    """How often each sample is answered in a trial. `auto`: as often, and on as many samples, as it takes to find a difference
+    of `judgement.margin`, given how much the baseline's scores vary, which is measured first."""
     samples_per_trial: Annotated[int, Field(ge=1)] | None = None
     """How many samples of the split a trial uses, the same for every trial. Default: all."""
     stop: Stop = Field(default_factory=Stop)
@@ -274,10 +281,16 @@ class OptimizationRequest(SpecPart):
         given = [variation[name] for variation in self.optimizer.configurations if name in variation]
         return list({canonical_json(value): value for value in [baseline, *given]}.values())
 
+    @property
+    def noise_first(self) -> NoiseFirst | None:
+        """How the noise is measured before the baseline, if it is."""
+        return self.judgement.noise or (NoiseFirst() if self.replicates == "auto" else None)
+
     def design(self, samples: int) -> Design:
-        """How much is measured of every configuration, of so many samples that there are."""
-        baseline = self.judgement.baseline_replicates or self.replicates
-        return Design(samples=samples, replicates=self.replicates, baseline_replicates=baseline)
+        """How much is measured of every configuration, of so many samples that there are; `auto` is settled later."""
+        replicates = 1 if self.replicates == "auto" else self.replicates
+        baseline = self.judgement.baseline_replicates or replicates
+        return Design(samples=samples, replicates=replicates, baseline_replicates=baseline)
 
     @property
     def changeable(self) -> tuple[str, ...]:

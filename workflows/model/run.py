@@ -12,7 +12,7 @@ from workflows.model.candidates import Candidate, Rejection
 from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload, SpecPart
-from workflows.model.judgement import Judged
+from workflows.model.judgement import Judged, Noise, Plan
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.prompt import PromptSnapshot
@@ -58,6 +58,8 @@ class Prepared(Payload):
     search_attributes: bool = False
     """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
     duplicates_dropped: int = 0
+    plan: Plan | None = None
+    """What the run can find out, as far as that can be said before anything is measured."""
     versions: dict[str, str] = Field(default_factory=dict)
     read: ReadPrompt | None = None
     """The prompt that the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
@@ -96,6 +98,9 @@ class RunState(Payload):
     recent_rounds: tuple[RoundRecord, ...] = ()
     front: tuple[FrontMember, ...] = ()
     """Where there are several objectives: the candidates that no other one beats in all of them."""
+    noise: Noise | None = None
+    plan: Plan | None = None
+    """What the run can find out."""
     waiting: tuple[Pending, ...] = ()
     paused: bool = False
     stop_requested: str | None = None
@@ -274,6 +279,10 @@ class OptimizationResult(Payload):
     confirmation: Confirmation | None = None
     release: ReleaseOutcome | None = None
     """What the run did about releasing its winner; `ratchet status ID` shows what became of it since."""
+    plan: Plan | None = None
+    """What the run could find out: the smallest gain, and how surely."""
+    noise: Noise | None = None
+    """How much the baseline's scores vary, where that was measured first."""
     rounds: int = 0
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
@@ -317,6 +326,8 @@ class Progress(Payload):
     seconds_left: float | None
     """Until the nearest of the time budget and the rounds, at the present rate."""
     stop_rules: tuple[StopRule, ...]
+    plan: str = ""
+    """What the run can find out."""
     executions: int
     versions: dict[str, str]
 

@@ -105,3 +105,5 @@ class MeasuredSample:
     error_class: str | None = None
     paid: bool = True
     """False when the answer was copied from another run instead of paid for."""
+    trial_id: str | None = None
+    """The trial that asked for it, which is the one that pays."""

@@ -13,7 +13,7 @@ from workflows.model.amounts import Resource
 from workflows.model.candidates import Candidate
 from workflows.model.decisions import Reference
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence, RaceDecision
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.ledger import RoundRecord
 from workflows.model.remote_target import ActivityCalls, ExperimentRules
 
@@ -33,6 +33,7 @@ class Purpose(StrEnum):
     BASELINE = "baseline"
     CANDIDATE = "candidate"
     CONFIRMATION = "confirmation"
+    NOISE = "noise"
     EXPLORATION = "exploration"
 
 
@@ -49,6 +50,19 @@ class Race(Payload):
     """Samples between two looks."""
     candidates: int = 1
     """How many are judged together."""
+
+
+class Planning(Payload):
+    """Asks what the run can find out, once the noise of the baseline is known."""
+
+    available: int
+    """Samples that a trial may use."""
+    replicates: int | None = None
+    """How often each is answered. None: as often as it takes."""
+    most_replicates: int = 5
+    comparisons: int = 1
+    """Candidates that are judged together."""
+    power: float = 0.8
 
 
 class Resumed(Payload):
@@ -86,6 +100,8 @@ class TrialInput(Payload):
     """What the candidate is compared with: the baseline, and the best when the round began if that is another one."""
     race: Race | None = None
     """Set when the trial may end early."""
+    planning: Planning | None = None
+    """Set when the trial measures the noise."""
     completes: bool = False
     """The candidate has won its race, and is now measured in full."""
     seed: int = 0
@@ -163,6 +179,10 @@ class TrialResult(Payload):
     """What its comparison with each reference found."""
     race: RaceDecision | None = None
     """The look at it that ended it early."""
+    noise: Noise | None = None
+    """How much scores vary, where the trial measured that."""
+    plan: Plan | None = None
+    """What the run can find out, given that."""
     error: str | None = None
     failure: Literal["execution", "scoring"] | None = None
     """Whether running the samples or scoring them failed."""

@@ -50,9 +50,11 @@ def needs_of(request: OptimizationRequest, design: Design, test_samples: int) ->
     """What one trial, the opening of the run, and the confirmation ask of the budget."""
     target = request.target
     stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
+    noise = request.noise_first
+    again = min(noise.samples, design.samples) * max(0, noise.replicates - design.baseline_replicates) if noise else 0
     return Needs(
         calls=design.samples * design.replicates,
-        opening_calls=design.samples * design.baseline_replicates,
+        opening_calls=design.samples * design.baseline_replicates + again,
         confirmation_calls=confirmation_calls(test_samples, design),
         at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
     )
