@@ -214,6 +214,7 @@ PATHS = (
     RecordedPath(
         "several_shards", spec(dataset={"items": [{"input": n} for n in range(40)]}, execution={"samples_per_shard": 10})
     ),
+    RecordedPath("noise_first", coins(0.9, judgement={"margin": 0.2}, replicates="auto")),
     RecordedPath("racing", coins(0.1, 0.95)),
     RecordedPath("racing_for_a_verdict", coins(0.1, 0.85, 0.95, judgement={**RACING, "accept": "better"})),
     RecordedPath("stopped_early", spec(stop=ENDLESS), stopped_early),
