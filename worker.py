@@ -49,6 +49,7 @@ from activities.lessons import SharedLessons
 from activities.limits import SharedLimits
 from activities.models import ChatModels
 from activities.overrides import Overrides
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.releasing import PromptReleasing
 from activities.run_limits import RunLimits
@@ -214,14 +215,18 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             gates = Gates(limits, lambda url, model: SharedLessons(store, (url, model), is_away))
             in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
-            evaluation = ShardEvaluation(store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight, tags=tags)
+            calls = PluginCalls()
+            stack.callback(calls.loops.close)
+            evaluation = ShardEvaluation(
+                store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight, tags=tags, calls=calls
+            )
             stack.push_async_callback(evaluation.close)
             runners = Runners(gates)
             stack.push_async_callback(runners.close)
             delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away, tags=tags)
             served = [
                 *implementations(Evaluating, evaluation),
-                *implementations(Ingesting, PluginDatasets(database, plugins)),
+                *implementations(Ingesting, PluginDatasets(database, plugins, calls)),
                 *implementations(Delegating, delegated),
             ]
             workers.append(_evaluation_worker(client, settings, served))

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 from temporalio.exceptions import ApplicationError
 
-from activities.plugin_calls import called
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
-from activities.targets.threads import PluginThreads
 from ratchet import Record
 from workflows.model.computation import LARGEST_ANSWER, Computed, ComputeInput, Stored, StoredTrial
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
@@ -31,10 +30,10 @@ class ComputationStore(Protocol):
 class Computing:
     """Runs the functions that `workflows.optimizers.computations` names."""
 
-    def __init__(self, store: ComputationStore, plugins: Plugins, threads: PluginThreads) -> None:
+    def __init__(self, store: ComputationStore, plugins: Plugins, calls: PluginCalls) -> None:
         self._store = store
         self._plugins = plugins
-        self._threads = threads
+        self._calls = calls
 
     async def compute(self, request: ComputeInput) -> Computed:
         stored = await self._read(request)
@@ -67,6 +66,6 @@ class Computing:
     async def _asked(self, reference: str, records: Sequence[Record]) -> Any:
         plugin = self._plugins.resolve(reference, 1)
         try:
-            return await called(plugin, self._threads, list(records))
+            return await self._calls.call(plugin, list(records))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(shorten(f"plug-in {reference} raised {described(error)}"), type=PROPOSER_FAILED) from error

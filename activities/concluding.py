@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from activities.judging import Judging, JudgingStore, Measured
-from activities.plugin_calls import called
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
-from activities.targets.threads import PluginThreads
 from ratchet import Record
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
@@ -53,11 +52,11 @@ class ConclusionStore(JudgingStore, Protocol):
 class Concluding:
     """Aggregates and records trials."""
 
-    def __init__(self, store: ConclusionStore, plugins: Plugins, threads: PluginThreads, judging: Judging) -> None:
+    def __init__(self, store: ConclusionStore, plugins: Plugins, calls: PluginCalls, judging: Judging) -> None:
         self._store = store
         self._judging = judging
         self._plugins = plugins
-        self._threads = threads
+        self._calls = calls
 
     async def conclude(self, conclusion: Conclusion) -> TrialResult:
         trial = conclusion.trial
@@ -171,7 +170,7 @@ class Concluding:
         given = statistics_for_plugins(facts)
         try:
             async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
-                returned = await called(plugin, self._threads, given)
+                returned = await self._calls.call(plugin, given)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None

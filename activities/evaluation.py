@@ -24,6 +24,7 @@ from activities.heartbeat import heartbeating
 from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
+from activities.plugin_calls import PluginCalls
 from activities.plugins import VERSION, Plugins, invalid
 from activities.proposing import ProposalStore, Proposing
 from activities.purse import BudgetStore, Purse, fresh_nonce
@@ -37,7 +38,6 @@ from activities.targets.faults import Refused
 from activities.targets.given import GivenAnswers
 from activities.targets.http import HttpEndpoints
 from activities.targets.isolation import Isolation
-from activities.targets.threads import PluginThreads
 from activities.temporary_tags import TemporaryTags
 from ratchet import Sample
 from workflows.contracts import Evaluating
@@ -119,24 +119,25 @@ class ShardEvaluation(Evaluating):
         is_away: Callable[[BaseException], bool],
         limits: RunLimits | None = None,
         tags: TemporaryTags | None = None,
+        calls: PluginCalls | None = None,
     ) -> None:
         self._store = store
         self._plugins = plugins
         self._is_away = is_away
         self._tags = tags
         self._limits = limits or RunLimits(store.adjusted_limits, forget=models.gates.limits.forget)
-        self._threads = PluginThreads()
+        self._calls = calls or PluginCalls()
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
         self._http = HttpEndpoints(models.gates, models.patience, environment=models.environment)
-        self._targets = TargetTools(models, plugins, self._threads, self._isolation, http=self._http)
+        self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http)
         self._breakers = Breakers()
-        self._scorers = ScorerTools(plugins, self._threads, self._matching, models=models)
+        self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
         self._judging = Judging(store)
-        self._computing = Computing(store, plugins, self._threads)
-        self._concluding = Concluding(store, plugins, self._threads, self._judging)
-        self._proposing = Proposing(store, models, plugins, self._threads, is_away)
+        self._computing = Computing(store, plugins, self._calls)
+        self._concluding = Concluding(store, plugins, self._calls, self._judging)
+        self._proposing = Proposing(store, models, plugins, self._calls, is_away)
 
     async def close(self) -> None:
         """End what this worker started."""
@@ -150,7 +151,7 @@ class ShardEvaluation(Evaluating):
         # Importing runs other people's code, which may take its time.
         try:
             async with asyncio.timeout(LONGEST_IMPORT):
-                found = await self._threads.run(lambda: self._plugins.fingerprints(request.references, request.arguments))
+                found = await self._calls.threads.run(lambda: self._plugins.fingerprints(request.references, request.arguments))
         except TimeoutError:
             names = ", ".join(request.references)
             raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
@@ -269,7 +270,7 @@ class ShardEvaluation(Evaluating):
         for reference, expected in suite.plugins.items():
             if expected.startswith(VERSION):
                 continue
-            mine = await self._threads.run(partial(self._plugins.fingerprint, reference, None))
+            mine = await self._calls.threads.run(partial(self._plugins.fingerprint, reference, None))
             if mine != expected:
                 raise ApplicationError(
                     f"plug-in {reference} on this worker ({mine[:12]}…) is not the code that the run began with "

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass, field
 from typing import Any
 
 from activities.plugins import Plugin
+from activities.targets.loops import PluginLoops
 from activities.targets.threads import PluginThreads
 
 
-async def called(plugin: Plugin, threads: PluginThreads, *arguments: Any) -> Any:
-    """What the plug-in returned: async ones run in the loop, others in threads, and what they return may be awaitable, too."""
-    if plugin.is_async:
-        return await plugin.call(*arguments)
-    returned = await threads.run(lambda: plugin.call(*arguments))
-    return await returned if inspect.isawaitable(returned) else returned
+@dataclass(frozen=True)
+class PluginCalls:
+    """What plug-ins run in, within one worker process: none of it is the worker's own event loop."""
+
+    threads: PluginThreads = field(default_factory=PluginThreads)
+    loops: PluginLoops = field(default_factory=PluginLoops)
+
+    async def call(self, plugin: Plugin, *arguments: Any) -> Any:
+        """What the plug-in returned: async ones run in a loop of theirs, others in threads, and what those return may be
+        awaitable, too."""
+        loop = self.loops.of(plugin.reference)
+        if plugin.is_async:
+            return await loop.run(lambda: plugin.call(*arguments))
+        returned = await self.threads.run(lambda: plugin.call(*arguments))
+        return await loop.run(lambda: returned) if inspect.isawaitable(returned) else returned

@@ -15,11 +15,10 @@ from activities.gate import ClosedForLong
 from activities.leases import Books, LeaseKey
 from activities.metering import BudgetExhausted, carrying
 from activities.models import ChatAnswer, ChatModels
-from activities.plugin_calls import called
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins, invalid
 from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.targets.faults import CandidateFault, Refused, Unreachable
-from activities.targets.threads import PluginThreads
 from ratchet import Record
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
 from workflows.model.failures import BUDGET_EXHAUSTED, PERMANENT_TARGET_ERROR, PROPOSER_FAILED, described, shorten
@@ -88,13 +87,13 @@ class Proposing:
         store: ProposalStore,
         models: ChatModels,
         plugins: Plugins,
-        threads: PluginThreads,
+        calls: PluginCalls,
         is_away: Callable[[BaseException], bool],
     ) -> None:
         self._store = store
         self._models = models
         self._plugins = plugins
-        self._threads = threads
+        self._calls = calls
         self._is_away = is_away
 
     async def propose(self, request: ProposalInput) -> Proposed:
@@ -190,7 +189,7 @@ class Proposing:
         plugin = self._plugins.resolve(proposer.ref, 3)
         arguments = (dict(configuration), list(records), list(request.factors))
         try:
-            returned = await called(plugin, self._threads, *arguments)
+            returned = await self._calls.call(plugin, *arguments)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(
                 shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED

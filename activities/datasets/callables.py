@@ -16,10 +16,10 @@ from activities.datasets.ingesting import ingest
 from activities.datasets.items import item_of
 from activities.datasets.problems import DatasetError, shown
 from activities.heartbeat import heartbeating
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins, invalid
 from activities.store.connection import Database
 from activities.store.refusals import store_errors
-from activities.targets.threads import PluginThreads
 from ratchet import Sample
 from workflows.contracts import Ingesting
 from workflows.model.dataset import Item
@@ -30,10 +30,10 @@ from workflows.model.run import IngestedDataset, IngestInput
 class PluginDatasets(Ingesting):
     """Calls plug-ins for datasets; one per worker process."""
 
-    def __init__(self, database: Database, plugins: Plugins) -> None:
+    def __init__(self, database: Database, plugins: Plugins, calls: PluginCalls) -> None:
         self._database = database
         self._plugins = plugins
-        self._threads = PluginThreads("dataset")
+        self._calls = calls
 
     @activity.defn(name="ingest_dataset")
     async def ingest_dataset(self, request: IngestInput) -> IngestedDataset:
@@ -46,14 +46,14 @@ class PluginDatasets(Ingesting):
 
     async def _ingest(self, request: IngestInput) -> IngestedDataset:
         """Other people's code runs in a daemon thread, and what it yields waits in a file: it may be more than memory holds."""
-        plugin = await self._threads.run(lambda: self._plugins.resolve(request.ref, 0))
+        plugin = await self._calls.threads.run(lambda: self._plugins.resolve(request.ref, 0))
         with tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
             taken = _Taken(Path(folder) / "items", request.ref)
             try:
                 if plugin.is_async or inspect.isasyncgenfunction(plugin.call):
-                    await taken.take_async(plugin.call())
+                    await self._calls.loops.of(request.ref).run(lambda: taken.take_async(plugin.call()))
                 else:
-                    await self._threads.run(lambda: taken.take(plugin.call()))
+                    await self._calls.threads.run(lambda: taken.take(plugin.call()))
             except DatasetError:
                 raise
             except (Exception, SystemExit, KeyboardInterrupt) as error:

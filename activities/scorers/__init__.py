@@ -6,7 +6,6 @@ A scorer that raises, or gives NaN, fails the trial's scoring. That is nobody's 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from activities.gate import Gates
 from activities.models import ChatModels
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.scorers import comparing, likeness
 from activities.scorers.bounded import BoundedMatching
@@ -24,7 +24,6 @@ from activities.scorers.grades import Grade, decided, hit_or_miss
 from activities.scorers.reported import reported
 from activities.scorers.rubric import rubric
 from activities.targets.isolation import IsolatedFault, Isolation
-from activities.targets.threads import PluginThreads
 from ratchet import Output, Sample, Score
 from workflows.model.failures import described, shorten
 from workflows.model.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
@@ -45,7 +44,7 @@ class ScorerTools:
     """What scorers share within a worker process."""
 
     plugins: Plugins
-    threads: PluginThreads = field(default_factory=PluginThreads)
+    calls: PluginCalls = field(default_factory=PluginCalls)
     matching: BoundedMatching = field(default_factory=BoundedMatching)
     isolation: Isolation | None = None
     """Set when a plug-in is suspected of killing the process it runs in."""
@@ -126,12 +125,8 @@ async def _python(scorer: PythonScorer, output: Output, sample: Sample, tools: S
     try:
         if tools.isolation is not None:
             returned = await _isolated(scorer, output, sample, tools.plugins, tools.isolation)
-        elif plugin.is_async:
-            returned = await plugin.call(output, sample)
         else:
-            returned = await tools.threads.run(lambda: plugin.call(output, sample))
-            if inspect.isawaitable(returned):
-                returned = await returned
+            returned = await tools.calls.call(plugin, output, sample)
     except IsolatedFault as fault:
         raise ScoringFailed(f"scorer {scorer.score_name!r}: {fault}") from None
     except (Exception, SystemExit, KeyboardInterrupt) as error:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from activities.targets.isolation import Isolation
 from activities.targets.processes import WarmProcesses
-from activities.targets.threads import PluginThreads
 from ratchet import ExperimentContext, Output, Sample
 
 # Kinds are imported when they are used: an isolated target starts in a process of its own, which needs none of the clients.
 if TYPE_CHECKING:
     from activities.models import ChatModels
+    from activities.plugin_calls import PluginCalls
     from activities.plugins import Plugins
     from activities.targets.http import HttpEndpoints
     from workflows.model.suite import EvaluationSuite
@@ -31,7 +31,7 @@ class TargetTools:
 
     models: ChatModels
     plugins: Plugins
-    threads: PluginThreads = field(default_factory=PluginThreads)
+    calls: PluginCalls
     isolation: Isolation = field(default_factory=Isolation)
     processes: WarmProcesses = field(default_factory=WarmProcesses)
     http: HttpEndpoints | None = None
@@ -51,7 +51,7 @@ def _python(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate:
     return PythonAnswers(
         suite.target,
         tools.plugins,
-        tools.threads,
+        tools.calls,
         tools.isolation,
         tools.processes,
         timeout=timeout,

@@ -1,22 +1,23 @@
-"""Python targets: async ones in the worker's loop, others in threads or warm processes, and in one of their own if need be."""
+"""Python targets: async ones in a loop of theirs, others in threads or warm processes, and in one of their own if need be."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from activities.metering import at_most, metered
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, TookTooLong
 from activities.targets.isolation import IsolatedFault, Isolation
+from activities.targets.loops import LoopBlocked, TimeIsOver
 from activities.targets.processes import WarmProcesses
-from activities.targets.threads import PluginThreads
+from activities.targets.threads import RaisedCancelledError
 from ratchet import ExperimentContext, Output, Sample, in_experiment
 from ratchet.experiment import PromptUnderTest
 from ratchet.placeholders import Finished
@@ -24,9 +25,6 @@ from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
 from workflows.model.target import PythonTarget
 from workflows.rules.overlay import NotRendered
-
-GRACE = 0.1
-"""Seconds a cancelled async target gets to clean up; one that goes on regardless is abandoned."""
 
 MOST_HANGING_THREADS = 32
 """Beyond it, targets run in processes of their own, which can be killed."""
@@ -39,7 +37,7 @@ class PythonAnswers:
         self,
         target: PythonTarget,
         plugins: Plugins,
-        threads: PluginThreads,
+        calls: PluginCalls,
         isolation: Isolation,
         processes: WarmProcesses,
         *,
@@ -50,8 +48,9 @@ class PythonAnswers:
         self._reference = target.ref
         self._at_most = target.at_most
         self._plugins = plugins
-        self._threads = threads
+        self._calls = calls
         self._isolation = isolation
+        self._processes = processes
         self._timeout = timeout
         self._isolate = isolate
         self._template = template
@@ -69,20 +68,57 @@ class PythonAnswers:
 
     async def _answered(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         started = time.perf_counter()
-        if self._plugin is None or (not self._plugin.is_async and self._threads.hanging >= MOST_HANGING_THREADS):
+        if self._plugin is None or self._must_run_elsewhere(self._plugin):
             output = await self._isolated(configuration, sample, context)
         else:
-            # A target gets values of its own, so that one that changes them changes no other sample's.
-            mine = _own(configuration)
-            its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
-            with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
-                returned = await self._call(self._plugin, mine, its_sample, context)
-            output = output_from(returned)
+            try:
+                output = await self._here(self._plugin, configuration, sample, context)
+            except LoopBlocked:
+                output = await self._isolated(configuration, sample, context)
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
         return output
 
+    def _must_run_elsewhere(self, plugin: Plugin) -> bool:
+        """What hangs in this process cannot be ended here, and what blocks the loop of others holds them up."""
+        if plugin.is_async:
+            return self._calls.loops.of(plugin.reference).blocks
+        return self._calls.threads.hanging >= MOST_HANGING_THREADS
+
+    async def _here(
+        self, plugin: Plugin, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext
+    ) -> Output:
+        # A target gets values of its own, so that one that changes them changes no other sample's.
+        mine = _own(configuration)
+        its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
+        try:
+            with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
+                return output_from(await self._in_time(plugin, mine, its_sample, context))
+        except RaisedCancelledError:
+            raise CandidateFault("target raised CancelledError", kind="raised CancelledError") from None
+        except TimeIsOver as over:
+            told = f"took longer than the sample timeout of {self._timeout:g} s"
+            raise TookTooLong(f"{told}; {over}" if str(over) else told) from None
+        except (asyncio.CancelledError, LoopBlocked, CandidateFault):
+            raise
+        except BaseException as error:
+            kind = shorten(f"raised {type(error).__name__}", 80)
+            raise CandidateFault(shorten(f"target raised {described(error)}"), kind=kind) from error
+
+    async def _in_time(self, plugin: Plugin, *arguments: Any) -> Any:
+        if plugin.is_async:
+            return await self._calls.loops.of(plugin.reference).run(lambda: plugin.call(*arguments), self._timeout)
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                return await self._calls.call(plugin, *arguments)
+        except TimeoutError:
+            if limit.expired():
+                raise TimeIsOver from None
+            raise
+
     async def _isolated(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+        if self._plugin is not None and self._plugin.is_async and self._pool is None:  # it blocks its loop, but kills nothing
+            self._pool = self._processes.of(self._plugins, self._reference, None)
         try:
             if self._pool is not None:
                 return await self._pool.answer(configuration, sample, context, self._timeout, self._template)
@@ -91,33 +127,6 @@ class PythonAnswers:
             )
         except IsolatedFault as fault:
             raise CandidateFault(str(fault), kind=fault.kind) from None
-
-    async def _call(self, plugin: Plugin, *arguments: Any) -> Any:
-        if plugin.is_async:
-            call = asyncio.create_task(_settled(plugin.call(*arguments)))
-        else:
-            call = asyncio.create_task(self._in_thread(plugin, arguments))
-        try:
-            finished, _ = await asyncio.wait({call}, timeout=self._timeout)
-        except asyncio.CancelledError:
-            await _abandon(call)
-            raise
-        if not finished:
-            await _abandon(call)
-            raise TookTooLong(f"took longer than the sample timeout of {self._timeout:g} s")
-        if call.cancelled():
-            raise CandidateFault("target raised CancelledError", kind="raised CancelledError")
-        error, returned = call.result()
-        if error is not None:
-            kind = shorten(f"raised {type(error).__name__}", 80)
-            raise CandidateFault(shorten(f"target raised {described(error)}"), kind=kind) from error
-        return returned
-
-    async def _in_thread(self, plugin: Plugin, arguments: tuple[Any, ...]) -> tuple[BaseException | None, Any]:
-        error, returned = await _settled(self._threads.run(lambda: plugin.call(*arguments)))
-        if error is None and inspect.isawaitable(returned):
-            return await _settled(returned)
-        return error, returned
 
 
 def _own(configuration: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,24 +138,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, Finished):
         return str(value)  # a bare text, which every serializer knows
     return copy.deepcopy(value) if isinstance(value, dict | list) else value
-
-
-async def _settled(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
-    """Result or error as values. `SystemExit` out of a task would stop the whole event loop."""
-    try:
-        return None, await call
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return error, None
-
-
-async def _abandon(call: asyncio.Task[Any]) -> None:
-    call.cancel()
-    call.add_done_callback(_forget)
-    await asyncio.wait({call}, timeout=GRACE)
-
-
-def _forget(call: asyncio.Task[Any]) -> None:
-    if not call.cancelled():
-        call.exception()

@@ -17,6 +17,13 @@ LONGEST_IDLE = 30.0
 """Seconds without work after which a thread ends."""
 
 
+class RaisedCancelledError(Exception):
+    """A plug-in raised CancelledError by itself: nobody cancelled anything."""
+
+    def __init__(self) -> None:
+        super().__init__("it raised CancelledError")
+
+
 class _Job(NamedTuple):
     call: Callable[[], Any]
     context: contextvars.Context
@@ -55,7 +62,7 @@ class PluginThreads:
             self._hanging += 1
             raise
         if raised is not None:
-            raise raised
+            raise RaisedCancelledError if isinstance(raised, asyncio.CancelledError) else raised
         return result
 
     def _work(self) -> None:

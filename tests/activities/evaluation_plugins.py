@@ -265,3 +265,29 @@ def no_mapping(current: Mapping[str, Any], records: list[Record], factors: list[
 
 def too_few_parameters(configuration: Mapping[str, Any]) -> str:
     return ""
+
+
+async def blocking(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Blocks its event loop for as long as the sample says."""
+    calls.append(sample.id)
+    time.sleep(sample.input.get("blocks", 0.0))  # noqa: ASYNC251
+    return str(sample.input["word"])
+
+
+_client: asyncio.Lock | None = None
+
+
+async def makes_a_client(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Keeps something that belongs to the loop it was made in."""
+    global _client
+    _client = _client or asyncio.Lock()
+    async with _client:
+        await asyncio.sleep(0.01)
+    return str(sample.input["word"])
+
+
+async def uses_the_client(output: Output, sample: Sample) -> float:
+    assert _client is not None
+    async with _client:
+        await asyncio.sleep(0.01)
+    return 1.0

@@ -15,6 +15,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.datasets import check_items
 from activities.datasets.callables import PluginDatasets
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.store.connection import Database
 from activities.store.reading import StoreReader
@@ -92,7 +93,7 @@ def give(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "giving.py").write_text(textwrap.dedent(MODULE))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "giving", raising=False)
-    datasets = PluginDatasets(database, Plugins(["giving"]))
+    datasets = PluginDatasets(database, Plugins(["giving"]), PluginCalls())
 
     async def give(ref: str) -> IngestedDataset:
         return await ActivityEnvironment().run(datasets.ingest_dataset, IngestInput(ref=ref, name="given"))

@@ -10,8 +10,8 @@ import pytest
 
 from activities.concluding import Concluding
 from activities.judging import Judging
+from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
-from activities.targets.threads import PluginThreads
 from tests.activities.store_examples import ExampleRun
 from workflows.model.candidates import Candidate
 from workflows.model.decisions import Decision, Reference
@@ -38,8 +38,8 @@ async def concluded(run: ExampleRun, name: str, scores: list[float], *against: s
     await run.store.begin_trial(trial)
     outcomes = [run.outcome(place, 0, score) for place, score in enumerate(scores)]
     await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, outcomes)
-    threads = PluginThreads()
-    concluding = Concluding(run.store, Plugins([]), threads, Judging(run.store))
+    calls = PluginCalls()
+    concluding = Concluding(run.store, Plugins([]), calls, Judging(run.store))
     return await concluding.conclude(Conclusion(trial=trial))
 
 
@@ -67,7 +67,7 @@ async def test_samples_without_an_answer_are_left_out_and_counted(example: Examp
     await run.store.begin_trial(trial)
     outcomes = [run.outcome(place, 0, 1.0) for place in range(COUNT - 3)]
     await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, outcomes)
-    result = await Concluding(run.store, Plugins([]), PluginThreads(), Judging(run.store)).conclude(Conclusion(trial=trial))
+    result = await Concluding(run.store, Plugins([]), PluginCalls(), Judging(run.store)).conclude(Conclusion(trial=trial))
     [evidence] = result.evidence
     assert (evidence.n, evidence.missing) == (COUNT - 3, 3)
 
