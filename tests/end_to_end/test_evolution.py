@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.prompts import open_store
+from ratchet.prompts.policy import policy_template
 from tests.conftest import Engines
 from tests.end_to_end.test_runs import failure_of
 
@@ -150,3 +152,31 @@ async def test_a_budget_of_samples_counts_explorations(engines: Engines) -> None
     result = await engines.run({**EVOLVING, "name": "frugal", "budget": {"samples": 200}})
     assert result["stop_reason"] == "sample_budget"
     assert result["spend"]["samples"] <= 200
+
+
+async def test_the_policy_of_a_stored_prompt_evolves_and_targets_read_it_as_text(engines: Engines) -> None:
+    prompt = policy_template(
+        "games/dungeon",
+        task="You lead a party through a dungeon.",
+        rules=["Never waste a potion"],
+        skills={"explore": "Look around", "flee": "Run"},
+        parameters={
+            "health_threshold": {"type": "number", "value": 0.4, "min": 0, "max": 1},
+            "risk_tolerance": {"type": "number", "value": 0.5, "min": 0, "max": 1},
+            "skill_priority": {"type": "order", "value": ["explore", "flee"]},
+        },
+    )
+    async with await open_store(engines.addresses.database_url) as store:
+        await store.seed(prompt)
+    stored = {name: part for name, part in EVOLVING.items() if name != "configuration"}
+    target = {"kind": "python", "ref": "plugged:dungeon_by_its_prompt"}
+    result = await engines.run({**stored, "name": "policy", "prompt": prompt.name, "target": target})
+    assert result["changes"] == {"param:health_threshold": {"before": 0.4, "after": 0.5}}
+    [row] = await _rows(
+        engines,
+        result["optimization_id"],
+        "SELECT output ->> 'prompt' AS prompt FROM outcomes o JOIN runs r USING (run_id)"
+        " WHERE run_id = $1 AND o.config_hash = (r.result ->> 'best_config_hash') LIMIT 1",
+    )
+    assert '"health_threshold": 0.5,' in row["prompt"]
+    assert row["prompt"].startswith("TASK DEFINITION\nYou lead a party through a dungeon.")

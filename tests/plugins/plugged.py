@@ -205,6 +205,12 @@ async def dungeon(configuration: Mapping[str, Any], sample: Sample, context: Exp
     return Output({"points": points, "injured": luck / 10 >= caution}, tokens=10, cost=0.001)
 
 
+async def dungeon_by_its_prompt(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """The same game, played by a prompt that states its policy; the answer quotes the prompt."""
+    played = await dungeon(configuration, sample, context)
+    return replace(played, value={**played.value, "prompt": configuration["prompt"]})
+
+
 def points(output: Output, sample: Sample) -> float:
     return float(output.value["points"])
 

@@ -15,6 +15,7 @@ from workflows.model.trial import Split
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.refine import describe_proposer
 from workflows.rules.canonical import content_hash
 from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.spec_check import check_request
@@ -143,6 +144,17 @@ def test_evolving_asks_for_significance_unless_the_spec_says_how() -> None:
     assert _evolving(judgement={"test": "paired"}).judgement.test == "paired"
     again = OptimizationRequest.model_validate_json(_evolving(judgement={"test": "paired"}).model_dump_json(by_alias=True))
     assert again.judgement.test == "paired"
+
+
+def test_reports_tell_what_proposes() -> None:
+    assert describe_proposer(_evolving().optimizer, None) == (
+        "Structured mutations for failures (injury, starvation, combat_loss, entrapment), classified by a:failures"
+    )
+
+
+def test_the_mutations_of_a_prompt_that_was_not_read_yet_are_checked_when_it_is() -> None:
+    unread = _evolving(configuration={}, prompt="games/dungeon")
+    assert [finding for finding in check_request(unread) if finding.startswith("optimizer")] == []
 
 
 def test_its_plug_in_is_inspected_with_the_others() -> None:

@@ -9,8 +9,10 @@ from random import Random
 from pydantic import JsonValue
 
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
+from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
 from workflows.model.search import ModelProposer, NoOpProposer, OptimizerSpec, PythonProposer, RefineOptimizer, StepProposer
+from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed
 from workflows.rules.scoring import is_better
@@ -161,6 +163,8 @@ def recent_iterations(history: TrialHistory) -> str:
 
 def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
     """The mutator in words, as reports show it."""
+    if isinstance(options, EvolveOptimizer):
+        return describe_evolution(options)
     match options.proposer:
         case None:
             return "None (the configurations were given)"

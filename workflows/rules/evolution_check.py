@@ -8,6 +8,7 @@ from workflows.model.evolution import EvolveOptimizer
 from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.mutations import refuse_mutation
+from workflows.rules.prompt_factors import is_read
 from workflows.rules.verdicts import FEWEST_SAMPLES, smallest_p
 
 
@@ -16,7 +17,7 @@ def evolution_problems(request: OptimizationRequest, optimizer: EvolveOptimizer)
     if not optimizer.table and not optimizer.padding:
         yield "optimizer.table: is empty, and so is padding; nothing could ever be proposed"
     for place, mutation in optimizer.mutations():
-        problem = refuse_mutation(mutation, request.configuration)
+        problem = refuse_mutation(mutation, request.configuration) if is_read(request) else None
         if problem is not None:
             yield f"{place}: {problem}{_a_default(optimizer, place)}"
     judgement = request.judgement
