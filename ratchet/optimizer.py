@@ -48,6 +48,14 @@ class OptimizerState(_Fact):
     algorithm_data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
+class Withdrawal(_Fact):
+    """Why an optimizer does not want its own proposal tried."""
+
+    reason_code: str
+    """One of the codes that rejections have, e.g. `not_smaller`."""
+    message: str
+
+
 class CandidateProposal(_Fact):
     """A full configuration to try."""
 
@@ -59,6 +67,8 @@ class CandidateProposal(_Fact):
     explore: bool = False
     """Measure a candidate of this run, which is named as the parent, on the training samples: to learn from it, not to score
     it. A step that only explores does not end the round."""
+    withdrawn: Withdrawal | None = None
+    """Found out not to be worth a trial: it is kept for the record, as a rejection with this reason."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
     """For the history: origin, operators, components, parameters."""
 
@@ -85,6 +95,8 @@ class TrialFacts(_Fact):
     """Against the best of its time (or the baseline, where the spec asks for no more than not being worse)."""
     accepted: bool | None = None
     """Whether what the spec's rule asks for was shown, must-pass samples and constraints included."""
+    regressions: int | None = None
+    """Samples that its reference passes in every replicate, and it does not."""
     stopped_early: str | None = None
     """Why it was not measured in full, when it was not."""
     split: str | None = None

@@ -29,6 +29,10 @@ class Admission:
         """The configuration of a candidate, by its hash."""
         return self._hashes[candidate_id]
 
+    def replicates_used(self, config_hash: str) -> int:
+        """How many answers to each sample trials of a configuration had asked for."""
+        return self._replicates_used.get(config_hash, 0)
+
     def note(self, candidate_id: str, config_hash: str, replicates: int) -> None:
         """A candidate that is tried from now on, with so many answers to each sample."""
         self._hashes[candidate_id] = config_hash
@@ -44,6 +48,8 @@ class Admission:
         for index, proposal in enumerate(proposals):
             parents = tuple(parent for parent in proposal.parent_candidate_ids if parent in self._hashes)
             judged = examine(proposal, self._factors, self.known(), [self._hashes[parent] for parent in parents])
+            if proposal.withdrawn is not None and isinstance(judged, Admitted):
+                judged = Refusal(_code(proposal.withdrawn.reason_code), proposal.withdrawn.message)
             if isinstance(judged, Admitted) and len(candidates) < affordable:
                 if proposal.explore:
                     candidates.append(self._explored(judged, proposal, round_index, index))
@@ -92,3 +98,11 @@ class Admission:
             first_replicate=used,
             extra=proposal.extra,
         )
+
+
+def _code(given: str) -> ReasonCode:
+    """An optimizer of somebody else's may name whatever it likes."""
+    try:
+        return ReasonCode(given)
+    except ValueError:
+        return ReasonCode.INVALID_SHAPE

@@ -9,7 +9,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
-from ratchet.optimizer import StopReason
+from ratchet.optimizer import Optimizer, StopReason
 from workflows.asking_for_release import asked_for_release
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
@@ -19,6 +19,7 @@ from workflows.model.held_back import OpenTestSplit
 from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.run import Confirmation, FinishInput, OptimizationResult
 from workflows.model.trial import Purpose, Split
+from workflows.optimizers.protocol import Reporting
 from workflows.policies import LOCAL_STORE, STORE
 from workflows.result import RunEnded, confirmed, result_of
 from workflows.rules.budget import confirmation_fits
@@ -30,8 +31,9 @@ from workflows.trial_runs import TrialRuns
 class Closing:
     """The last steps of a run, in their order."""
 
-    def __init__(self, book: RunBook, ledger: Ledger, trials: TrialRuns, showing: Showing) -> None:
+    def __init__(self, book: RunBook, ledger: Ledger, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
         self._book = book
+        self._optimizer = optimizer
         self._ledger = ledger
         self._trials = trials
         self._showing = showing
@@ -53,15 +55,20 @@ class Closing:
         return result
 
     async def _confirm(self) -> Confirmation | None:
-        """Baseline and winner on the untouched test split, once, when there is one and it can be paid for."""
+        """Baseline and winner once more, where that is called for and can be paid for."""
         book = self._book
         assert book.prepared and book.best
         baseline = book.baseline_candidate_again()
         pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-        if not book.prepared.test_samples:
+        afresh = not book.prepared.test_samples
+        if afresh and (not book.needs.confirmation_calls or len(pair) == 1):
             return None
         if not self._fits(pair):
             return Confirmation(refused="what is left of the budget does not cover it")
+        if afresh:
+            return await self._measured(
+                [book.with_fresh_answers(candidate) for candidate in pair], Split(book.prepared.search_split)
+            )
         opened = await workflow.execute_local_activity_method(
             Bookkeeping.open_test_split,
             OpenTestSplit(run_id=book.run_id, config_hashes=tuple(candidate.config_hash for candidate in pair)),
@@ -69,7 +76,7 @@ class Closing:
         )
         if opened.refused is not None:
             return Confirmation(refused=opened.refused)
-        measured = await self._measured(pair)
+        measured = await self._measured(pair, Split.TEST)
         return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
 
     def _fits(self, pair: Sequence[Candidate]) -> bool:
@@ -80,28 +87,34 @@ class Closing:
         )
         return confirmation_fits(book.limits.budget, book.accounts.counted, len(pair), needed)
 
-    async def _measured(self, pair: Sequence[Candidate]) -> Confirmation:
+    async def _measured(self, pair: Sequence[Candidate], split: Split) -> Confirmation:
         book = self._book
-        self._showing.show("running", "confirming the winner on the test split")
+        where = "on the test split" if split is Split.TEST else "with fresh answers"
+        self._showing.show("running", f"confirming the winner {where}")
         results = await self._trials.run_all(pair, Purpose.CONFIRMATION)
         for result in results:
             book.accounts.book_trial(result)
         scores = [result.objective_score for result in results]
         judged = None
         if len(pair) == 2 and all(result.status == "completed" for result in results):
-            [judged] = (await self._judged(pair)).judged
-        return confirmed(book, scores[0], scores[-1], judged)
+            [judged] = (await self._judged(pair, split)).judged
+        return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST)
 
-    async def _judged(self, pair: Sequence[Candidate]) -> Judgements:
+    async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
         design = self._book.design
         baseline, winner = (
-            Reference(candidate_id=one.candidate_id, config_hash=one.config_hash, replicates=replicates)
+            Reference(
+                candidate_id=one.candidate_id,
+                config_hash=one.config_hash,
+                first_replicate=one.first_replicate,
+                replicates=replicates,
+            )
             for one, replicates in zip(pair, (design.baseline_replicates, design.replicates), strict=True)
         )
         return await self._trials.judge(
             JudgeInput(
                 run_id=self._book.run_id,
-                split=Split.TEST,
+                split=split,
                 reference=baseline,
                 candidates=(winner,),
                 seed=self._book.request.seed,
@@ -110,6 +123,8 @@ class Closing:
 
     async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
         result = result_of(self._book, end, confirmation, workflow.now())
+        if isinstance(self._optimizer, Reporting):
+            result = result.model_copy(update=self._optimizer.report(self._book.optimizer_state, result))
         released = await asked_for_release(self._book.request, result)
         result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
         last = self._book.last_round(end.reason, end.status)

@@ -71,9 +71,9 @@ class OptimizationWorkflow:
         self.ledger = Ledger(self.book)
         self.trials = TrialRuns(self.book, self.ledger, self.evaluation_task_queue)
         self.showing = Showing(self.book)
-        self.closing = Closing(self.book, self.ledger, self.trials, self.showing)
         frame = WorkflowFrame(self.book, self.evaluation_task_queue, self.ledger.flush)
         self.optimizer = build_optimizer(request.optimizer, frame)
+        self.closing = Closing(self.book, self.ledger, self.trials, self.showing, self.optimizer)
         self.rounds_here = 0
 
     @workflow.run

@@ -24,15 +24,24 @@ class RunEnded(Exception):
         self.status = status
 
 
-def confirmed(book: RunBook, baseline: float | None, winner: float | None, judged: Judged | None) -> Confirmation:
-    """What the held-back samples say, and how much more the search had promised."""
+def confirmed(
+    book: RunBook, baseline: float | None, winner: float | None, judged: Judged | None, *, afresh: bool = False
+) -> Confirmation:
+    """What the confirmation says, and how much more the search had promised."""
     promised = optimism = None
     if judged is not None and book.best and book.baseline and book.baseline.score is not None:
         assert baseline is not None and winner is not None
         direction = book.request.objective.direction
         promised = gain(book.best.score, book.baseline.score, direction)
         optimism = promised - gain(winner, baseline, direction)
-    found = Confirmation(baseline_score=baseline, winner_score=winner, judged=judged, promised=promised, optimism=optimism)
+    found = Confirmation(
+        afresh=afresh,
+        baseline_score=baseline,
+        winner_score=winner,
+        judged=judged,
+        promised=promised,
+        optimism=optimism,
+    )
     return found.model_copy(update={"explanation": on_confirmation(found)})
 
 

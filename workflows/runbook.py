@@ -24,7 +24,7 @@ from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import Split, TrialResult
 from workflows.rules.budget import Needs, affordable_trials, needs_of
 from workflows.rules.canonical import normalize
-from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after, unfinished_winner
+from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, evidence_against, front_after, unfinished_winner
 from workflows.rules.standing import first_standing
 from workflows.rules.stopping import Facts, Limits
 from workflows.rules.validation import Known, candidate_name
@@ -148,6 +148,11 @@ class RunBook:
             round=self.best.round,
             index=0,
         )
+
+    def with_fresh_answers(self, candidate: Candidate) -> Candidate:
+        """The same once more on samples that it has answered already."""
+        used = self._admission.replicates_used(candidate.config_hash)
+        return candidate.model_copy(update={"first_replicate": used})
 
     def _count_proposals(self, proposed: int, rejections: Sequence[Rejection], running: int) -> None:
         self.recent_rejections = [*self.recent_rejections, *rejections][-NEWEST:]
@@ -376,6 +381,12 @@ def _facts(candidate: Candidate, result: TrialResult, decision: Decision, split:
         kept=decision.kept,
         verdict=decision.verdict.value if decision.verdict else None,
         accepted=decision.accepted,
+        regressions=_regressions(result, decision),
         stopped_early=result.stopped_early,
         split=split.value if split else None,
     )
+
+
+def _regressions(result: TrialResult, decision: Decision) -> int | None:
+    evidence = evidence_against(result, decision.reference) if decision.reference else None
+    return evidence.strict_broken if evidence else None

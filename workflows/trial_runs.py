@@ -125,7 +125,7 @@ class TrialRuns:
         prepared = self._book.prepared
         assert prepared
         match purpose:
-            case Purpose.CONFIRMATION:
+            case Purpose.CONFIRMATION if prepared.test_samples:
                 return Split.TEST, prepared.test_samples
             case Purpose.EXPLORATION:
                 return Split.TRAIN, prepared.train_samples

@@ -20,7 +20,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.run import FinishInput
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
-from workflows.rules.budget import confirmation_calls
+from workflows.rules.budget import confirmation_calls, confirmation_samples
 from workflows.rules.canonical import canonical_json
 
 _ANNOUNCED = {"candidate_id", "kept", "verdict", "explanation"}
@@ -109,7 +109,8 @@ async def open_run(connection: Connection, new: NewRun) -> None:
     for drawn in new.suites:
         await _store_suite(connection, new.run_id, drawn)
     held_back = sum(drawn.suite.samples for drawn in new.suites if drawn.suite.split is Split.TEST)
-    confirmation = confirmation_calls(held_back, request.design(suite.samples))
+    design = request.design(suite.samples)
+    confirmation = confirmation_calls(confirmation_samples(request, design.samples, held_back), design)
     await open_budget(connection, new.run_id, request.budget, confirmation)
     run = LockedRun(new.run_id, opened["life"], "", 0)
     await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])

@@ -14,7 +14,7 @@ from workflows.model.design import Design
 from workflows.model.factors import TextFactor
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import RubricScorer, SimilarityScorer, placed_scorers
-from workflows.model.search import MeasureOptimizer
+from workflows.model.search import CompressOptimizer, MeasureOptimizer
 from workflows.model.target import ChatTarget, Price
 from workflows.rules.bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.budget import CONFIRMATION_TRIALS, needs_of
@@ -101,7 +101,9 @@ def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmatio
     if isinstance(request.optimizer, MeasureOptimizer):
         return 1 + len(request.optimizer.configurations)
     bounds: list[int] = []
-    if request.stop.max_rounds:
+    if isinstance(request.optimizer, CompressOptimizer):
+        bounds.append(1 + request.optimizer.most_trials)
+    elif request.stop.max_rounds:
         bounds.append(1 + request.stop.max_rounds * request.optimizer.candidates_per_round)
     if request.budget.trials:
         bounds.append(request.budget.trials - (CONFIRMATION_TRIALS if confirmation else 0))

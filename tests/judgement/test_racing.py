@@ -63,7 +63,7 @@ def test_the_last_block_is_never_looked_at() -> None:
 
 
 def test_one_broken_sample_ends_a_trial_under_the_strict_rule() -> None:
-    strict = JudgementSpec(rule="strict", racing=Racing())
+    strict = JudgementSpec(rule="strict", accept="shorter", racing=Racing())
     assert race([1.0] * 16, [1.0] * 16, planned=200, spec=strict).go_on
     stopped = race([1.0] * 16, [1.0] * 15 + [0.0], planned=200, spec=strict, strict_broken=1)
     assert stopped.reason == "regression"

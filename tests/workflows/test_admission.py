@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.optimizer import Withdrawal
 from tests.workflows.building import NOW, book, measured_book, proposal, result
 from workflows.model.candidates import ReasonCode
 from workflows.model.search import Adjustment, BudgetChange
@@ -176,3 +177,23 @@ def test_a_round_that_also_explores_is_decided_by_its_candidates_alone() -> None
     assert record.candidate_ids == (step[1].candidate_id,)
     assert run.best is not None
     assert (run.best.candidate_id, run.best.score) == (step[1].candidate_id, 0.95)
+
+
+def test_what_its_own_optimizer_withdraws_is_a_rejection_for_the_record() -> None:
+    run = measured_book()
+    longer = Withdrawal(reason_code="not_smaller", message="prompt: 12 tokens more")
+    strange = Withdrawal(reason_code="whatever", message="I changed my mind")
+    candidates, rejections = run.admit([proposal(0.1, withdrawn=longer), proposal(0.2, withdrawn=strange), proposal(0.3)])
+    assert [candidate.index for candidate in candidates] == [2]
+    assert [(rejection.reason_code, rejection.message) for rejection in rejections] == [
+        (ReasonCode.NOT_SMALLER, "prompt: 12 tokens more"),
+        (ReasonCode.INVALID_SHAPE, "I changed my mind"),
+    ]
+    again, _ = run.admit([proposal(0.1)])
+    assert len(again) == 1  # it was never tried
+
+
+def test_what_is_invalid_is_told_before_what_is_withdrawn() -> None:
+    lost = proposal(0.1, prompt="No placeholder", withdrawn=Withdrawal(reason_code="not_smaller", message="longer"))
+    _, [rejection] = measured_book().admit([lost])
+    assert rejection.reason_code is ReasonCode.PLACEHOLDER_LOST

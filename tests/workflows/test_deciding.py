@@ -265,3 +265,49 @@ def test_with_several_objectives_the_front_of_all_rounds_is_kept_with_its_verdic
     assert [member.candidate_id for member in run.front] == [run.history[3].candidate_id]
     record = run.round_record([], [], run.history[3:], NOW)
     assert record.pareto_front == run.front
+
+
+SHORTER: dict[str, Any] = {"rule": "non_inferiority", "accept": "shorter", "correction": "none"}
+
+
+def as_good(run: RunBook, **changes: Any) -> Evidence:
+    return evidence(run, -0.01, sure=False, against="r0-00000000", **{"p_not_worse": 0.04, **changes})
+
+
+def test_where_length_decides_the_shortest_that_satisfies_the_rule_stands_whatever_its_score() -> None:
+    run = judged_book(**SHORTER)
+    decisions = decided(run, (0.45, as_good(run)), (0.9, as_good(run)), (0.95, as_good(run, p_not_worse=0.2)))
+    assert [decision.kept for decision in decisions] == [True, False, False]
+    assert decisions[0].explanation.startswith("kept: shorter than r0-00000000, score 0.45 after 0.5; not worse than")
+    assert decisions[1].explanation.startswith(f"dropped: {decisions[0].candidate_id} is shorter (score 0.9)")
+    assert decisions[2].explanation.startswith("dropped: it does not satisfy the rule non_inferiority (score 0.95)")
+    assert [decision.adjusted_p for decision in decisions] == [0.04, 0.04, 0.2]
+
+
+def test_where_length_decides_a_longer_candidate_never_stands() -> None:
+    run = judged_book(**SHORTER)
+    long = proposal(prompt="Answer this at length: {{input.q}}")
+    candidates, _ = run.admit([long])
+    run.record_round(candidates, [result(candidates[0], 0.9).model_copy(update={"evidence": (as_good(run),)})])
+    assert run.best is not None
+    assert run.best.candidate_id == "r0-00000000"
+
+
+def test_where_length_decides_a_won_race_is_enough_and_nothing_is_measured_on() -> None:
+    run = judged_book(**SHORTER)
+    race = stopped("win")
+    candidates, _ = run.admit([proposal(prompt="{{input.q}}")])
+    results = [result(candidates[0], 0.7).model_copy(update={"evidence": (as_good(run),), "race": race})]
+    assert run.unfinished_winner(candidates, results, []) is None
+    [facts] = run.record_round(candidates, results)
+    assert (facts.kept, facts.accepted, facts.verdict) == (True, True, "not_worse")
+    assert run.best is not None
+    assert run.best.score == pytest.approx(0.49)  # what the gain so far promises, not the share of samples that came first
+
+
+def test_an_optimizer_is_told_how_many_samples_broke() -> None:
+    run = judged_book(**SHORTER)
+    candidates, _ = run.admit([proposal(prompt="{{input.q}}")])
+    found = as_good(run, strict_broken=3, strict_baseline=30)
+    [facts] = run.record_round(candidates, [result(candidates[0], 0.5).model_copy(update={"evidence": (found,)})])
+    assert facts.regressions == 3

@@ -161,10 +161,6 @@ PADDING: Final[tuple[Mutation, ...]] = (
 """What else is tried, unless a spec says otherwise."""
 
 
-JUDGED_BY: Final = {"accept": "better", "test": "mann_whitney"}
-"""What `judgement` says where a spec that evolves leaves it out."""
-
-
 class EvolveOptimizer(SpecPart):
     """Structured mutations of typed parameters, proposed for the failures seen on the training samples, and accepted only when
     they are significantly better on the validation samples. Goes on while that succeeds."""

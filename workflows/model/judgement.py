@@ -135,16 +135,21 @@ class JudgementSpec(SpecPart):
 
     rule: Literal["improvement", "non_inferiority", "strict"] = "improvement"
     """What is asked of a candidate. `improvement`: better, by a paired one-sided test. `non_inferiority`: not worse by more
-    than `margin`. `strict`: every sample that the baseline passes in all replicates is passed in all replicates again, which
-    rejects most candidates that are as good; the evidence says how many."""
+    than `margin` (the default with `compress`). `strict`: every sample that the baseline passes in all replicates is passed in
+    all replicates again, which rejects most candidates that are as good; the evidence says how many."""
     test: Literal["paired", "mann_whitney"] = "paired"
     """`paired`: sample by sample, on means over replicates. `mann_whitney`: by ranks, for episodes that share nothing."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """How often a claim may be wrong, over all candidates of one decision together."""
     margin: Annotated[float, Field(ge=0)] = 0.05
     """The largest loss that still counts as not worse, in units of the score."""
-    accept: Literal["score", "better", "not_worse"] = "score"
-    """What makes a candidate the new best during the search: a better score, or a verdict."""
+    accept: Literal["score", "better", "not_worse", "shorter"] = "score"
+    """What makes a candidate the new best during the search: a better score; a better score with that verdict; or, with
+    `shorter`, being shorter and satisfying the rule, whatever the score. Default with `compress`: `shorter`, with `evolve`:
+    `better`."""
+    correction: Literal["holm", "none"] = "holm"
+    """Whether the candidates of a round are one decision together. Default with `compress`: `none`, because each edit is a
+    decision of its own, and what counts is the confirmation of them all."""
     score_range: Annotated[float, Field(gt=0)] | None = None
     """How far apart the best and the worst score of one sample can be. Default: 1 where all scores lie between 0 and 1, else
     what was observed."""

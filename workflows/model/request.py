@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
 from workflows.model.dataset import LARGEST_INLINE_DATASET, Dataset
+from workflows.model.defaults import with_defaults
 from workflows.model.design import Design
-from workflows.model.evolution import JUDGED_BY, EvolveOptimizer
+from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import (
     LARGEST_CONFIGURATION,
     ChoiceFactor,
@@ -143,14 +144,8 @@ class OptimizationRequest(SpecPart):
 
     @model_validator(mode="before")
     @classmethod
-    def _evolution_asks_for_significance(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or not isinstance(value.get("judgement", {}), Mapping):
-            return value
-        optimizer = value.get("optimizer")
-        evolves = isinstance(optimizer, EvolveOptimizer) or (
-            isinstance(optimizer, Mapping) and optimizer.get("name") == "evolve"
-        )
-        return {**value, "judgement": {**JUDGED_BY, **value.get("judgement", {})}} if evolves else value
+    def _as_its_optimizer_takes_for_granted(cls, value: Any) -> Any:
+        return with_defaults(value) if isinstance(value, Mapping) else value
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
 from workflows.model.candidates import Candidate, Rejection
+from workflows.model.compression import Compression
 from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload, SpecPart
@@ -229,6 +230,9 @@ class CandidateKey(Payload):
 class Confirmation(Payload):
     """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
 
+    afresh: bool = False
+    """No samples were held back: these are fresh answers to the samples of the search."""
+
     baseline_score: float | None = None
     winner_score: float | None = None
     judged: Judged | None = None
@@ -277,6 +281,8 @@ class OptimizationResult(Payload):
     changes: dict[str, FactorChange] = Field(default_factory=dict)
     """The difference to the baseline, factor by factor."""
     confirmation: Confirmation | None = None
+    compression: Compression | None = None
+    """What became shorter, when the run compressed."""
     release: ReleaseOutcome | None = None
     """What the run did about releasing its winner; `ratchet status ID` shows what became of it since."""
     plan: Plan | None = None

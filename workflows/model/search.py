@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from workflows.model.compression import Strategy
 from workflows.model.durations import Duration
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.frozen import SpecPart
@@ -103,7 +104,44 @@ class MeasureOptimizer(SpecPart):
         return max(len(self.configurations), 1)
 
 
-OptimizerSpec = Annotated[RefineOptimizer | EvolveOptimizer | MeasureOptimizer, Field(discriminator="name")]
+class CompressOptimizer(SpecPart):
+    """Makes texts shorter without loss: every edit alone, then all that did no harm together, then greedily, the largest saving
+    first. The winner is the shortest configuration that is not worse than the baseline by `judgement.margin`, and it is
+    confirmed on fresh answers."""
+
+    name: Literal["compress"]
+    strategies: list[Strategy] = Field(
+        default_factory=lambda: list[Strategy](["whitespace", "duplicates", "examples", "ablation"])
+    )
+    """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
+    parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
+    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    """Also rewrites each section shorter. Default: nobody does."""
+    factors: list[str] | None = None
+    """Which sections. Default: every text that may change, and every list of examples."""
+    min_section_tokens: Annotated[int, Field(ge=0)] = 20
+    """Shorter sections are left alone."""
+    max_edits: Annotated[int, Field(ge=1, le=200)] = 40
+    """How many edits are tried at most, those with the largest savings."""
+
+    @model_validator(mode="after")
+    def _knows_how(self) -> CompressOptimizer:
+        if not self.strategies and self.proposer is None:
+            raise ValueError("has no way to make anything shorter; give strategies or a proposer")
+        return self
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All edits are measured alone in one round."""
+        return self.max_edits
+
+    @property
+    def most_trials(self) -> int:
+        """Each edit alone, all together, and all but the first once more when they are added one by one."""
+        return 2 * self.max_edits
+
+
+OptimizerSpec = Annotated[RefineOptimizer | CompressOptimizer | EvolveOptimizer | MeasureOptimizer, Field(discriminator="name")]
 """Grows as algorithms are added; each has a file in `workflows/optimizers`."""
 
 

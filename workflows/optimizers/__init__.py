@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ratchet.optimizer import Optimizer
 from workflows.model.search import OptimizerSpec
+from workflows.optimizers.compress import Compress
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.protocol import Frame
@@ -15,6 +16,8 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
     match spec.name:
         case "refine":
             return Refine(spec, frame)
+        case "compress":
+            return Compress(spec, frame)
         case "evolve":
             return Evolve(spec, frame)
         case "none":

@@ -10,8 +10,12 @@ from typing import Final
 from workflows.model.computation import Computation
 
 COUNTED_FAILURES: Final = "counted_failures"
+COUNTED_EDITS: Final = "counted_edits"
+COUNTED_TOKENS: Final = "counted_tokens"
 
 COMPUTATIONS: Final = {
+    COUNTED_EDITS: "workflows.rules.token_savings:counted_edits",
+    COUNTED_TOKENS: "workflows.rules.token_savings:counted_tokens",
     COUNTED_FAILURES: "workflows.rules.failure_table:counted",
 }
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from ratchet.optimizer import RunContext
+from ratchet.optimizer import OptimizerState, RunContext
 from workflows.model.amounts import Resource
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
-from workflows.model.run import Proposed
+from workflows.model.frozen import Payload
+from workflows.model.run import OptimizationResult, Proposed
 from workflows.model.search import ModelProposer, PythonProposer
 
 
@@ -25,6 +26,15 @@ class BudgetRefused(ProposalFailed):
     def __init__(self, resource: Resource) -> None:
         super().__init__(f"the budget of {resource} does not cover another proposal")
         self.resource: Resource = resource
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """An optimizer that has more to say of a run's result than every run has."""
+
+    def report(self, state: OptimizerState, result: OptimizationResult) -> Mapping[str, Payload]:
+        """Further fields of the result."""
+        ...
 
 
 class Frame(Protocol):

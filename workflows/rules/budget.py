@@ -41,12 +41,18 @@ class Needs:
         return CONFIRMATION_TRIALS if self.confirmation_calls else 0
 
 
-def confirmation_calls(test_samples: int, design: Design) -> int:
-    """Target calls of baseline and winner on the held-back samples."""
-    return test_samples * (design.baseline_replicates + design.replicates)
+def confirmation_samples(request: OptimizationRequest, searched: int, held_back: int) -> int:
+    """Samples that baseline and winner are confirmed on: those that were held back. Without any, a winner that is kept for
+    being shorter, whatever its score, is confirmed with fresh answers to the samples of the search."""
+    return held_back or (searched if request.judgement.accept == "shorter" else 0)
 
 
-def needs_of(request: OptimizationRequest, design: Design, test_samples: int) -> Needs:
+def confirmation_calls(samples: int, design: Design) -> int:
+    """Target calls of baseline and winner."""
+    return samples * (design.baseline_replicates + design.replicates)
+
+
+def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Needs:
     """What one trial, the opening of the run, and the confirmation ask of the budget."""
     target = request.target
     stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
@@ -55,7 +61,7 @@ def needs_of(request: OptimizationRequest, design: Design, test_samples: int) ->
     return Needs(
         calls=design.samples * design.replicates,
         opening_calls=design.samples * design.baseline_replicates + again,
-        confirmation_calls=confirmation_calls(test_samples, design),
+        confirmation_calls=confirmation_calls(confirmation_samples(request, design.samples, held_back), design),
         at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
     )
 

@@ -13,7 +13,7 @@ from workflows.model.run import Standing
 from workflows.model.trial import TrialResult
 from workflows.rules.explaining import ABOUT_BASELINE, dropped, kept, not_measured
 from workflows.rules.scoring import is_better
-from workflows.rules.standing import standing_after
+from workflows.rules.standing import shorter_of, standing_after
 from workflows.rules.verdicts import judge, pareto_front
 
 LARGEST_FRONT = 100
@@ -38,7 +38,7 @@ def decided_against(spec: JudgementSpec, baseline_id: str, best_id: str) -> str:
     The best so far, which candidates want to beat; but whoever only must not be worse is compared with the baseline, or small
     losses would add up.
     """
-    return baseline_id if spec.rule != "improvement" or spec.accept == "not_worse" else best_id
+    return baseline_id if spec.rule != "improvement" or spec.accept in ("not_worse", "shorter") else best_id
 
 
 def unfinished_winner(
@@ -52,8 +52,10 @@ def unfinished_winner(
     """The place of the candidate that must be measured in full, because it won its race and will be the best.
 
     Of several it is the one that gained the most so far. `finished` are the places of those that were measured in full already:
-    one that stands leaves the others where they are.
+    one that stands leaves the others where they are. Where length decides, scores need not be known that well.
     """
+    if rules.judgement.accept == "shorter":
+        return None
     judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules.judgement)
     winner = _winner(best, candidates, results, judged, rules)
     if any(results[place].candidate_id == winner.candidate_id for place in finished):
@@ -91,6 +93,8 @@ def _winner(
     rules: Rules,
 ) -> Standing:
     """Of those that were measured in full: whoever else won its race gained less than one of them."""
+    if rules.judgement.accept == "shorter":
+        return _shortest(best, candidates, results, judged, rules)
     winner = best
     for candidate, result in zip(candidates, results, strict=True):
         if result.race is None and _obstacle(result, judged.get(candidate.candidate_id), rules.judgement) is None:
@@ -102,6 +106,22 @@ def _winner(
                 rules.min_delta,
                 shorter_wins_ties=rules.shorter_wins_ties,
             )
+    return winner
+
+
+def _shortest(
+    best: Standing,
+    candidates: Sequence[Candidate],
+    results: Sequence[TrialResult],
+    judged: Mapping[str, Judged],
+    rules: Rules,
+) -> Standing:
+    """Of all that satisfy the rule, those that won their race included."""
+    winner = best
+    for candidate, result in zip(candidates, results, strict=True):
+        if _obstacle(result, judged.get(candidate.candidate_id), rules.judgement) is None:
+            expected = None if result.race is None else _expected_score(result, best, rules.direction)
+            winner = shorter_of(winner, candidate, result.objective_score if expected is None else expected)
     return winner
 
 
@@ -137,11 +157,17 @@ def _as_raced(judged: Judged, race: RaceDecision | None, spec: JudgementSpec) ->
     """A trial that ended early has the verdict that its race found certain, but no p-value: its size was not chosen before."""
     if race is None or race.reason is None:
         return judged
-    won = {"score": Verdict.INCONCLUSIVE, "better": Verdict.BETTER, "not_worse": Verdict.NOT_WORSE}[spec.accept]
-    verdict = {"win": won, "regression": Verdict.WORSE, "futility": Verdict.INCONCLUSIVE}[race.reason]
+    verdict = {"win": _won(spec), "regression": Verdict.WORSE, "futility": Verdict.INCONCLUSIVE}[race.reason]
     accepted = race.reason == "win" and spec.accept != "score" and _keeps_what_all_must(judged.evidence)
     told = f"stopped early, {race.words}"
     return judged.model_copy(update={"verdict": verdict, "accepted": accepted, "adjusted_p": 1.0, "explanation": told})
+
+
+def _won(spec: JudgementSpec) -> Verdict:
+    """What a race is won for."""
+    if spec.accept == "shorter":
+        return Verdict.BETTER if spec.rule == "improvement" else Verdict.NOT_WORSE
+    return {"score": Verdict.INCONCLUSIVE, "better": Verdict.BETTER, "not_worse": Verdict.NOT_WORSE}[spec.accept]
 
 
 def _keeps_what_all_must(evidence: Evidence) -> bool:
@@ -160,9 +186,11 @@ def _obstacle(result: TrialResult, judged: Judged | None, spec: JudgementSpec) -
     if result.race is not None and result.race.reason in ("futility", "regression"):
         return f"stopped early, {result.race.words}"
     if judged is None:
-        return None
+        return "there is nothing to compare it with" if spec.accept == "shorter" else None
     if not _keeps_what_all_must(judged.evidence):
         return "it breaks what every candidate must keep"
+    if spec.accept == "shorter" and not judged.accepted:
+        return f"it does not satisfy the rule {spec.rule}"
     wanted = _ENOUGH.get(spec.accept)
     if wanted is not None and judged.verdict not in wanted:
         return f"judgement.accept asks for the verdict {spec.accept}"
@@ -175,9 +203,11 @@ def _decision(
     now_best = after.candidate_id == candidate.candidate_id
     obstacle = _obstacle(result, judged, rules.judgement)
     if now_best:
-        explanation = kept(result, before, judged)
+        explanation = kept(result, before, judged, shorter=rules.judgement.accept == "shorter")
     elif result.status != "completed":
         explanation = not_measured(result)
+    elif rules.judgement.accept == "shorter":
+        explanation = dropped(result, obstacle or f"{after.candidate_id} is shorter", after, judged)
     else:
         score = result.objective_score
         beats = result.race is not None or (score is not None and is_better(score, before.score, rules.direction))

@@ -16,10 +16,12 @@ LONGEST = 500
 """Characters of a sentence: errors and the names of samples are other people's."""
 
 
-def kept(result: TrialResult, before: Standing, judged: Judged | None) -> str:
+def kept(result: TrialResult, before: Standing, judged: Judged | None, *, shorter: bool = False) -> str:
     """It is the new best."""
     score = result.objective_score
-    if score == before.score:
+    if shorter:
+        first = f"kept: shorter than {before.candidate_id}, score {score:.4g} after {before.score:.4g}"
+    elif score == before.score:
         first = f"kept: the same score {score:.4g} as {before.candidate_id}, with shorter texts"
     else:
         first = f"kept: score {score:.4g} beats {before.score:.4g} of {before.candidate_id}"
@@ -43,11 +45,12 @@ def on_confirmation(confirmation: Confirmation) -> str:
     if confirmation.refused is not None:
         return f"not confirmed: {confirmation.refused}"
     judged = confirmation.judged
+    where = "with fresh answers to the same samples" if confirmation.afresh else "on held-back samples"
     if judged is None:
         if None in (confirmation.baseline_score, confirmation.winner_score):
-            return "not confirmed: not every trial on the held-back samples completed"
-        return f"the baseline itself is the best: score {confirmation.baseline_score:.4g} on the held-back samples"
-    told = f"confirmed on held-back samples: {judged.explanation}"
+            return f"not confirmed: not every trial {where} completed"
+        return f"the baseline itself is the best: score {confirmation.baseline_score:.4g} {where}"
+    told = f"confirmed {where}: {judged.explanation}"
     if confirmation.promised is not None and confirmation.optimism is not None:
         told += f"; the search had promised {confirmation.promised:+.3f}, {_more_or_less(confirmation.optimism)} than that"
     return told

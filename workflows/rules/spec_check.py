@@ -24,10 +24,11 @@ from workflows.model.scorers import (
     TokensScorer,
     placed_scorers,
 )
-from workflows.model.search import MeasureOptimizer, ModelProposer, RefineOptimizer, StepProposer
+from workflows.model.search import CompressOptimizer, MeasureOptimizer, ModelProposer, RefineOptimizer, StepProposer
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
+from workflows.rules.compression_check import compression_problems
 from workflows.rules.evolution_check import evolution_problems
 from workflows.rules.judgement_check import check_judgement
 from workflows.rules.overlay import Overlay
@@ -228,8 +229,11 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
         yield from _variations(request, request.optimizer)
     elif isinstance(request.optimizer, EvolveOptimizer):
         yield from evolution_problems(request, request.optimizer)
+    elif isinstance(request.optimizer, CompressOptimizer):
+        yield from compression_problems(request, request.optimizer)
     else:
         yield from _refinement(request, request.optimizer)
+    yield from _wording(request.optimizer.proposer)
 
 
 def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Iterator[str]:
@@ -251,6 +255,10 @@ def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Ite
             "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
             "more than one value; widen one, or use kind model or python"
         )
+
+
+def _wording(proposer: object) -> Iterator[str]:
+    """A request of the spec's own, to the model that proposes."""
     if isinstance(proposer, ModelProposer) and proposer.template is not None:
         for placeholder in placeholders(proposer.template):
             if placeholder not in PROPOSAL_PLACEHOLDERS:

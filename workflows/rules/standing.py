@@ -8,6 +8,7 @@ from ratchet.optimizer import Direction
 from workflows.model.candidates import Candidate
 from workflows.model.factors import Configuration
 from workflows.model.run import Standing
+from workflows.rules.canonical import canonical_json
 from workflows.rules.scoring import gain, is_better
 
 
@@ -38,9 +39,18 @@ def standing_after(
     return _standing(candidate, score, best.since_round, best.reference_score)
 
 
+def shorter_of(best: Standing, candidate: Candidate, score: float | None) -> Standing:
+    """The shorter one, whatever the scores; of two that are as long the earlier one."""
+    if score is None or _length(candidate.configuration) >= _length(best.configuration):
+        return best
+    return _standing(candidate, score, candidate.round, score)
+
+
 def _length(configuration: Configuration) -> int:
-    """Characters of all texts; whatever else a configuration has, has no length."""
-    return sum(len(value) for value in configuration.values() if isinstance(value, str))
+    """Characters of all texts, and of lists as JSON; whatever else a configuration has, has no length."""
+    texts = [value for value in configuration.values() if isinstance(value, str)]
+    lists = [canonical_json(value) for value in configuration.values() if isinstance(value, list)]
+    return sum(len(text) for text in [*texts, *lists])
 
 
 def _standing(candidate: Candidate, score: float, since_round: int, reference_score: float) -> Standing:

@@ -27,6 +27,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def judge(candidates: Sequence[Evidence], spec: JudgementSpec) -> list[Judged]:
     """The verdicts on all candidates of one decision, corrected for their number, in their order."""
+    if spec.correction == "none" and len(candidates) > 1:
+        return [judged for evidence in candidates for judged in judge([evidence], spec)]
     better = holm([evidence.p_better for evidence in candidates])
     not_worse = holm([evidence.p_not_worse for evidence in candidates])
     worse = holm([evidence.p_worse for evidence in candidates])

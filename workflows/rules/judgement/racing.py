@@ -58,10 +58,12 @@ def race(
     `strict_broken` samples were always passed by the reference and not by the candidate, which ends it under the strict rule.
     """
     racing, seen = spec.racing or Racing(), len(reference)
+    candidates = 1 if spec.correction == "none" else candidates
     pairs = pair(reference, candidate, weights, direction)
-    if spec.rule == "strict" and strict_broken and seen < planned:
+    asked = _asked(spec)
+    if asked == "strict" and strict_broken and seen < planned:
         return _broken(strict_broken, pairs.n, planned, reference_id)
-    if seen >= planned or pairs.n < FEWEST_SAMPLES or pairs.n <= SAMPLES_HELD_BACK:
+    if asked == "strict" or seen >= planned or pairs.n < FEWEST_SAMPLES or pairs.n <= SAMPLES_HELD_BACK:
         return RaceDecision(go_on=True, samples=pairs.n, planned=planned, effect=pairs.effect if pairs.n else 0.0)
     found = moments(pairs, spec.score_range)
     full = pairs.n * planned / seen
@@ -78,6 +80,15 @@ def race(
         low=expected.low,
         high=expected.high,
     )
+
+
+def _asked(spec: JudgementSpec) -> Literal["score", "better", "not_worse", "strict"]:
+    """What a candidate must show to be accepted in the search."""
+    if spec.accept in ("score", "better"):
+        return spec.accept
+    if spec.rule == "strict":
+        return "strict"
+    return "better" if spec.accept == "shorter" and spec.rule == "improvement" else "not_worse"
 
 
 def _expected(found: Moments, full: float, z: float) -> Bounds:
@@ -100,9 +111,9 @@ def _lowest(found: Moments, quantile: float, effective: float) -> float:
 
 
 def _wanted(found: Moments, full: float, spec: JudgementSpec, candidates: int, min_gain: float) -> Wanted:
-    if spec.accept == "score":
+    if _asked(spec) == "score":
         return Wanted(min_gain, min_gain, f"more than {min_gain:+.3f} is needed for a better score")
-    if spec.accept == "better":
+    if _asked(spec) == "better":
         once, corrected = (_least_gain(found, full, alpha) for alpha in (spec.alpha, spec.alpha / candidates))
         return Wanted(once, corrected, f"{once:+.3f} is needed to be called better")
     error = math.sqrt(max(found.variance, least_variance(spec.margin, found.reach)) * full) / max(full - SAMPLES_HELD_BACK, 1.0)
@@ -124,7 +135,7 @@ def _reason(
     expected: Bounds, wanted: Wanted, found: Moments, full: float, spec: JudgementSpec, racing: Racing
 ) -> Literal["futility", "regression", "win"] | None:
     if expected.high < wanted.at_least:
-        loss = spec.margin if spec.accept == "not_worse" else _least_gain(found, full, spec.alpha)
+        loss = spec.margin if _asked(spec) == "not_worse" else _least_gain(found, full, spec.alpha)
         return "regression" if expected.high < -loss else "futility"
     return "win" if racing.wins and expected.low > wanted.for_certain else None
 

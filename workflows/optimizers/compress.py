@@ -1,0 +1,248 @@
+"""`compress`: make sections shorter. Every edit alone, in one round; then all that did no harm together; then greedily, the
+largest saving first. Who did no harm is decided by the frame's judgement, and the shortest of them is the run's best.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from ratchet.optimizer import (
+    GO_ON,
+    CandidateProposal,
+    OptimizerState,
+    RunContext,
+    StopDecision,
+    StopReason,
+    TrialFacts,
+    TrialHistory,
+    Withdrawal,
+)
+from workflows.model.candidates import ReasonCode
+from workflows.model.compression import Compression
+from workflows.model.computation import Reads
+from workflows.model.factors import Configuration
+from workflows.model.run import OptimizationResult
+from workflows.model.search import CompressOptimizer, ModelProposer, PythonProposer
+from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
+from workflows.optimizers.protocol import Frame, ProposalFailed
+from workflows.rules.canonical import content_hash, normalize
+from workflows.rules.composition import Parts
+from workflows.rules.compression import REWRITTEN, Findings, SectionEdit, Tried, cuts_of, reported, shortened, worth_most
+from workflows.rules.cutting import may_shrink
+
+REQUEST = """\
+You make one section of a prompt shorter, so that it costs fewer tokens and still leads to the same answers. The section is
+named "{{factor.name}}". This is how it reads now:
+
+<current_value>
+{{factor.value}}
+</current_value>
+
+Write it as short as it can be without losing any instruction, condition, name, number, format or exception that could change
+an answer. Leave out courtesy, repetition and explanation. Do not add anything.
+
+{{limits}}
+
+Give the complete shorter section between <new_value> and </new_value>; nothing outside of the tags will be used.
+"""
+
+
+class Compress:
+    """Tries edits, and puts those that did no harm together."""
+
+    def __init__(self, options: CompressOptimizer, frame: Frame) -> None:
+        self._options = options
+        self._frame = frame
+        self._found: Findings | None = None
+        self._in_flight: dict[str, list[Tried]] = {}
+        """The sets of this round, by the hashes of the configurations that they make."""
+
+    def initialize(self, context: RunContext) -> OptimizerState:
+        return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
+
+    async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
+        self._in_flight = {}
+        if not state.algorithm_data:
+            return await self._each_alone(self._baseline(), history.trials[0].success_rate if history.trials else None)
+        known = {trial.config_hash: trial for trial in history.trials}
+        self._found = Findings.read(state.algorithm_data)
+        while self._found.step.measure:
+            proposals = [await self._together(self._found, parts) for parts in self._found.step.measure]
+            if any(config_hash not in known for config_hash in self._in_flight):
+                return proposals
+            self._found = self._found.having(self._in_flight, known)
+            self._in_flight = {}
+        return []
+
+    def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
+        assert self._found is not None
+        found = self._found.having(self._in_flight, {trial.config_hash: trial for trial in trials})
+        best = next((trial for trial in trials if trial.kept), None)
+        return OptimizerState(
+            generation=state.generation + 1,
+            best_candidate_id=best.candidate_id if best else state.best_candidate_id,
+            best_score=best.score if best else state.best_score,
+            algorithm_data=found.as_data(),
+        )
+
+    def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
+        if not state.algorithm_data:
+            return GO_ON
+        found = Findings.read(state.algorithm_data)
+        step = found.step
+        if step.phase != "done":
+            return GO_ON
+        told = f"Compressed: {len(step.chosen)} of {len(found.edits)} edits kept"
+        return StopDecision(should_stop=True, reason=StopReason.COMPLETED, message=told)
+
+    def report(self, state: OptimizerState, result: OptimizationResult) -> dict[str, Compression]:
+        """What the run's result says beside what every result says."""
+        found = Findings.read(state.algorithm_data) if state.algorithm_data else None
+        return {"compression": reported(found, result, self._baseline())}
+
+    def _baseline(self) -> Configuration:
+        return {name: normalize(factor.value) for name, factor in self._frame.factors.items()}
+
+    # -- each edit alone --------------------------------------------------------------------------------------------------
+
+    async def _each_alone(self, baseline: Configuration, pass_rate: float | None) -> list[CandidateProposal]:
+        """Every edit by itself. Sections that came back longer are withdrawn, for the record."""
+        sections, edits = await self._edits(baseline)
+        rewritten = await self._rewritten(baseline, sections)
+        kept = worth_most([*edits, *(edit for edit, _ in rewritten)], self._options.max_edits)
+        self._found = Findings(sections, kept, pass_rate)
+        texts = {edit.part_id: text for edit, text in rewritten}
+        cuts = cuts_of(baseline, sections, self._options.strategies)
+        proposals = []
+        for edit in kept:
+            value = texts[edit.part_id] if edit.part_id in texts else shortened(baseline[edit.path], [edit], cuts)
+            tokens = {edit.path: sections[edit.path] - edit.saving}
+            proposals.append(self._proposal([edit], {**baseline, edit.path: value}, tokens, "alone"))
+        return [*proposals, *(self._withdrawn(edit, text, baseline) for edit, text in rewritten if edit.saving <= 0)]
+
+    async def _edits(self, baseline: Configuration) -> tuple[dict[str, int], list[SectionEdit]]:
+        """The tokens of every section that is worth the trouble, and the edits that need no model."""
+        values = {name: baseline[name] for name in self._treated()}
+        arguments: dict[str, JsonValue] = {
+            "values": values,
+            "others": [value for name, value in baseline.items() if name not in values and isinstance(value, str)],
+            "strategies": [*self._options.strategies],
+            "min_section_tokens": self._options.min_section_tokens,
+            "most": self._options.max_edits,
+        }
+        counted: Any = await self._frame.compute(COUNTED_EDITS, arguments, reads=Reads())
+        return counted["sections"], [SectionEdit(*fields) for fields in counted["edits"]]
+
+    def _treated(self) -> list[str]:
+        """What may become shorter: texts, and lists of examples."""
+        factors = self._frame.factors
+        return self._options.factors or [name for name, factor in factors.items() if may_shrink(factor)]
+
+    async def _rewritten(self, baseline: Configuration, sections: Mapping[str, int]) -> list[tuple[SectionEdit, str]]:
+        """Every text as the proposer writes it. What it fails to write stays as it is, unless it fails everywhere and there is
+        nothing else to try."""
+        proposer = self._options.proposer
+        paths = sorted((path for path in sections if isinstance(baseline[path], str)), key=lambda path: (-sections[path], path))
+        if proposer is None or not paths:
+            return []
+        asked = [self._written(_asking_for_less(proposer), path, index) for index, path in enumerate(paths)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        written: list[tuple[str, str]] = []
+        for path, answer in zip(paths, answers, strict=True):
+            if isinstance(answer, str):
+                written.append((path, answer))
+            elif not isinstance(answer, ProposalFailed):
+                raise answer
+        failed = next((answer for answer in answers if isinstance(answer, ProposalFailed)), None)
+        if failed is not None and not written and not self._options.strategies:
+            raise failed
+        return await self._with_savings(written, sections) if written else []
+
+    async def _written(self, proposer: ModelProposer | PythonProposer, path: str, index: int) -> str:
+        parent = self._frame.context.baseline_candidate_id
+        answer = await self._frame.new_values(proposer, parent=parent, factors=(path,), index=index, feedback="")
+        text = answer.values.get(path)
+        if not isinstance(text, str):
+            raise ProposalFailed(f"no text came back for {path}")
+        return text
+
+    async def _with_savings(
+        self, written: Sequence[tuple[str, str]], sections: Mapping[str, int]
+    ) -> list[tuple[SectionEdit, str]]:
+        counted = await self._tokens([text for _, text in written])
+        edits = []
+        for (path, text), tokens in zip(written, counted, strict=True):
+            saving = sections[path] - tokens
+            longer = len(text) >= len(str(self._baseline()[path]))
+            edits.append((SectionEdit(path, REWRITTEN, 1, min(saving, 0) if longer else saving), text))
+        return edits
+
+    async def _tokens(self, values: Sequence[JsonValue]) -> list[int]:
+        counted: Any = await self._frame.compute(COUNTED_TOKENS, {"values": [*values]}, reads=Reads())
+        return [int(tokens) for tokens in counted]
+
+    # -- several edits together -------------------------------------------------------------------------------------------
+
+    async def _together(self, found: Findings, parts: Parts) -> CandidateProposal:
+        baseline, edits = self._baseline(), found.of(parts)
+        changed: dict[str, JsonValue] = {}
+        cuts = cuts_of(baseline, found.sections, self._options.strategies)
+        for path in dict.fromkeys(edit.path for edit in edits):
+            same = [edit for edit in edits if edit.path == path]
+            rewritten = next((edit for edit in same if edit.strategy == REWRITTEN), None)
+            changed[path] = await self._text_of(found, rewritten) if rewritten else shortened(baseline[path], same, cuts)
+        tokens = dict(zip(changed, await self._tokens([*changed.values()]), strict=True))
+        return self._proposal(edits, {**baseline, **changed}, tokens, found.step.phase)
+
+    async def _text_of(self, found: Findings, edit: SectionEdit) -> JsonValue:
+        """The section as it was written, from the candidate that tried it alone."""
+        tried = found.alone(edit)
+        assert tried is not None and tried.candidate_id is not None
+        configuration = await self._frame.configuration(tried.candidate_id)
+        return configuration[edit.path]
+
+    def _proposal(
+        self, edits: Sequence[SectionEdit], configuration: Configuration, tokens: Mapping[str, int], phase: str
+    ) -> CandidateProposal:
+        assert self._found is not None
+        parts = frozenset(edit.part_id for edit in edits)
+        self._in_flight.setdefault(content_hash(configuration), []).append(Tried(parts, tokens))
+        saved = sum(self._found.sections[path] - count for path, count in tokens.items())
+        return CandidateProposal(
+            configuration=configuration,
+            parent_candidate_ids=(self._frame.context.baseline_candidate_id,),
+            rationale=f"{phase}: {', '.join(sorted(parts))}; {saved} tokens fewer",
+            extra={
+                "origin": "compression",
+                "operators": [*dict.fromkeys(edit.strategy for edit in edits)],
+                "components": [*dict.fromkeys(edit.path for edit in edits)],
+                "phase": phase,
+                "saved_tokens": saved,
+            },
+        )
+
+    def _withdrawn(self, edit: SectionEdit, text: str, baseline: Configuration) -> CandidateProposal:
+        told = f"{edit.path}: what was written is no shorter, by {-edit.saving} tokens more"
+        return CandidateProposal(
+            configuration={**baseline, edit.path: text},
+            parent_candidate_ids=(self._frame.context.baseline_candidate_id,),
+            withdrawn=Withdrawal(reason_code=ReasonCode.NOT_SMALLER, message=told),
+        )
+
+
+def _asking_for_less(proposer: ModelProposer | PythonProposer) -> ModelProposer | PythonProposer:
+    """A model is asked for fewer words unless the spec words the request itself; no examples are needed for that."""
+    if isinstance(proposer, ModelProposer) and proposer.template is None:
+        return proposer.model_copy(update={"template": REQUEST, "examples": 0})
+    return proposer
+
+
+def describe_compression(options: CompressOptimizer) -> str:
+    """The mutator in words, as reports show it."""
+    writer = {"model": "rewritten by a model", "python": "rewritten by a plug-in"}
+    ways = [*options.strategies, *([writer[options.proposer.kind]] if options.proposer else [])]
+    return f"Sections made shorter: {', '.join(ways)}"
