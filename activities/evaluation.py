@@ -21,6 +21,7 @@ from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
+from activities.importing import import_elsewhere
 from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
@@ -148,14 +149,18 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
-        # Importing runs other people's code, which may take its time.
-        try:
-            async with asyncio.timeout(LONGEST_IMPORT):
-                found = await self._calls.threads.run(lambda: self._plugins.fingerprints(request.references, request.arguments))
-        except TimeoutError:
-            names = ", ".join(request.references)
-            raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
-        return Inspected(evaluators=found)
+        async with heartbeating():
+            await import_elsewhere(self._plugins, list(request.references), LONGEST_IMPORT)
+            # Importing runs other people's code, which may take its time.
+            try:
+                async with asyncio.timeout(LONGEST_IMPORT):
+                    return Inspected(evaluators=await self._calls.threads.run(lambda: self._fingerprints(request)))
+            except TimeoutError:
+                names = ", ".join(request.references)
+                raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
+
+    def _fingerprints(self, request: InspectInput) -> dict[str, str]:
+        return self._plugins.fingerprints(request.references, request.arguments)
 
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
@@ -267,9 +272,9 @@ class ShardEvaluation(Evaluating):
 
     async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""
-        for reference, expected in suite.plugins.items():
-            if expected.startswith(VERSION):
-                continue
+        judged = {reference: hashed for reference, hashed in suite.plugins.items() if not hashed.startswith(VERSION)}
+        await import_elsewhere(self._plugins, list(judged), LONGEST_IMPORT)
+        for reference, expected in judged.items():
             mine = await self._calls.threads.run(partial(self._plugins.fingerprint, reference, None))
             if mine != expected:
                 raise ApplicationError(

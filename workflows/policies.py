@@ -79,7 +79,8 @@ PREPARE: Final = ActivityPolicy(
 """Ingesting a dataset may take minutes. A run that is cancelled meanwhile knows whether its row was written."""
 
 INSPECT: Final = ActivityPolicy(
-    start_to_close_timeout=timedelta(minutes=2),
+    start_to_close_timeout=timedelta(minutes=3),
+    heartbeat_timeout=timedelta(seconds=10),
     retry_policy=RetryPolicy(
         initial_interval=timedelta(seconds=1),
         maximum_interval=timedelta(seconds=10),

@@ -130,7 +130,7 @@ class PluginProcess:
 
     async def _understood(self, line: bytes) -> dict[str, Any]:
         if not line.endswith(b"\n"):
-            raise ProcessDied(f"{self._kind} killed its process ({_ending(await self._exit_code())})")
+            raise ProcessDied(f"{self._kind} killed its process ({ending(await self._exit_code())})")
         answer: dict[str, Any] = json.loads(line)
         if "fault" in answer:
             kind = shorten(answer.get("kind", "import failed"), 80)
@@ -193,7 +193,8 @@ def target_output(answer: dict[str, Any]) -> Output:
     return output if output.latency_ms is not None else dataclasses.replace(output, latency_ms=answer["elapsed_ms"])
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
+    """How a process ended, in words."""
     if code >= 0:
         return f"exit code {code}"
     try:

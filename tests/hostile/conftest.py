@@ -31,6 +31,7 @@ BROKEN_MODULES = {
     "broken_import": "import a_module_that_is_not_installed\n",
     "raises_on_import": "raise RuntimeError('not today \\ud800')\n",
     "exits_on_import": "import sys\nsys.exit(3)\n",
+    "dies_on_import": "import os\nos._exit(9)\n",
 }
 DATA_FILES = {
     "nan.jsonl": b'{"input": NaN}\n',

@@ -227,6 +227,9 @@ PLUGINS: Final = {
         "raises_on_import:target", "RuntimeError", target=target("raises_on_import:target")
     ),
     "a-plug-in-that-exits-on-import": wrong("exits_on_import:target", "SystemExit", target=target("exits_on_import:target")),
+    "a-plug-in-that-dies-on-import": wrong(
+        "dies_on_import:target", "killed the process (exit code 9)", target=target("dies_on_import:target")
+    ),
 }
 
 DATA: Final = {
