@@ -157,7 +157,7 @@ FIELDS: Final = {
         "optimizer.proposer", "'genius'", "'model'", optimizer={"proposer": {"kind": "genius"}}
     ),
     "optimizer-unknown": wrong(
-        "optimizer", "has name 'magic'; use one of 'refine', 'none'", optimizer={"name": "magic", "proposer": {"kind": "step"}}
+        "optimizer", "has name 'magic'; use one of 'refine'", optimizer={"name": "magic", "proposer": {"kind": "step"}}
     ),
     "objective-of-an-unknown-kind": wrong("objective.kind", "'mean'", objective={"kind": "median"}),
     "objective-of-an-unknown-metric": wrong(
