@@ -134,21 +134,23 @@ async def test_a_failed_proposer_raises_only_when_the_paid_ones_have_answered() 
 
 
 @pytest.mark.parametrize(
-    ("direction", "scores", "best", "last"),
+    ("scores", "kept", "best", "last"),
     [
-        ("maximize", [0.6, 0.9, 0.7], "c1", "c2"),
-        ("minimize", [0.6, 0.4, 0.7], "c1", "c2"),
-        ("maximize", [0.5, 0.5, 0.4], "r0", "c2"),
-        ("minimize", [0.5, 0.5, 0.6], "r0", "c2"),
-        ("maximize", [0.8, 0.8, None], "c0", "c1"),
-        ("minimize", [None, None, None], "r0", "r0"),
+        ([0.6, 0.9, 0.7], "c1", "c1", "c2"),
+        ([0.9, 0.6, 0.7], "c1", "c1", "c2"),
+        ([0.9, 0.9, 0.9], None, "r0", "c2"),
+        ([0.8, 0.8, None], "c0", "c0", "c1"),
+        ([None, None, None], None, "r0", "r0"),
     ],
 )
-def test_the_best_is_strictly_better_and_the_earlier_of_equals(
-    direction: str, scores: list[float | None], best: str, last: str
+def test_the_best_is_what_the_round_kept_whatever_scored_higher(
+    scores: list[float | None], kept: str | None, best: str, last: str
 ) -> None:
-    optimizer, state = _refine(FakeFrame(direction, optimizer={"proposer": MODEL}))
-    state = optimizer.observe(state, [_trial(f"c{index}", score) for index, score in enumerate(scores)])
+    """A trial that was stopped early, broke a must-pass sample or lacks the verdict asked for is not kept."""
+    optimizer, state = _refine(FakeFrame(optimizer={"proposer": MODEL}))
+    trials = [_trial(f"c{index}", score) for index, score in enumerate(scores)]
+    marked = [trial.model_copy(update={"kept": trial.candidate_id == kept}) for trial in trials]
+    state = optimizer.observe(state, marked)
     assert (state.best_candidate_id, state.algorithm_data["last_candidate_id"], state.generation) == (best, last, 1)
 
 
@@ -157,7 +159,7 @@ async def test_it_goes_on_from_the_best_or_from_the_last(parent: str, expected: 
     frame = FakeFrame(optimizer={"proposer": {"kind": "noop"}, "parent": parent})
     frame.configurations |= {"c0": BASELINE, "c1": BASELINE}
     optimizer, state = _refine(frame)
-    state = optimizer.observe(state, [_trial("c0", 0.9), _trial("c1", 0.6)])
+    state = optimizer.observe(state, [_trial("c0", 0.9).model_copy(update={"kept": True}), _trial("c1", 0.6)])
     [made] = await optimizer.propose(OptimizerState.model_validate_json(state.model_dump_json()), TrialHistory(), 1)
     assert made.parent_candidate_ids == (expected,)
 

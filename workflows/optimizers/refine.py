@@ -15,7 +15,6 @@ from workflows.model.search import ModelProposer, NoOpProposer, OptimizerSpec, P
 from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed
-from workflows.rules.scoring import is_better
 from workflows.rules.stepping import can_step, step
 
 ITERATIONS_SHOWN = 3
@@ -59,7 +58,7 @@ class Refine:
             if trial.status != "completed" or trial.score is None:
                 continue
             last = trial.candidate_id
-            if best_score is None or is_better(trial.score, best_score, self._frame.context.direction):
+            if trial.kept:
                 best_id, best_score = trial.candidate_id, trial.score
         return OptimizerState(
             generation=state.generation + 1,
