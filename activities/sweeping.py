@@ -65,7 +65,7 @@ class Janitor(Sweeping):
         if state.change.at >= before:
             return False
         async with self._database.connection() as connection:
-            if await sweeping.awaits_release(connection, state.config_hash):
+            if await sweeping.awaits_release(connection, state.name, state.config_hash):
                 return False
             runs = {*await sweeping.runs_with(connection, state.tag), *([state.owner] if state.owner else [])}
             rows = await sweeping.run_rows(connection, sorted(runs))

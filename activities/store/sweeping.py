@@ -36,10 +36,12 @@ async def runs_with(connection: Connection, config_hash: str) -> list[str]:
     return [row["run_id"] for row in rows]
 
 
-async def awaits_release(connection: Connection, overlay_hash: str) -> bool:
-    """Whether an undecided release is about what this puts in force."""
+async def awaits_release(connection: Connection, prompt: str, overlay_hash: str) -> bool:
+    """Whether an undecided release of a prompt is about this."""
     found: bool = await connection.fetchval(
-        "SELECT EXISTS (SELECT FROM releases WHERE decided_at IS NULL AND $1 IN (overlay_hash, base_hash))", overlay_hash
+        "SELECT EXISTS (SELECT FROM releases WHERE prompt = $1 AND decided_at IS NULL AND $2 IN (overlay_hash, base_hash))",
+        prompt,
+        overlay_hash,
     )
     return found
 

@@ -43,8 +43,12 @@ class Side(NamedTuple):
 async def show_differences(context: Context, name: str, before: str, after: str) -> int:
     """Compare two states of a prompt."""
     async with reach_prompts(context) as store:
-        sides = [await _side(context, store, name, reference) for reference in (before, after)]
-    old, new = sides
+        stored = [await _stored(store, name, reference) for reference in (before, after)]
+    # Only now: the servers that runs are read from may be the embedded ones, which are reached once at a time.
+    old, new = [
+        side if isinstance(side, Side) else await _of_run(context, name, reference) or _refuse(side)
+        for side, reference in zip(stored, (before, after), strict=True)
+    ]
     template = old.template or new.template
     found = changes(old.configuration, new.configuration, () if template is None else frozen_parts(template))
     size = class_of(found.values())
@@ -59,21 +63,23 @@ async def show_differences(context: Context, name: str, before: str, after: str)
     return ExitCode.DONE
 
 
-async def _side(context: Context, store: OverrideStore, name: str, reference: str) -> Side:
-    if reference == SOURCE:
-        return await _source(store, name)
+async def _stored(store: OverrideStore, name: str, reference: str) -> Side | CommandError:
+    """What the store has under a reference; else what is wrong with it, unless it is a run."""
     try:
+        if reference == SOURCE:
+            return await _source(store, name)
         found = await store.resolve(name, tag=reference)
-    except (InvalidName, UnknownPrompt, UnknownTag) as error:
-        of_run = await _of_run(context, name, reference)
-        if of_run is not None:
-            return of_run
-        if isinstance(error, UnknownPrompt):
-            raise unknown_prompt(name, await store.names()) from None
-        raise CommandError(f"{error}; nor is {reference!r} a finished run") from None
+    except UnknownPrompt:
+        return unknown_prompt(name, await store.names())
+    except (InvalidName, UnknownTag) as error:
+        return CommandError(f"{error}; nor is {reference!r} a finished run")
     version = found.state.version
     label = reference if version in (None, reference) else f"{reference} ({version})"
     return Side(label, found.configuration, found.template)
+
+
+def _refuse(error: CommandError) -> Side:
+    raise error
 
 
 async def _source(store: OverrideStore, name: str) -> Side:

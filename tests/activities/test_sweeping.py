@@ -46,7 +46,7 @@ tags = st.lists(
 
 
 @given(made=tags)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, database_url: str, made: list[Any]) -> None:
     number = next(_numbers)
     template = PromptTemplate.from_yaml(TEMPLATE.format(number=number))

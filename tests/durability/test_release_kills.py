@@ -1,0 +1,67 @@
+"""kill -9 of worker and PostgreSQL in the middle of a release: the old prompt or the new one, and one line in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from activities.store.connection import Database
+from clients.stack import embedded_stack, stack_state
+from clients.temporal import connect
+from tests.conftest import Engines
+from tests.durability.test_kills import WorkerProcess
+from tests.end_to_end.releasing import Prompt, tried_prompt
+
+Spec = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("victim", ["worker", "postgres"])
+async def test_a_killed_release_is_whole_or_not_there(victim: str, spec: Spec, tmp_path: Path) -> None:
+    random = Random(victim)
+    async with embedded_stack(tmp_path / "stack", ui=False) as stack:
+        client = await connect(stack.temporal_address)
+        worker = WorkerProcess(stack, tmp_path / "calls")
+        await worker.start()
+        database = await Database.open(stack.database_url)
+        async with tried_prompt(Engines(stack, client, database), spec()) as prompt:
+            await prompt.released(x=500)
+            for number in range(4):
+                kind = {"kind": "rollback", "version": "1.0.0" if number % 2 == 0 else "1.0.1"}
+                asking = asyncio.create_task(prompt.ask(release_id=f"killed-{number}", **kind))
+                await asyncio.sleep(random.uniform(0.0, 0.08))
+                if victim == "worker":
+                    await worker.kill()
+                    now = await at(prompt)
+                    assert now in ("1.0.0", "1.0.1")
+                    await worker.start()
+                else:
+                    pid = stack_state(stack.home).postgres_pid
+                    assert pid is not None
+                    os.kill(pid, signal.SIGKILL)
+                state = await asyncio.wait_for(asking, 90)
+                assert state.status == "released"
+                assert await at(prompt) == kind["version"]
+            history = await prompt.prompts.history(prompt.name, "stable")
+            assert len(history) == 2 + 4
+            log = await prompt.log()
+            assert [(one.release_id, one.status) for one in log[1:]] == [(f"killed-{n}", "released") for n in range(4)]
+        await database.close()
+        await worker.kill(signal.SIGTERM)
+
+
+async def at(prompt: Prompt) -> str | None:
+    """Where stable is, as soon as the store answers."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return (await prompt.stable()).state.version
+            except ConnectionError:
+                await asyncio.sleep(0.05)
