@@ -156,6 +156,18 @@ def on_runner(**wishes: Any) -> dict[str, Any]:
     return {"kind": "external", "url": RUNNER, "poll": "200ms", "execution_params": wishes}
 
 
+def compressing(**parts: Any) -> dict[str, Any]:
+    """Cuts lines that no answer depends on, all together, and confirms them."""
+    lines = "".join(f"Line {number} says something that changes no answer at all.\n" for number in range(3))
+    return spec(
+        configuration={"prompt": {"value": lines, "change": "text"}, "x": 500},
+        optimizer={"name": "compress", "strategies": ["ablation"], "min_section_tokens": 5},
+        judgement={"margin": 900.0, "score_range": 1000.0},
+        replicates=1,
+        **parts,
+    )
+
+
 def evolving(**parts: Any) -> dict[str, Any]:
     """Explorations, computations, and rounds that go on while something better is found."""
     number = {"change": "structured", "type": "number", "min": 0, "max": 1}
@@ -226,6 +238,8 @@ PATHS = (
     RecordedPath("python_proposer", spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:climb"}})),
     RecordedPath("converged", spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:wild_proposer"}}, stop=ENDLESS)),
     RecordedPath("confirmed", spec(dataset={**spec()["dataset"], "splits": {"validation": 0.5, "test": 0.5}})),
+    RecordedPath("compressed", compressing()),
+    RecordedPath("compressed_continued", compressing(execution={"max_rounds_per_execution": 1})),
     RecordedPath("evolved", evolving()),
     RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
     RecordedPath("released", releasing("released", "automatic")),
