@@ -25,7 +25,7 @@ from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.servers import Servers, ServersAway, is_unreachable
 from clients.commands.workers import Workers
 from clients.live import LiveDisplay, PlainDisplay
-from clients.reporting.progress_lines import progress_lines
+from clients.reporting.progress_lines import progress_lines, told
 from clients.reporting.stored import facts_of
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
@@ -158,7 +158,7 @@ class Follower:
     def _tell(self, report: RunReport) -> None:
         facts = facts_of(report)
         lines = progress_lines(facts, shown=self.shown)
-        self.shown = len(facts.iterations)
+        self.shown = told(facts)
         self.display.lines(lines)
 
     async def _who_is_missing(self) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from clients.reporting.facts import RunFacts, Step, steps, treatment
+from collections.abc import Iterator
+from itertools import takewhile
+
+from clients.reporting.facts import RunFacts, Step, decision_on, steps, treatment
 from clients.reporting.figures import telling_apart
 from clients.reporting.visible import ellipsized, one_line
 
@@ -49,8 +52,20 @@ def progress_lines(facts: RunFacts, *, shown: int | None = None) -> list[str]:
     Iterations keep their numbers, so a display that remembers how many it has shown never repeats or misses one.
     """
     lines = [starting_line(facts)] if shown is None else []
-    lines += [f"{_prefix(facts)} {iteration_text(step)}" for step in steps(facts) if step.iteration.number >= (shown or 0)]
+    new = (step for step in _to_tell(facts) if step.iteration.number >= (shown or 0))
+    lines += [f"{_prefix(facts)} {iteration_text(step)}" for step in new]
     return [*lines, terminated_line(facts)] if facts.result is not None else lines
+
+
+def told(facts: RunFacts) -> int:
+    """How many iterations have a line by now."""
+    return sum(1 for _ in _to_tell(facts))
+
+
+def _to_tell(facts: RunFacts) -> Iterator[Step]:
+    """Where a verdict decides what becomes the best, a round is told once it is decided, or a mere score would look like one."""
+    waits = facts.result is None and facts.request.judgement.accept != "score"
+    return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))
 
 
 def _prefix(facts: RunFacts) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
+from clients.reporting.progress_lines import told
 from clients.reporting.visible import visible, wrapped
 from clients.reports import Verbosity, box, progress_lines, progress_text, status_text
 from ratchet.optimizer import StopReason
@@ -247,6 +248,21 @@ def test_a_display_that_comes_back_gets_only_what_it_has_not_shown() -> None:
     run = facts([0.5, 0.6, 0.55], reason=None, status="running")
     assert progress_lines(run, shown=2) == ["OPTIMIZE [shopping-assistant] Iteration 2: score=0.55 (best=0.60)"]
     assert progress_lines(run, shown=3) == []
+
+
+def test_where_a_verdict_decides_a_round_is_told_once_it_is_decided() -> None:
+    run = facts([0.5, 0.6, 0.7], spec=request(judgement={"accept": "better"}), reason=None, status="running")
+    decided = [Decision(candidate_id=iteration.candidate_id, kept=True) for iteration in run.iterations]
+    rounds = [record.model_copy(update={"decisions": (one,)}) for record, one in zip(run.rounds, decided, strict=True)]
+    undecided = run.model_copy(update={"rounds": tuple(rounds[:2])})
+    assert progress_lines(undecided, shown=0) == [
+        "OPTIMIZE [shopping-assistant] Iteration 0: score=0.50 (best=0.50)",
+        "OPTIMIZE [shopping-assistant] Iteration 1: score=0.60 (best=0.60) ↑ NEW BEST",
+    ]
+    assert told(undecided) == 2
+    assert progress_lines(run.model_copy(update={"rounds": tuple(rounds)}), shown=2) == [
+        "OPTIMIZE [shopping-assistant] Iteration 2: score=0.70 (best=0.70) ↑ NEW BEST"
+    ]
 
 
 def test_a_full_box_counts_the_rejections_by_reason() -> None:
