@@ -63,7 +63,7 @@ def told(facts: RunFacts) -> int:
 
 
 def _to_tell(facts: RunFacts) -> Iterator[Step]:
-    """Where a verdict decides what becomes the best, a round is told once it is decided, or a mere score would look like one."""
+    """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
     waits = facts.result is None and facts.request.judgement.accept != "score"
     return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))
 
