@@ -1,4 +1,4 @@
-"""The HTTP API and the page: everything that looks at runs or steers them, in one application.
+"""The HTTP API: everything that looks at runs or steers them, in one application.
 
 Reads come from the store, so they outlive Temporal's retention; what changes a run is a signal, an update or a cancellation of
 its workflow. Started by `ratchet serve` and by `ratchet dev`.

@@ -142,7 +142,7 @@ async def migrate_prompts(context: Context, source: str, destination: str) -> in
     async with reach_prompts(context, source) as old, reach_prompts(context, destination) as new:
         moved = await migrate(old, new)
     facts = {"prompts": moved.prompts, "templates": moved.templates, "changes": moved.changes}
-    context.facts(facts, f"{moved.prompts} prompts with {moved.changes} changes went over")
+    context.facts(facts, f"{moved.prompts} prompt{'' if moved.prompts == 1 else 's'} with {moved.changes} changes went over")
     return ExitCode.DONE
 
 
