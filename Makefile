@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test test-kills lint format bench clean setup lock
+.PHONY: help demo nethack dev test test-kills lint format bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ setup: $(INSTALLED) ## Install everything into .venv (every other target does it
 
 demo: $(INSTALLED) ## Optimize the prompt of an example on the embedded stack, against a simulated model
 	@$(BIN)/ratchet demo
+
+nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64; a few minutes)
+	@$(BIN)/ratchet run examples/nethack/spec.yaml
 
 dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
 	@$(BIN)/ratchet dev
