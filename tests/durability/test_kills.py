@@ -91,10 +91,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def disturb(stack: StackAddresses, worker: WorkerProcess, calls: Path, run_id: str, random: Random) -> Killed:
+async def disturb(
+    stack: StackAddresses, worker: WorkerProcess, calls: Path, run_id: str, random: Random, calls_in_all: int = CALLS
+) -> Killed:
     """Kill something each time the run has come so far."""
     killed = Killed()
-    for point in sorted(random.sample(range(20, CALLS - 40), KILLS_PER_SEED)):
+    for point in sorted(random.sample(range(20, calls_in_all - 40), KILLS_PER_SEED)):
         await until(lambda point=point: calls_begun(calls) >= point)  # type: ignore[misc]
         victim = random.choice(["worker", "temporal", "postgres"])
         killed.victims.append(victim)
