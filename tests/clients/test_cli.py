@@ -127,7 +127,7 @@ class TestErrors:
             (["run", "nix.yaml"], "nix.yaml: does not exist; `ratchet init` writes a spec to start from"),
             (["run", ".", "--verbosity", "loud"], "--verbosity: 'loud' is unknown; use one of minimal, summary, full"),
             (["list", "--status", "odd"], "--status: 'odd' is unknown; use one of initialized, running"),
-            (["report", "x", "--format", "pdf"], "--format: 'pdf' is unknown; use one of text, json, yaml"),
+            (["report", "x", "--format", "pdf"], "--format: 'pdf' is unknown; use one of text, markdown, html, json, yaml"),
             (["adjust", "x"], "adjust: give at least one new limit"),
             (["adjust", "x", "--wall-time", "soon"], "adjust: --wall-time: is not a duration"),
             (["adjust", "x", "--cost", "-1"], "adjust: --cost: must be at least 0 (is -1.0)"),
