@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+import asyncpg
 import pytest
 
 from activities.store.connection import Database
@@ -20,6 +21,7 @@ from tests.conftest import Engines
 from tests.durability.test_kills import WorkerProcess
 from tests.end_to_end.releasing import Prompt, tried_prompt
 
+T = TypeVar("T")
 Spec = Callable[..., dict[str, Any]]
 
 
@@ -48,9 +50,9 @@ async def test_a_killed_release_is_whole_or_not_there(victim: str, spec: Spec, t
                 state = await asyncio.wait_for(asking, 90)
                 assert state.status == "released"
                 assert await at(prompt) == kind["version"]
-            history = await prompt.prompts.history(prompt.name, "stable")
+            history = await once_up(lambda: prompt.prompts.history(prompt.name, "stable"))
             assert len(history) == 2 + 4
-            log = await prompt.log()
+            log = await once_up(prompt.log)
             assert [(one.release_id, one.status) for one in log[1:]] == [(f"killed-{n}", "released") for n in range(4)]
         await database.close()
         await worker.kill(signal.SIGTERM)
@@ -58,11 +60,16 @@ async def test_a_killed_release_is_whole_or_not_there(victim: str, spec: Spec, t
 
 async def at(prompt: Prompt) -> str | None:
     """Where stable is, as soon as the store answers."""
+    return (await once_up(prompt.stable)).state.version
+
+
+async def once_up(read: Callable[[], Awaitable[T]]) -> T:
+    """What is read from PostgreSQL, which may just have been killed."""
     async with asyncio.timeout(30):
         while True:
             try:
-                return (await prompt.stable()).state.version
-            except (ConnectionError, StoreAway):
+                return await read()
+            except (OSError, StoreAway, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError, asyncpg.InterfaceError):
                 await asyncio.sleep(0.05)
 
 
