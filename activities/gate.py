@@ -170,6 +170,11 @@ class Gate:
         if revision < self._revision or self._complaining is not None:
             return  # about a rate that is lowered already
         self._complaining = asyncio.create_task(self._complain(retry_after))
+        self._complaining.add_done_callback(self._understood)
+
+    def _understood(self, _complaint: asyncio.Task[None]) -> None:
+        """Whatever became of the complaint: callers that wait for its end go on."""
+        self._complaining = None
 
     async def _complain(self, retry_after: float) -> None:
         """Nobody is let in until it is known what the complaint means."""
@@ -177,12 +182,9 @@ class Gate:
         took = sum(1 for start in self._starts if start > since)
         withdrawn = self._pace.withdraw()
         refused, self._refused = self._refused + (withdrawn if self._revision else 0), 0
-        try:
-            complaint = Complaint(self._revision, took, retry_after, refused)
-            self._learned = await self._lessons.complained(complaint)
-            self._pace.change(_limit_of(self._learned.rate))
-        finally:
-            self._complaining = None
+        complaint = Complaint(self._revision, took, retry_after, refused)
+        self._learned = await self._lessons.complained(complaint)
+        self._pace.change(_limit_of(self._learned.rate))
 
 
 def _limit_of(rate: float) -> RateLimit:

@@ -74,7 +74,7 @@ class SharedLimit:
         self._lease = lease
         self._waiting = FairQueue()
         self._leasing: asyncio.Task[None] | None = None
-        self._starts: list[asyncio.TimerHandle] = []
+        self._starts: list[tuple[float, asyncio.Handle]] = []
         self._expected = Expected()
 
     @property
@@ -100,9 +100,9 @@ class SharedLimit:
     def withdraw(self) -> int:
         """Let nobody in on the starts that are leased already; how many those are."""
         now = asyncio.get_running_loop().time()
-        waiting = [start for start in self._starts if not start.cancelled() and start.when() > now]
-        for start in waiting:
-            start.cancel()
+        waiting = [handle for start, handle in self._starts if start > now and not handle.cancelled()]
+        for handle in waiting:
+            handle.cancel()
         return len(waiting)
 
     def took(self, tokens: int) -> None:
@@ -134,7 +134,7 @@ class SharedLimit:
             if start <= loop.time():
                 self._waiting.admit()
             else:
-                self._starts.append(loop.call_at(start, self._waiting.admit))
+                self._starts.append((start, loop.call_at(start, self._waiting.admit)))
         await asyncio.sleep(max(0.0, first + calls * spacing - AHEAD - loop.time()))
 
     def _seconds_per_call(self) -> float:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong, Gate, Gates
+from activities.learning import Complaint, Learned
+from activities.lessons import OwnLessons
+from activities.limits import SharedLimit
 from activities.targets.faults import Throttled
+from workflows.model.limits import RateLimit
+
+T = TypeVar("T")
 
 
 async def refuse(gate: Gate, retry_after: float | None = None) -> None:
@@ -112,3 +120,39 @@ class TestRetryAfter:
         assert gates.at("a", "m") is gates.at("a", "m")
         assert gates.at("a", "m") is not gates.at("a", "n")
         assert gates.at("a", "m") is not gates.at("b", "m")
+
+
+def on_the_workers_own_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Its timers of less than a millisecond are no timers."""
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this platform")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(asyncio.wait_for(work, 30))
+
+
+class TestComplaintsInTheMiddleOfABatch:
+    def test_starts_that_are_due_within_a_millisecond_are_withdrawn_like_the_others(self) -> None:
+        async def withdrawn() -> int:
+            async def leased(*_: object) -> float:
+                return 0.0002
+
+            shared = SharedLimit(RateLimit(requests_per_minute=60 * 20_000), leased)
+            waiting = [asyncio.create_task(shared.enter(Caller("run"))) for _ in range(50)]
+            while not shared._starts:
+                await asyncio.sleep(0)
+            found = shared.withdraw()
+            for task in waiting:
+                task.cancel()
+            return found
+
+        assert on_the_workers_own_loop(withdrawn()) > 0
+
+    async def test_a_complaint_that_could_not_be_kept_lets_calls_go_on(self) -> None:
+        class Forgetful(OwnLessons):
+            async def complained(self, complaint: Complaint) -> Learned:
+                raise RuntimeError("nobody listens")
+
+        gate = Gate(Forgetful())
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        await refuse(gate)
+        async with asyncio.timeout(5):
+            await answer(gate, 1)
