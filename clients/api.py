@@ -26,6 +26,7 @@ from clients.commands.servers import Servers
 from clients.http import DEFAULT_HOST, DEFAULT_PORT, releasing, runs, starting, steering, streams, trials
 from clients.http.backend import Backend
 from clients.http.feed import Feed
+from clients.http.page import serve_page
 from clients.http.problems import Refused, answer_errors, responses
 from clients.http.trust import SESSION_COOKIE, Guard, Trust
 from workflows.model.frozen import Payload
@@ -106,6 +107,7 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
         """Whether the server answers; it says nothing of others."""
         return Health()
 
+    serve_page(app)
     return app
 
 

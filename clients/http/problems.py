@@ -121,7 +121,7 @@ async def _by_framework(request: Request, error: HTTPException) -> Response:
     told = WORDS.get(error.status_code) or str(error.detail)
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        headers["Allow"] = ", ".join(sorted(_methods_at(request)))
+        headers["Allow"] = ", ".join(sorted(_methods_at(request))) or headers.get("allow", headers.get("Allow", "GET"))
     return problem_answer(
         error.status_code, Problem(message=f"{request.method} {request.url.path[:200]}: {told}"), headers=headers
     )

@@ -1,0 +1,101 @@
+// The frame around every view: where one is, whether the page is live, light or dark, and the server's token when it asks.
+
+import * as api from "./api.js";
+import { h, replace, s, say } from "./dom.js";
+import { linkTo, navigate, placeOf } from "./router.js";
+import { askForToken } from "./views/sign_in.js";
+import * as runView from "./views/run.js";
+import * as runsView from "./views/runs.js";
+
+const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
+const main = h("main", { id: "main", tabindex: "-1" });
+let mounted = null;
+let first = true;
+
+/** Say something to those who listen to the page instead of looking at it. */
+function announce(text) {
+  say(spoken, text);
+}
+
+function show() {
+  const { steps, options } = placeOf(location.hash);
+  const [kind, id, ...rest] = steps;
+  const isRun = kind === "runs" && id;
+  const key = isRun ? `run ${id}` : "runs";
+  if (mounted?.key === key) {
+    mounted.go?.(rest, options);
+  } else {
+    mounted?.unmount();
+    replace(main);
+    const view = isRun ? runView : runsView;
+    const handle = view.mount(main, { api, navigate, announce, params: { id }, rest, options });
+    mounted = { key, ...handle };
+  }
+  if (!first) main.focus({ preventScroll: Boolean(mounted.go) });
+  first = false;
+}
+
+function frame() {
+  const app = document.getElementById("app");
+  replace(
+    app,
+    h("header", { class: "top" },
+      h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
+      h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs")),
+      themeButton(),
+    ),
+    main,
+    spoken,
+  );
+}
+
+function mark() {
+  return s("svg", { class: "mark", viewBox: "0 0 32 32", "aria-hidden": "true" },
+    s("rect", { width: 32, height: 32, rx: 7 }),
+    s("path", { d: "M6 24h5v-5h5v-5h5V9h5" }),
+    s("circle", { cx: 26, cy: 9, r: 2.4 }),
+  );
+}
+
+const THEMES = ["system", "light", "dark"];
+
+function themeButton() {
+  const kept = remembered();
+  const button = h("button", { class: "quiet theme", type: "button" });
+  const wear = (theme) => {
+    if (theme === "system") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.setAttribute("data-theme", theme);
+    button.dataset.theme = theme;
+    replace(button, h("span", { "aria-hidden": "true" }, { system: "◐", light: "☀", dark: "☾" }[theme]), h("span", { class: "unseen" }, `Colours: ${theme}. Change.`));
+    button.title = `Colours: ${theme}`;
+  };
+  button.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(button.dataset.theme) + 1) % THEMES.length];
+    wear(next);
+    try {
+      localStorage.setItem("ratchet-theme", next);
+    } catch {
+      // storage is off: the choice lasts as long as the page
+    }
+  });
+  wear(kept);
+  return button;
+}
+
+function remembered() {
+  try {
+    const kept = localStorage.getItem("ratchet-theme");
+    return THEMES.includes(kept) ? kept : "system";
+  } catch {
+    return "system";
+  }
+}
+
+api.whenSignedOut(() => askForToken(() => {
+  mounted?.unmount();
+  mounted = null;
+  show();
+}));
+frame();
+window.addEventListener("hashchange", show);
+show();

@@ -1,0 +1,50 @@
+// The only way this page makes elements: text becomes text nodes, never markup. What people and models wrote is data.
+
+const SVG = "http://www.w3.org/2000/svg";
+const REFUSED = new Set(["innerHTML", "outerHTML", "srcdoc", "style"]);
+const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/)/;
+
+/** An HTML element: `h("a", {href: "#/", class: "soft", onclick: go}, "Runs")`. Children: text, nodes, arrays; null is nothing. */
+export function h(tag, attributes, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+/** The same for SVG. */
+export function s(tag, attributes, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** Put children in the place of those that an element has. */
+export function replace(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter(isSomething).map(node));
+  return element;
+}
+
+/** Give an element's text, only when it is another one: what has not changed is not announced again. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) set(element, name, value);
+  element.append(...children.flat(Infinity).filter(isSomething).map(node));
+  return element;
+}
+
+function set(element, name, value) {
+  if (REFUSED.has(name)) throw new Error(`${name} is not set here: it would be markup`);
+  if (value === null || value === undefined || value === false) return;
+  if (name.startsWith("on")) {
+    if (typeof value !== "function") throw new Error(`${name} needs a function`);
+    element.addEventListener(name.slice(2), value);
+  } else if (name === "href" && !SAFE_LINK.test(value)) {
+    throw new Error("only links to this page and to http(s) are made");
+  } else if (name === "value" || name === "checked" || name === "disabled" || name === "selected" || name === "hidden") {
+    element[name] = value;
+  } else {
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+const isSomething = (child) => child !== null && child !== undefined && child !== false;
+const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));

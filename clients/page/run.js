@@ -1,0 +1,173 @@
+// One run as the page knows it: read once in full, then kept up to date by what events speak of.
+
+import { get, ofRun } from "./api.js";
+import { follow } from "./live.js";
+
+const PAGE = 1000;
+const APART = 120; // milliseconds that news waits for more news
+const SLOWEST = 1500;
+const ORDER = { baseline: 0, candidate: 0, exploration: 1, probe: 1, confirmation: 2 };
+export const OVER = new Set(["completed", "failed", "cancelled"]);
+
+/** Read a run in full, and follow it until `close()`. */
+export async function openRun(id) {
+  const run = new Run(id);
+  await run.read();
+  run.follow();
+  return run;
+}
+
+class Run {
+  detail = null;
+  /** Every trial, in the order of the proposals; confirmations last. */
+  trials = [];
+  rounds = [];
+  rejections = [];
+  releases = [];
+  /** `kind` as `follow` tells it, and `at`: when the page last knew for sure how things stand. */
+  connection = { kind: "connecting", at: Date.now() };
+
+  #byCandidate = new Map();
+  #listeners = new Set();
+  #stream = null;
+  #known = 0;
+  #reading = null;
+  #again = false;
+  #releasesChanged = true;
+  #closed = false;
+
+  constructor(id) {
+    this.id = id;
+  }
+
+  /** Hear of changes: `listener(changed)` with a set of `detail`, `trials`, `rounds`, `rejections`, `releases`, `connection`, `events`. */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  get isOver() {
+    return OVER.has(this.detail.status);
+  }
+
+  /** Whether a higher score is better. */
+  get maximizes() {
+    return this.detail.direction === "maximize";
+  }
+
+  /** A candidate's trial: the one that searched, unless another purpose is asked for. */
+  trial(candidateId, purpose = null) {
+    const found = this.#byCandidate.get(candidateId) ?? [];
+    return found.find((trial) => (purpose ? trial.purpose === purpose : ORDER[trial.purpose] === 0)) ?? (purpose ? null : found[0]) ?? null;
+  }
+
+  /** Trials that stand for candidates: what charts and the lineage show. */
+  get searching() {
+    return this.trials.filter((trial) => ORDER[trial.purpose] === 0);
+  }
+
+  /** Take up whatever is new. Calls that come meanwhile are one more turn. */
+  read() {
+    if (this.#reading) {
+      this.#again = true;
+      return this.#reading;
+    }
+    this.#reading = this.#readOnce().finally(() => {
+      this.#reading = null;
+      if (this.#again && !this.#closed) {
+        this.#again = false;
+        this.#soon();
+      }
+    });
+    return this.#reading;
+  }
+
+  async #readOnce() {
+    const withReleases = this.#releasesChanged;
+    const [detail, outline, rounds, rejections, releases] = await Promise.all([
+      get(ofRun(this.id)),
+      get(ofRun(this.id, "outline"), { query: { since: this.#known || null } }),
+      this.#newOnes("rounds", this.rounds.length),
+      this.#newOnes("rejections", this.rejections.length),
+      withReleases ? get(ofRun(this.id, "releases")) : null,
+    ]);
+    const changed = new Set(["detail"]);
+    this.detail = detail;
+    if (outline.trials.length) this.#merge(outline.trials, changed);
+    this.#known = outline.last_event_id;
+    if (rounds.length) changed.add("rounds"), (this.rounds = this.rounds.concat(rounds));
+    if (rejections.length) changed.add("rejections"), (this.rejections = this.rejections.concat(rejections));
+    if (releases) (this.releases = releases), (this.#releasesChanged = false), changed.add("releases");
+    this.connection = { ...this.connection, at: Date.now() };
+    this.#tell(changed);
+  }
+
+  async #newOnes(what, known) {
+    const found = [];
+    for (;;) {
+      const page = await get(ofRun(this.id, what), { query: { offset: known + found.length, limit: PAGE } });
+      found.push(...page.items);
+      if (page.items.length < PAGE) return found;
+    }
+  }
+
+  #merge(trials, changed) {
+    changed.add("trials");
+    const fresh = new Map();
+    for (const trial of trials) fresh.set(trial.candidate_id, [...(fresh.get(trial.candidate_id) ?? []), trial]);
+    for (const [candidate, found] of fresh) this.#byCandidate.set(candidate, found);
+    const all = [...this.#byCandidate.values()].flat();
+    const place = (trial) => ORDER[trial.purpose] ?? 1;
+    all.sort((one, other) => place(one) - place(other) || one.round - other.round || one.index - other.index);
+    let number = 0;
+    for (const trial of all) trial.number = place(trial) === 0 ? number++ : null;
+    this.trials = all;
+  }
+
+  follow() {
+    this.#stream = follow(`${ofRun(this.id)}/events`, {
+      after: this.detail.last_event_id,
+      onEvent: (event) => {
+        if (event.type === "release_changed" || event.type === "approval_due") this.#releasesChanged = true;
+        this.#listeners.forEach((listener) => listener(new Set(["events"]), event));
+        this.#soon();
+      },
+      onState: (kind) => {
+        this.connection = { kind, at: kind === "live" ? Date.now() : this.connection.at };
+        this.#tell(new Set(["connection"]));
+        if (kind === "live") this.#soon();
+      },
+      poll: () => this.read(),
+    });
+  }
+
+  #timer = 0;
+  #soon() {
+    if (this.#reading) {
+      this.#again = true;
+      return;
+    }
+    const apart = Math.min(APART + this.trials.length / 20, SLOWEST);
+    this.#timer ||= setTimeout(() => {
+      this.#timer = 0;
+      if (!this.#closed) this.read().catch(() => this.#stream?.again());
+    }, apart);
+  }
+
+  #tell(changed) {
+    if (this.#closed) return;
+    for (const listener of [...this.#listeners]) listener(changed);
+  }
+
+  /** Try the stream again now. */
+  reconnect() {
+    this.#stream?.again();
+  }
+
+  close() {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#stream?.close();
+    this.#listeners.clear();
+  }
+}
