@@ -16,7 +16,7 @@ from activities.store.lineage import StoredCandidate, candidate_in_full
 from activities.store.outlines import Outline, outline
 from activities.store.pairs import Turn, measured_trial
 from activities.store.samples import delete_dataset
-from activities.store.slicing import slices_of_run
+from activities.store.slicing import slices_of_run, slices_of_trial
 from workflows.model.factors import Configuration
 from workflows.model.release import ReleaseState
 from workflows.rules.slices import Slices
@@ -25,7 +25,10 @@ _RUN = """
     r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
     r.round, r.proposed, r.completed, r.failed, r.rejected, r.stopped, r.paid_trials, r.paid_samples, r.paid_tokens,
     r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
-    r.finished_at, (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running
+    r.finished_at, (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
+    r.result #>> '{confirmation,judged,verdict}' AS verdict,
+    (SELECT t.judged ->> 'verdict' FROM trials t
+     WHERE t.run_id = r.run_id AND t.candidate_id = r.best_candidate_id AND t.purpose = 'candidate') AS search_verdict
 """
 _TRIAL = """
     t.run_id, t.trial_id, t.candidate_id, t.purpose, t.config_hash, t.round, t.index, c.parent_candidate_ids, c.rationale,
@@ -161,6 +164,13 @@ class StoreReader:
         """Baseline and best by slice: of these fields, else of those that the spec names, else by tag."""
         async with self._database.snapshot() as connection:
             return await slices_of_run(connection, run_id, fields)
+
+    async def slices_of_trial(
+        self, run_id: str, candidate_id: str, purpose: str | None = None, fields: Sequence[str] | None = None
+    ) -> Slices | None:
+        """A trial beside the baseline's by slice; None when there is no such trial."""
+        async with self._database.snapshot() as connection:
+            return await slices_of_trial(connection, run_id, candidate_id, purpose, fields)
 
     async def delete_run(self, run_id: str) -> bool:
         """Delete a run with everything that belongs to it alone; whether there was one."""

@@ -13,7 +13,7 @@ from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.release import ReleaseState
 from workflows.model.run import Confirmation, OptimizationResult
@@ -40,6 +40,11 @@ class RunSummary(Payload):
     baseline_score: float | None
     best_candidate_id: str | None
     best_score: float | None
+    verdict: Verdict | None = None
+    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
+    confirmed."""
+    search_verdict: Verdict | None = None
+    """Of the best candidate against the best of its time, as its round decided."""
     started_at: datetime
     updated_at: datetime
     finished_at: datetime | None

@@ -2,43 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import JsonValue
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
+from activities.store.pairs import measured_trial
 from activities.store.shards import load_suite, measured
+from workflows.model.suite import MeasuredSample
 from workflows.model.trial import SEARCHING, Purpose, Split
 from workflows.rules.slices import DEFAULT_FIELDS, TAGS, Slices, slices_of
 
 
 async def slices_of_run(connection: Connection, run_id: str, fields: Sequence[str] | None) -> Slices | None:
     """Baseline and best by slice, on the samples held back when both were confirmed there; None when nothing was measured."""
-    run = await connection.fetchrow(
-        "SELECT baseline_candidate_id, best_candidate_id, spec #> '{dataset,slices}' AS fields FROM runs WHERE run_id = $1",
-        run_id,
-    )
+    run = await connection.fetchrow("SELECT baseline_candidate_id, best_candidate_id FROM runs WHERE run_id = $1", run_id)
     if run is None or run["baseline_candidate_id"] is None:
         return None
     baseline, best = run["baseline_candidate_id"], run["best_candidate_id"] or run["baseline_candidate_id"]
     trials = await _trials(connection, run_id, baseline, best)
     if baseline not in trials:
         return None
-    split = Split(trials[baseline]["split"])
-    wanted = fields or (from_json(run["fields"]) if run["fields"] else None) or DEFAULT_FIELDS
+    after = trials.get(best) if best != baseline else None
+    return await _sliced(connection, run_id, Split(trials[baseline]["split"]), fields, trials[baseline], after)
+
+
+async def slices_of_trial(
+    connection: Connection, run_id: str, candidate_id: str, purpose: str | None, fields: Sequence[str] | None
+) -> Slices | None:
+    """A trial beside the baseline's on the same samples, by slice; None when there is no such trial."""
+    trial = await measured_trial(connection, run_id, candidate_id, purpose)
+    if trial is None:
+        return None
+    named = await connection.fetchval("SELECT baseline_candidate_id FROM runs WHERE run_id = $1", run_id)
+    same = Purpose.CONFIRMATION if trial.purpose == Purpose.CONFIRMATION else None
+    baseline = await measured_trial(connection, run_id, named, same) if named is not None else None
+    before = baseline if baseline is not None and baseline.split == trial.split else None
+    return await _sliced(
+        connection, run_id, Split(trial.split), fields, asdict(before) if before is not None else None, asdict(trial)
+    )
+
+
+async def _sliced(
+    connection: Connection,
+    run_id: str,
+    split: Split,
+    fields: Sequence[str] | None,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> Slices:
+    """Two trials on one split, by these fields, else by those that the spec names, else by tag."""
+    stated = await connection.fetchval("SELECT spec #> '{dataset,slices}' FROM runs WHERE run_id = $1", run_id)
+    wanted = fields or (from_json(stated) if stated else None) or DEFAULT_FIELDS
     values = {field: await _values(connection, run_id, split, field) for field in dict.fromkeys(wanted)}
     suite = await load_suite(connection, run_id, split)
     if not any(given for of_samples in values.values() for given in of_samples):
         return Slices(split=split)
-    answers = {
-        candidate_id: await measured(
-            connection, run_id, split, row["config_hash"], suite.evaluator, row["first_replicate"], row["replicates"]
-        )
-        for candidate_id, row in trials.items()
-    }
-    return slices_of(suite, values, answers[baseline], answers.get(best, ()) if best != baseline else ())
+
+    async def answers(trial: Mapping[str, Any] | None) -> Sequence[MeasuredSample]:
+        if trial is None:
+            return ()
+        replicates = trial["first_replicate"], trial["replicates"]
+        return await measured(connection, run_id, split, trial["config_hash"], suite.evaluator, *replicates)
+
+    return slices_of(suite, values, await answers(before), await answers(after))
 
 
 async def _trials(connection: Connection, run_id: str, baseline: str, best: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,13 +9,7 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command
 
 if TYPE_CHECKING:
-    from activities.store.comparisons import Comparison
-    from activities.store.reading import StoreReader
-    from activities.store.rows import RunDetail
-    from workflows.model.judgement import Judged
-
-SAMPLES_NAMED = 5
-PERCENT = 100.0
+    from clients.reporting.entrants import ComparedStanding, SideBySide, Standing
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,110 +35,33 @@ def add_to(app: typer.Typer) -> None:
         return run_async(context, lambda _: compare_all(context, [first, *others]))
 
 
-@dataclass(frozen=True)
-class Entrant:
-    """One thing that is compared."""
-
-    name: str
-    run: RunDetail
-    candidate_id: str
-
-    @property
-    def gain(self) -> float | None:
-        """What its run gained over its own baseline in the search, in hundredths of a score; positive is better."""
-        if self.run.best_score is None or self.run.baseline_score is None:
-            return None
-        sign = 1.0 if self.run.direction == "maximize" else -1.0
-        return sign * (self.run.best_score - self.run.baseline_score) * PERCENT
-
-    @property
-    def cost_per_point(self) -> float | None:
-        """What its run paid for each of those."""
-        return self.run.spend.cost / self.gain if self.gain and self.gain > 0 else None
-
-
 async def compare_all(context: Context, names: list[str]) -> int:
     """Compare everything with the first that is named."""
-    from clients.commands.lookup import reach_run
+    from clients.commands.lookup import unknown_run
+    from clients.commands.servers import has_data, reach_servers
+    from clients.reporting.entrants import Incomparable, UnknownEntrant, side_by_side
 
-    async with reach_run(context.home, names[0].split("/", 1)[0]) as (servers, _):
-        entrants = [await _entrant(servers.reader, name) for name in names]
-        purpose = "confirmation" if await _all_confirmed(servers.reader, entrants) else None
-        compared = [await _pair(servers.reader, entrants[0], other, purpose) for other in entrants[1:]]
-        fixed = [await _named(servers.reader, entrants[0], other, purpose) for other in entrants[1:]]
-    judged = _judged_together(compared, entrants[0])
+    if not has_data(context.home):
+        raise unknown_run(names[0], [])
+    async with reach_servers(context.home) as servers:
+        try:
+            found = await side_by_side(servers.reader, names)
+        except UnknownEntrant as unknown:
+            run_id, candidate_id = unknown.run_id, unknown.candidate_id
+            if candidate_id is None:
+                raise unknown_run(run_id, [row.run_id for row in await servers.reader.runs()]) from None
+            told = f"{run_id} has no candidate {candidate_id!r}; `ratchet report {run_id} --format json` lists them"
+            raise CommandError(told) from None
+        except Incomparable as error:
+            raise CommandError(str(error)) from None
     if context.json:
-        context.facts(_as_json(entrants, compared, judged, fixed, purpose))
-        return ExitCode.DONE
-    _show(entrants, compared, judged, fixed, purpose)
+        context.facts(_as_json(found))
+    else:
+        _show(found)
     return ExitCode.DONE
 
 
-async def _entrant(reader: StoreReader, name: str) -> Entrant:
-    from clients.commands.lookup import unknown_run
-
-    run_id, _, candidate_id = name.partition("/")
-    run = await reader.run(run_id)
-    if run is None:
-        raise unknown_run(run_id, [row.run_id for row in await reader.runs()])
-    candidate = candidate_id or run.best_candidate_id
-    if candidate is None:
-        raise CommandError(f"{run_id} has no best candidate yet; name one of its trials as {run_id}/CANDIDATE")
-    if await reader.trial(run_id, candidate) is None:
-        raise CommandError(f"{run_id} has no candidate {candidate!r}; `ratchet report {run_id} --format json` lists them")
-    return Entrant(name, run, candidate)
-
-
-async def _all_confirmed(reader: StoreReader, entrants: list[Entrant]) -> bool:
-    trials = [await reader.trial(one.run.run_id, one.candidate_id, "confirmation") for one in entrants]
-    return all(trial is not None and trial.status == "completed" for trial in trials)
-
-
-async def _pair(reader: StoreReader, one: Entrant, other: Entrant, purpose: str | None) -> Comparison:
-    found = await reader.comparison(
-        (one.run.run_id, one.candidate_id, purpose), (other.run.run_id, other.candidate_id, purpose), limit=0
-    )
-    assert found is not None  # both trials were there a moment ago
-    if not found.turns:
-        raise CommandError(
-            f"{one.name} and {other.name} share no sample; runs can be compared that use the same dataset and split"
-        )
-    if one.run.direction != other.run.direction:
-        raise CommandError(
-            f"{one.name} is to {one.run.direction}, {other.name} to {other.run.direction}: no gain of one is one of the other"
-        )
-    return found
-
-
-async def _named(reader: StoreReader, one: Entrant, other: Entrant, purpose: str | None) -> dict[str, list[str]]:
-    """Some of the samples that were fixed, and some that were broken."""
-    sides = (one.run.run_id, one.candidate_id, purpose), (other.run.run_id, other.candidate_id, purpose)
-    fixed = await reader.comparison(*sides, only="fixed", limit=SAMPLES_NAMED)
-    broken = await reader.comparison(*sides, only="broken", limit=SAMPLES_NAMED)
-    return {
-        "fixed": [item.item_id for item in fixed.items] if fixed else [],
-        "broken": [item.item_id for item in broken.items] if broken else [],
-    }
-
-
-def _judged_together(compared: list[Comparison], first: Entrant) -> list[Judged | None]:
-    """The verdicts, corrected for how many comparisons there are."""
-    from workflows.model.judgement import JudgementSpec
-    from workflows.rules.verdicts import judge
-
-    spec = JudgementSpec.model_validate(first.run.spec.get("judgement") or {})
-    known = [(place, one.judged.evidence) for place, one in enumerate(compared) if one.judged is not None]
-    verdicts = dict(zip((place for place, _ in known), judge([evidence for _, evidence in known], spec), strict=True))
-    return [verdicts.get(place) for place in range(len(compared))]
-
-
-def _show(
-    entrants: list[Entrant],
-    compared: list[Comparison],
-    judged: list[Judged | None],
-    named: list[dict[str, list[str]]],
-    purpose: str | None,
-) -> None:
+def _show(found: SideBySide) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -153,48 +69,36 @@ def _show(
     table = Table(box=None, pad_edge=False)
     for head in ("", "candidate", "score", "difference", "verdict", "fixed", "broken", "paid", "per point"):
         table.add_column(head, justify="left" if head in ("", "candidate", "difference", "verdict") else "right")
-    first = compared[0].baseline
-    table.add_row(*(Text(cell) for cell in _row(entrants[0], first.objective_score, "", "", "", "")))
-    for entrant, one, verdict in zip(entrants[1:], compared, judged, strict=True):
-        told = _difference(verdict, entrant), verdict.verdict.value.replace("_", " ") if verdict else "no answer in both"
+    table.add_row(*(Text(cell) for cell in _row(found.reference, "", "", "", "")))
+    for one in found.compared:
+        verdict = one.judged.verdict.value.replace("_", " ") if one.judged else "no answer in both"
         counts = str(one.counts["fixed"]), str(one.counts["broken"])
-        table.add_row(*(Text(cell) for cell in _row(entrant, one.candidate.objective_score, *told, *counts)))
+        table.add_row(*(Text(cell) for cell in _row(one, _difference(one), verdict, *counts)))
     console = Console(highlight=False)
     console.print(table)
-    samples = len(compared[0].turns)
-    console.print(Text(f"\nOn {samples} {'held-back' if purpose else 'search'} samples, against {entrants[0].name}."))
-    for entrant, verdict, ids in zip(entrants[1:], judged, named, strict=True):
-        if verdict is not None:
-            console.print(Text(f"{entrant.name}: {verdict.explanation}"))
-        for turn, items in ids.items():
+    samples = sum(found.compared[0].counts.values())
+    console.print(Text(f"\nOn {samples} {found.samples} samples, against {found.reference.name}."))
+    for one in found.compared:
+        if one.judged is not None:
+            console.print(Text(f"{one.name}: {one.judged.explanation}"))
+        for turn, items in one.samples.items():
             if items:
                 console.print(Text(f"  {turn}: {_one_line(', '.join(items))}"))
 
 
-def _row(entrant: Entrant, score: float | None, difference: str, verdict: str, fixed: str, broken: str) -> list[str]:
+def _row(one: Standing, difference: str, verdict: str, fixed: str, broken: str) -> list[str]:
     from clients.reporting.figures import score_text
 
-    shown = "" if score is None else score_text(score)
-    point = "" if entrant.cost_per_point is None else f"{entrant.cost_per_point:.4g}"
-    cells = [
-        entrant.name,
-        entrant.candidate_id,
-        shown,
-        difference,
-        verdict,
-        fixed,
-        broken,
-        f"{entrant.run.spend.cost:.4g}",
-        point,
-    ]
+    shown = "" if one.score is None else score_text(one.score)
+    point = "" if one.paid_per_point is None else f"{one.paid_per_point:.4g}"
+    cells = [one.name, one.candidate_id, shown, difference, verdict, fixed, broken, f"{one.paid:.4g}", point]
     return [_one_line(cell) for cell in cells]
 
 
-def _difference(judged: Judged | None, entrant: Entrant) -> str:
+def _difference(one: ComparedStanding) -> str:
     from clients.reporting.differences import difference_of, interval_text
-    from ratchet.optimizer import Direction
 
-    return "" if judged is None else interval_text(difference_of(judged.evidence, Direction(entrant.run.direction)))
+    return "" if one.judged is None else interval_text(difference_of(one.judged.evidence, one.direction))
 
 
 def _one_line(text: str) -> str:
@@ -203,30 +107,9 @@ def _one_line(text: str) -> str:
     return one_line(text)
 
 
-def _as_json(
-    entrants: list[Entrant],
-    compared: list[Comparison],
-    judged: list[Judged | None],
-    named: list[dict[str, list[str]]],
-    purpose: str | None,
-) -> dict[str, Any]:
-    def told(entrant: Entrant, score: float | None) -> dict[str, Any]:
-        return {
-            "name": entrant.name,
-            "run_id": entrant.run.run_id,
-            "candidate_id": entrant.candidate_id,
-            "score": score,
-            "paid": entrant.run.spend.cost,
-            "gained_points": entrant.gain,
-            "paid_per_point": entrant.cost_per_point,
-        }
-
-    return {
-        "samples": "held-back" if purpose else "search",
-        "reference": told(entrants[0], compared[0].baseline.objective_score),
-        "compared": [
-            told(entrant, one.candidate.objective_score)
-            | {"counts": one.counts, "judged": verdict.model_dump(mode="json") if verdict else None, "samples": ids}
-            for entrant, one, verdict, ids in zip(entrants[1:], compared, judged, named, strict=True)
-        ],
-    }
+def _as_json(found: SideBySide) -> dict[str, Any]:
+    """In the words of the command line: a run's id is its `run_id`."""
+    told = found.model_dump(mode="json")
+    for one in (told["reference"], *told["compared"]):
+        one["run_id"] = one.pop("optimization_id")
+    return told

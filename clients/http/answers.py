@@ -11,11 +11,12 @@ from activities.store import rows
 from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence
+from workflows.model.judgement import Evidence, Verdict
 from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
 from workflows.model.run import Confirmation, OptimizationResult
 from workflows.model.search import Budget, Stop
 from workflows.model.trial import Purpose, TrialSummary
+from workflows.rules.slices import Slices
 
 
 class Optimization(Payload):
@@ -39,6 +40,11 @@ class Optimization(Payload):
     baseline_score: float | None
     best_candidate_id: str | None
     best_score: float | None
+    verdict: Verdict | None
+    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
+    confirmed."""
+    search_verdict: Verdict | None
+    """Of the best candidate against the best of its time, as its round decided."""
     started_at: datetime
     updated_at: datetime
     finished_at: datetime | None
@@ -147,6 +153,29 @@ class TrialDetail(Trial):
 
     configuration: dict[str, Any]
     sample_means: tuple[float | None, ...] | None
+
+
+class Slice(Payload):
+    """One part of the dataset, with what the trial and the baseline scored on it."""
+
+    name: str
+    """A tag, or `input.language=de`."""
+    samples: int
+    baseline_score: float | None
+    objective_score: float | None
+    """None where no sample of it was answered."""
+
+
+class TrialSlices(Payload):
+    """A trial beside the baseline's on the same samples, by slice."""
+
+    optimization_id: str
+    candidate_id: str
+    split: str
+    slices: tuple[Slice, ...]
+    """The largest first within its field. Empty where no sample has such a field."""
+    left_out: dict[str, int]
+    """By field, how many more values it has than are shown."""
 
 
 class Round(Payload):
@@ -267,6 +296,17 @@ def trial_of(row: rows.StoredTrial) -> dict[str, Any]:
         "experiment_id": row.experiment_id or row.trial_id,
         "objective_score": row.score,
     }
+
+
+def slices_of(run_id: str, candidate_id: str, found: Slices) -> TrialSlices:
+    """Slices in the words of the API."""
+    parts = (
+        Slice(name=part.name, samples=part.samples, baseline_score=part.baseline, objective_score=part.best)
+        for part in found.slices
+    )
+    return TrialSlices(
+        optimization_id=run_id, candidate_id=candidate_id, split=found.split, slices=tuple(parts), left_out=found.left_out
+    )
 
 
 def round_of(row: rows.RoundRow) -> Round:

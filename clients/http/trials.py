@@ -6,14 +6,14 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from activities.store.comparisons import Comparison
 from activities.store.lineage import Ancestor, StoredCandidate
 from activities.store.pairs import Turn
 from activities.store.rows import ItemPage
 from clients.http.answers import Trial as TrialAnswer
-from clients.http.answers import TrialDetail, TrialPage, trial_of
+from clients.http.answers import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
 from clients.http.problems import Refused, responses
 from clients.http.unknown import existing_run, refuse_unknown_run, why_unknown
@@ -26,6 +26,8 @@ router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["
 WhichPurpose = Annotated[
     Purpose | None, Query(description="Which trial of the candidate; left out, the one that searched, not the confirmation.")
 ]
+SliceField = Annotated[str, StringConstraints(pattern=r"^(tags|(input|expected)(\.[^.\x00-\x1f\x7f]+)*)$", max_length=200)]
+"""Like the spec's `dataset.slices`."""
 
 
 class ComparedAncestor(Payload):
@@ -99,6 +101,29 @@ async def list_items(
     return page
 
 
+@router.get("/trials/{candidate_id}/slices", operation_id="listSlices", responses=responses(404))
+async def list_slices(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    purpose: WhichPurpose = None,
+    field: Annotated[
+        list[SliceField],
+        Query(
+            max_length=10,
+            description="`tags`, `expected` or e.g. `input.language`; again for more. Default: those that the spec names, else"
+            " `tags`.",
+        ),
+    ] = [],  # noqa: B006 (FastAPI copies it)
+) -> TrialSlices:
+    """What a trial and the baseline scored on each part of the dataset."""
+    found = await backend.reader.slices_of_trial(run_id, candidate_id, purpose, field)
+    if found is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return slices_of(run_id, candidate_id, found)
+
+
 @router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))
 async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Served) -> CandidateDetail:
     """A candidate's configuration, and what it changes of the baseline and of its parents."""
@@ -147,22 +172,35 @@ async def compare_trials(
             description="The candidate to compare with. Default: the baseline.",
         ),
     ] = None,
+    against_run: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=500,
+            pattern=NO_CONTROLS,
+            description="The run of the candidate to compare with. Default: this one.",
+        ),
+    ] = None,
     purpose: WhichPurpose = None,
     only: Annotated[Turn | None, Query(description="Only samples that took this turn.")] = None,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=200, description="How many samples at most.")] = 20,
 ) -> Comparison:
-    """Two trials of a run sample by sample: what was fixed, what was broken, with the outputs of both side by side."""
-    row = await existing_run(backend, run_id)
+    """Two trials, of one run or of two, sample by sample: what was fixed and broken, with the outputs of both side by side."""
+    await refuse_unknown_run(backend, run_id)
+    other_run = against_run or run_id
+    row = await existing_run(backend, other_run)
     reference = against or row.baseline_candidate_id
     if reference is None:
-        raise Refused(404, f"the baseline of {run_id} is not measured yet; name another candidate with `against`", "against")
+        told = f"the baseline of {other_run} is not measured yet; name another candidate with `against`"
+        raise Refused(404, told, "against")
     found = await backend.reader.comparison(
-        (run_id, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
+        (other_run, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
     )
     if found is None:
-        known = await backend.reader.trial(run_id, reference, purpose) is not None
-        raise _no_trial(run_id, candidate if known else reference, purpose)
+        if await backend.reader.trial(other_run, reference, purpose) is None:
+            raise _no_trial(other_run, reference, purpose)
+        raise _no_trial(run_id, candidate, purpose)
     return found
 
 

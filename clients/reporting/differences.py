@@ -59,6 +59,16 @@ def confirmation_text(confirmation: Confirmation, direction: Direction) -> str:
     return f"{texts[0]} → {texts[1]} ({interval_text(difference_of(judged.evidence, direction))}): {VERDICTS[judged.verdict]}"
 
 
+def confirmed_text(confirmation: Confirmation, direction: Direction) -> str:
+    """The verdict first: `better, on held-back samples: 0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)`."""
+    figures, judged = confirmation_text(confirmation, direction), confirmation.judged
+    if judged is None:
+        return figures
+    verdict = VERDICTS[judged.verdict]
+    where = "with fresh answers" if confirmation.afresh else "on held-back samples"
+    return f"{verdict}, {where}: {figures.removesuffix(f': {verdict}')}"
+
+
 def optimism_text(confirmation: Confirmation) -> str:
     """How far the search's own figure is from the confirmed one; nothing when nothing was confirmed."""
     if confirmation.promised is None or confirmation.optimism is None:

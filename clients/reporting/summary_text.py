@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from clients.reporting.facts import Improvement, RunFacts, best_iteration, errors_met, improvement
+from clients.reporting.differences import VERDICTS, confirmed_text
+from clients.reporting.facts import Improvement, RunFacts, best_iteration, decision_on, errors_met, improvement
 from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
@@ -52,6 +53,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Best": _best(
                 change.before if change else None, change.after if change else None, best.candidate_id if best else None
             ),
+            "Verdict": _verdict(facts),
             "Trials": _trials(facts.counts),
             "Can find": facts.plan.words if facts.plan else "",
             "Spend": _spend(facts.spend, limits),
@@ -71,6 +73,18 @@ def _best(baseline: float | None, best: float | None, candidate: str | None) -> 
         return f"{score_text(best)} ({candidate})"
     before, after = telling_apart(baseline, best)
     return f"{after} ({candidate}), baseline {before} ({percent_text(Improvement(baseline, best).percent)})"
+
+
+def _verdict(facts: RunFacts) -> str:
+    """What was confirmed; until then what the search's own round decided of the best, which is said with it."""
+    confirmation = facts.result.confirmation if facts.result else None
+    if confirmation is not None:
+        return confirmed_text(confirmation, facts.direction)
+    best = best_iteration(facts)
+    decision = decision_on(facts, best) if best is not None else None
+    if decision is None or decision.verdict is None or decision.reference is None:
+        return ""
+    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}; not confirmed"
 
 
 def _trials(counts: Counts) -> str:

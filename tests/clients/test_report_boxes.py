@@ -360,6 +360,21 @@ def test_the_status_of_a_finished_run() -> None:
     )
 
 
+def test_the_status_tells_the_confirmed_verdict_and_until_then_that_of_the_search() -> None:
+    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged())
+    row = "Verdict:  better, on held-back samples: 0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)"
+    assert row in status_text(facts([0.8, 0.9], confirmation=confirmation), FINISHED)
+    afresh = confirmation.model_copy(update={"afresh": True, "judged": judged(Verdict.NOT_WORSE)})
+    assert "Verdict:  not worse, with fresh answers: 0.81" in status_text(facts([0.8, 0.9], confirmation=afresh), FINISHED)
+    running = facts([0.8, 0.9], reason=None, status="running")
+    decision = Decision(
+        candidate_id=running.iterations[1].candidate_id, kept=True, reference="r0", verdict=Verdict.INCONCLUSIVE
+    )
+    rounds = (running.rounds[0], running.rounds[1].model_copy(update={"decisions": (decision,)}))
+    told = status_text(running.model_copy(update={"rounds": rounds}), FINISHED)
+    assert "Verdict:  inconclusive, in the search against r0; not confirmed" in told
+
+
 def test_the_status_of_a_run_that_has_nothing_yet() -> None:
     run = facts([], reason=None, status="initialized", spend=Spend())
     assert "Best:     none yet" in status_text(run, STARTED + timedelta(seconds=5))

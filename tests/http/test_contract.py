@@ -33,6 +33,10 @@ enabled = false
 include-operation-id = "deleteOptimization"
 parameters = {{ optimization_id = "nowhere" }}
 
+[[operations]]
+include-operation-id = "compareOptimizations"
+parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
+
 # Covering the schema of a spec, which is deep, takes thousands of requests; it is only fuzzed.
 [[operations]]
 include-operation-id = "startOptimization"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.conftest import Engines
-from tests.http.conftest import hill_spec
+from tests.http.conftest import hill_spec, split_items
 
 
 async def read(http: httpx.AsyncClient, path: str, status: int = 200) -> Any:
@@ -109,6 +109,72 @@ async def test_two_trials_are_compared_sample_by_sample_on_either_split(http: ht
     assert (await read(http, f"/{finished}/comparison?candidate={best}&only=broken"))["items"] == []
 
 
+async def test_a_trial_is_shown_by_slice_beside_the_baseline(http: httpx.AsyncClient, finished: str) -> None:
+    best = (await read(http, f"/{finished}"))["best_candidate_id"]
+    sliced = await read(http, f"/{finished}/trials/{best}/slices")
+    assert {part["name"] for part in sliced["slices"]} == {"even", "odd"}
+    trial = await read(http, f"/{finished}/trials/{best}")
+    parts = sliced["slices"]
+    assert sum(part["samples"] for part in parts) == 6
+    whole = sum(part["objective_score"] * part["samples"] for part in parts) / 6
+    assert whole == pytest.approx(trial["objective_score"])
+    assert all(part["baseline_score"] < part["objective_score"] for part in parts)
+    confirmed = await read(http, f"/{finished}/trials/{best}/slices?purpose=confirmation&field=tags&field=input")
+    assert confirmed["split"] == "test"
+    assert len([part for part in confirmed["slices"] if part["name"].startswith("input=")]) == 6
+    told = (await read(http, f"/{finished}/trials/{best}/slices?field=id", 422))["error"]
+    assert told["field"] == "field[0]"
+
+
+async def test_a_run_shows_its_verdict_and_that_of_the_search(http: httpx.AsyncClient, finished: str) -> None:
+    run = await read(http, f"/{finished}")
+    assert run["verdict"] == run["confirmation"]["judged"]["verdict"] == "better"
+    trial = await read(http, f"/{finished}/trials/{run['best_candidate_id']}")
+    assert run["search_verdict"] == trial["judged"]["verdict"]
+    [listed] = (await read(http, f"?search={finished}&limit=1"))["items"]
+    assert listed["verdict"] == "better"
+
+
+async def test_whole_runs_are_compared_with_who_fixed_what_and_what_differs(
+    http: httpx.AsyncClient, engines: Engines, finished: str
+) -> None:
+    dataset = split_items()
+    await engines.run(hill_spec(name="short", dataset=dataset, stop={"max_rounds": 2, "no_improvement": 0}), run_id="short")
+    told = await compare(http, "short", finished)
+    assert told["samples"] == "held-back"
+    [other] = told["compared"]
+    run, short = await read(http, f"/{finished}"), await read(http, "/short")
+    assert (told["reference"]["optimization_id"], other["optimization_id"]) == ("short", finished)
+    assert other["score"] == run["confirmation"]["winner_score"]
+    assert sum(other["counts"].values()) == 6
+    effect = other["judged"]["evidence"]["effect"]
+    assert effect == pytest.approx(run["confirmation"]["winner_score"] - short["confirmation"]["winner_score"])
+    assert [change["factor"] for change in other["changes"]] == ["x"]
+    candidate = f"{finished}/{run['baseline_candidate_id']}"
+    [worse, same] = (await compare(http, finished, candidate, finished))["compared"]
+    assert (worse["judged"]["verdict"], same["judged"]["evidence"]["effect"]) == ("worse", 0)
+    path = f"/{finished}/comparison?candidate={run['best_candidate_id']}&against={short['best_candidate_id']}&against_run=short"
+    pairs = await read(http, f"{path}&purpose=confirmation")
+    assert pairs["judged"]["evidence"]["effect"] == pytest.approx(effect)
+    assert (await read(http, f"/{finished}/comparison?candidate=x&against_run=nowhere", 404))["error"]["message"]
+
+
+async def test_what_cannot_be_compared_is_refused_with_the_reason(
+    http: httpx.AsyncClient, engines: Engines, finished: str
+) -> None:
+    await engines.run(hill_spec(name="elsewhere", stop={"max_rounds": 1}), run_id="elsewhere")
+    assert "share no sample" in (await compare(http, finished, "elsewhere", status=409))["error"]["message"]
+    assert "no run 'nowhere'" in (await compare(http, finished, "nowhere", status=404))["error"]["message"]
+    assert "no candidate 'x'" in (await compare(http, finished, f"{finished}/x", status=404))["error"]["message"]
+    assert (await compare(http, finished, status=422))["error"]["field"] == "of"
+
+
+async def compare(http: httpx.AsyncClient, *names: str, status: int = 200) -> Any:
+    answer = await http.get("/comparison", params=[("of", name) for name in names])
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
 async def test_items_rounds_graph_rejections_and_history_are_there(http: httpx.AsyncClient, finished: str) -> None:
     run = await read(http, f"/{finished}")
     items = await read(http, f"/{finished}/trials/{run['best_candidate_id']}/items?limit=2&offset=4")
@@ -133,7 +199,8 @@ async def test_rejections_say_why(http: httpx.AsyncClient, engines: Engines) -> 
 
 
 PATHS = """
-/trials /outline /rounds /graph /rejections /history /events /trials/x /trials/x/items /candidates/x /comparison?candidate=x
+/trials /outline /rounds /graph /rejections /history /events /trials/x /trials/x/items /trials/x/slices
+/candidates/x /comparison?candidate=x
 """
 
 
@@ -144,7 +211,7 @@ async def test_a_run_that_is_not_there_is_not_found_on_any_path(http: httpx.Asyn
 
 
 async def test_a_candidate_that_is_not_there_is_named(http: httpx.AsyncClient, finished: str) -> None:
-    for path in ("/trials/x", "/trials/x/items", "/candidates/x", "/comparison?candidate=x"):
+    for path in ("/trials/x", "/trials/x/items", "/trials/x/slices", "/candidates/x", "/comparison?candidate=x"):
         told = (await read(http, f"/{finished}{path}", 404))["error"]
         assert told["field"] == "candidate_id"
         assert "'x'" in told["message"]
