@@ -1,0 +1,110 @@
+"""What a simulated run hands its optimizer: the same door as in a real one, with the world behind it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from clients.optimizer_kit.measuring import Measuring
+from clients.optimizer_kit.world import World
+from ratchet import Record
+from ratchet.optimizer import RunContext
+from workflows.model.computation import LARGEST_ANSWER, Reads, Stored
+from workflows.model.factors import Configuration, Factor
+from workflows.model.run import Proposed
+from workflows.model.search import ModelProposer, PythonProposer
+from workflows.optimizers.computations import computation
+from workflows.optimizers.protocol import ProposalFailed
+from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize
+from workflows.runbook import RunBook
+
+
+class SimulatedFrame:
+    """Configurations from memory, proposals from the world, computations in this process."""
+
+    def __init__(self, book: RunBook, world: World, measuring: Measuring) -> None:
+        self._book = book
+        self._world = world
+        self._measuring = measuring
+        self._configurations: dict[str, Configuration] = {}
+        self.proposals = 0
+        self.seconds = 0.0
+        """Spent in the world's proposer and plug-ins, which are not the optimizer's."""
+
+    def remember(self, candidate_id: str, configuration: Configuration) -> None:
+        """A candidate that was let in."""
+        self._configurations[candidate_id] = configuration
+
+    @property
+    def context(self) -> RunContext:
+        return self._book.context()
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        return self._book.request.factors_in_play
+
+    async def configuration(self, candidate_id: str) -> Configuration:
+        return dict(self._configurations[candidate_id])
+
+    async def new_values(
+        self, proposer: ModelProposer | PythonProposer, *, parent: str, factors: tuple[str, ...], index: int, feedback: str
+    ) -> Proposed:
+        book = self._book
+        assert book.prepared
+        records = self._measuring.records(book.hash_of(parent), book.prepared.search_split, proposer.examples, worst_first=True)
+        return await self._written(self._configurations[parent], records, factors, index)
+
+    async def _written(self, current: Configuration, records: list[Record], factors: tuple[str, ...], index: int) -> Proposed:
+        if self._world.propose is None:
+            raise ValueError("the request has a proposer, but the world has none; give World(propose=…)")
+        seed = derive_seed(self._book.request.seed, "propose", self._book.round + 1, index, self.proposals)
+        self.proposals += 1
+        returned = await self._timed(self._world.propose, dict(current), records, list(factors), seed)
+        try:
+            values = normalize(dict(returned))
+        except (NotCanonical, TypeError, ValueError) as error:
+            raise ProposalFailed(f"the world's proposer: {error}") from error
+        return Proposed(values=values)
+
+    async def compute(
+        self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None
+    ) -> JsonValue:
+        wanted, records = reads.records, list[Record]()
+        if wanted is not None:
+            records = self._measuring.records(
+                self._book.hash_of(wanted.candidate_id), wanted.split, wanted.limit, worst_first=wanted.worst_first
+            )
+        answer = None if plugin is None else await self._timed(self._plugin(plugin), records)
+        stored = Stored(trials=self._measuring.stored if reads.trials else (), records=records, answer=answer)
+        try:
+            given: Any = normalize(dict(arguments))
+            value: JsonValue = normalize(computation(function)(stored, given))
+        except ValueError as error:
+            raise ProposalFailed(f"{function}: {error}") from error
+        size = len(canonical_json(value).encode())
+        if size > LARGEST_ANSWER:
+            raise ProposalFailed(f"{function}: its answer is {size:,} bytes; at most {LARGEST_ANSWER:,} fit")
+        return value
+
+    def _plugin(self, reference: str) -> Callable[..., Any]:
+        known = self._world.plugins.get(reference)
+        if known is not None:
+            return known
+        module, _, path = reference.partition(":")
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        return found  # type: ignore[no-any-return]
+
+    async def _timed(self, function: Callable[..., Any | Awaitable[Any]], *arguments: Any) -> Any:
+        began = time.perf_counter()
+        returned = function(*arguments)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        self.seconds += time.perf_counter() - began
+        return returned

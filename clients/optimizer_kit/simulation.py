@@ -1,0 +1,221 @@
+"""Whole runs without Temporal and without a database: the real books, the real optimizer, a synthetic target."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from clients.optimizer_kit.measuring import Measuring
+from clients.optimizer_kit.outcomes import Outcomes
+from clients.optimizer_kit.simulated_frame import SimulatedFrame
+from clients.optimizer_kit.world import World
+from ratchet.optimizer import CandidateProposal, StopReason, TrialFacts
+from workflows.model.candidates import Candidate, Rejection
+from workflows.model.computation import StoredTrial
+from workflows.model.ledger import RoundRecord, RunStatus
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import Prepared
+from workflows.model.trial import Purpose, Split, TrialResult
+from workflows.optimizers import build_optimizer
+from workflows.optimizers.guard import OptimizerGuard
+from workflows.optimizers.protocol import ProposalFailed
+from workflows.result import RunEnded
+from workflows.rules.budget import exhausted, exhausted_by
+from workflows.rules.canonical import content_hash
+from workflows.rules.spec_check import check_request
+from workflows.rules.stopping import decide
+from workflows.runbook import RunBook
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+"""No time passes in a simulation: budgets of wall time are not simulated."""
+
+METRIC = "score"
+PASSES_AT = 0.5
+
+MOST_IDLE_STEPS = 100
+"""So many steps in a row that end no round and pay for nothing would go on for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What became of a simulated run."""
+
+    status: RunStatus
+    stop_reason: StopReason
+    message: str
+    baseline_score: float | None
+    best_score: float | None
+    best_candidate_id: str | None
+    best_configuration: Mapping[str, Any]
+    calls: int
+    """Of the target, each paid for once."""
+    proposals: int
+    """Of the world's proposer."""
+    rounds: tuple[RoundRecord, ...]
+    trials: tuple[StoredTrial, ...]
+    """Everything that was measured, in order, with its means by sample."""
+    rejections: tuple[Rejection, ...]
+    history: tuple[TrialFacts, ...]
+    state: Mapping[str, Any]
+    """The optimizer's, at the end."""
+    overhead_seconds: float = field(compare=False)
+    """Spent outside of the world: the optimizer's and the frame's own time."""
+
+
+def simulate(request: OptimizationRequest | Mapping[str, Any], world: World) -> Simulated:
+    """Run an optimizer to its end against a synthetic target, by the rules of real runs: admission, decisions, budgets, stops.
+
+    `request` is a spec, of which `target`, `dataset`, `scorers` and `objective` may be left out; `budget: {samples: 500}`
+    counts calls of the world's target. The same request and the same world give the same run.
+    """
+    return asyncio.run(simulate_async(request, world))
+
+
+async def simulate_async(request: OptimizationRequest | Mapping[str, Any], world: World) -> Simulated:
+    """The same where a loop runs already."""
+    return await _Run(_complete(request, world), world).to_the_end()
+
+
+def _complete(request: OptimizationRequest | Mapping[str, Any], world: World) -> OptimizationRequest:
+    if isinstance(request, Mapping):
+        splits = {"train": 0.5, "validation": 0.5} if world.train else None
+        stand_ins = {
+            "target": {"kind": "python", "ref": "simulated:target"},
+            "dataset": {"items": [{"id": "simulated", "input": {}}], "splits": splits},
+            "scorers": [{"kind": "reported", "name": METRIC}],
+            "objective": {"metric": METRIC},
+        }
+        request = OptimizationRequest.model_validate({**stand_ins, **request})
+    if request.judgement.racing is not None or request.noise_first is not None:
+        raise ValueError("racing and measuring the noise first are not simulated; leave judgement.racing, noise and auto out")
+    if problems := check_request(request):
+        raise ValueError("; ".join(problems))
+    return request
+
+
+class _Run:
+    """One simulated run; its steps are those of `workflows.optimization`."""
+
+    def __init__(self, request: OptimizationRequest, world: World) -> None:
+        self._book = RunBook("simulated", request, BEGINNING)
+        search_split = Split.VALIDATION if world.train else Split.ALL
+        self._book.open(
+            Prepared(
+                dataset_id="0" * 64,
+                evaluation_suite_id="0" * 64,
+                search_split=search_split,
+                search_samples=min(len(world.samples), request.samples_per_trial or len(world.samples)),
+                train_samples=min(len(world.train), request.samples_per_trial or len(world.train)),
+            )
+        )
+        self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
+        self._measuring = Measuring(self._book, self._outcomes)
+        self._frame = SimulatedFrame(self._book, world, self._measuring)
+        self._optimizer = build_optimizer(request.optimizer, self._frame)
+        self._rounds: list[RoundRecord] = []
+        self._rejections: list[Rejection] = []
+        self._idle_steps = 0
+
+    async def to_the_end(self) -> Simulated:
+        began = time.perf_counter()
+        try:
+            await self._measure_baseline()
+            while True:
+                self._stop_if_decided()
+                candidates, rejections = self._book.admit(await self._propose())
+                for candidate in candidates:
+                    self._frame.remember(candidate.candidate_id, candidate.configuration)
+                calls = self._outcomes.calls
+                results = await self._measuring.run_all(candidates, Purpose.CANDIDATE)
+                self._observe(candidates, rejections, results)
+                self._refuse_standstill(candidates, self._outcomes.calls - calls)
+        except RunEnded as end:
+            outside = time.perf_counter() - began - self._outcomes.seconds - self._frame.seconds
+            return self._told(end, outside)
+
+    async def _measure_baseline(self) -> None:
+        candidate = self._book.baseline_candidate(content_hash(self._book.request.baseline))
+        self._frame.remember(candidate.candidate_id, candidate.configuration)
+        [result] = await self._measuring.run_all([candidate], Purpose.BASELINE)
+        facts = self._book.record_baseline(candidate, result)
+        self._rounds.append(self._book.round_record([candidate], [], [facts], BEGINNING))
+        if result.status != "completed":
+            why = result.error or result.stopped_early
+            raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline was not measured: {why}", "failed")
+        with self._optimizer_code("initialize"):
+            self._book.optimizer_state = self._optimizer.initialize(self._book.context())
+
+    def _stop_if_decided(self) -> None:
+        book = self._book
+        decision = decide(book.limits, book.facts(BEGINNING))
+        if not decision.should_stop and book.accounts.exhausted is not None:
+            decision = exhausted_by(book.accounts.exhausted, book.limits.budget)
+        if not decision.should_stop:
+            decision = exhausted(book.limits.budget, book.accounts.counted, book.needs) or decision
+        if not decision.should_stop:
+            with self._optimizer_code("should_stop"):
+                decision = self._optimizer.should_stop(book.optimizer_state, book.trial_history)
+        if decision.should_stop:
+            failed = decision.reason is StopReason.TOO_MANY_FAILURES
+            message = decision.message or f"Stopped by {book.request.optimizer.name}"
+            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, "failed" if failed else "completed")
+
+    async def _propose(self) -> Sequence[CandidateProposal]:
+        book = self._book
+        try:
+            with self._optimizer_code("propose"):
+                proposed = self._optimizer.propose(
+                    book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
+                )
+                return [*(await proposed if inspect.isawaitable(proposed) else proposed)]
+        except ProposalFailed as error:
+            raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+
+    def _observe(
+        self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
+    ) -> None:
+        book = self._book
+        self._rejections += rejections
+        explored = book.record_explorations(candidates, results)
+        ends_round = len(explored) < len(candidates) or not explored or bool(rejections)
+        facts = book.record_round(candidates, results) if ends_round else []
+        with self._optimizer_code("observe"):
+            book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*explored, *facts])
+        if ends_round:
+            self._rounds.append(book.round_record(candidates, rejections, facts, BEGINNING))
+
+    def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
+        self._idle_steps = 0 if paid or not all(candidate.explore for candidate in candidates) else self._idle_steps + 1
+        if self._idle_steps > MOST_IDLE_STEPS:
+            told = f"{MOST_IDLE_STEPS} steps in a row asked only for what is known already; this would go on for ever"
+            raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed")
+
+    def _optimizer_code(self, method: str) -> OptimizerGuard:
+        return OptimizerGuard(self._book.request.optimizer.name, method)
+
+    def _told(self, end: RunEnded, overhead_seconds: float) -> Simulated:
+        book = self._book
+        if (last := book.last_round(end.reason, end.status)) is not None:
+            self._rounds[-1] = last
+        return Simulated(
+            status=end.status,
+            stop_reason=end.reason,
+            message=end.message,
+            baseline_score=book.baseline.score if book.baseline else None,
+            best_score=book.best.score if book.best else None,
+            best_candidate_id=book.best.candidate_id if book.best else None,
+            best_configuration=book.best.configuration if book.best else {},
+            calls=self._outcomes.calls,
+            proposals=self._frame.proposals,
+            rounds=tuple(self._rounds),
+            trials=tuple(self._measuring.stored),
+            rejections=tuple(self._rejections),
+            history=tuple(book.history),
+            state=book.optimizer_state.model_dump(mode="json"),
+            overhead_seconds=overhead_seconds,
+        )
