@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from activities.judging import Judging, JudgingStore, Measured
+from activities.judging import Judging, JudgingStore
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from ratchet import Record
@@ -16,10 +16,10 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
-from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
+from workflows.model.judgement import Evidence, Noise, Plan
+from workflows.model.judging import Measured
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Planning, Purpose, Split, TrialInput, TrialResult
-from workflows.rules.error_counts import told
+from workflows.model.trial import Conclusion, Planning, Split, TrialInput, TrialResult
 from workflows.rules.scoring import (
     ScoringFailed,
     TrialStatistics,
@@ -29,12 +29,10 @@ from workflows.rules.scoring import (
     statistics,
     statistics_for_plugins,
 )
+from workflows.rules.trial_ends import failed_answers, measured_too_little, mostly_failed, race_over, stopped_early
 
 LONGEST_OBJECTIVE = 60.0
 """Seconds for a user's own objective, which computes one number from a few others."""
-
-MOSTLY_FAILED = 0.5
-"""A baseline of which more than this share of answers failed measures nothing but a mistake in the set-up."""
 
 
 class ConclusionStore(JudgingStore, Protocol):
@@ -96,11 +94,11 @@ class Concluding:
             lost_tokens=lost.tokens,
             lost_cost=lost.cost,
             reused_samples=sum(1 for outcome in measured if not outcome.paid),
-            stopped_early=_stopped_early(conclusion, facts),
+            stopped_early=stopped_early(conclusion, facts),
             evidence=tuple(evidence),
             noise=noise,
             plan=plan,
-            race=_race_over(conclusion) if status == "completed" else None,
+            race=race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
@@ -132,7 +130,7 @@ class Concluding:
         if conclusion.scoring_error is not None:
             return "failed", None, conclusion.scoring_error, "scoring"
         if conclusion.exhausted is not None and facts.coverage < conclusion.trial.min_coverage:
-            return "cancelled", None, _stopped_early(conclusion, facts), None
+            return "cancelled", None, stopped_early(conclusion, facts), None
         problem = await self._execution_problem(conclusion, facts, measured)
         if problem is not None:
             return "failed", None, problem, "execution"
@@ -145,19 +143,12 @@ class Concluding:
         self, conclusion: Conclusion, facts: TrialStatistics, measured: Sequence[MeasuredSample]
     ) -> str | None:
         trial = conclusion.trial
-        if facts.coverage < trial.min_coverage:
-            wanted = conclusion.samples * trial.replicates
-            why = f"; errors: {told(facts.summary.errors)}" if facts.summary.errors else ""
-            why += f"; first error: {conclusion.error}" if conclusion.error else ""
-            return (
-                f"only {facts.outcomes} of {wanted} samples have an answer ({facts.coverage:.1%}), "
-                f"at least {trial.min_coverage:.1%} are needed{why}"
-            )
-        failed = sum(1 for outcome in measured if outcome.status == "failed")
-        if trial.purpose in (Purpose.BASELINE, Purpose.NOISE) and failed > MOSTLY_FAILED * len(measured):
+        if too_little := measured_too_little(conclusion, facts):
+            return too_little
+        if mostly_failed(conclusion, measured):
             records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
             first = records[0].feedback if records else conclusion.error
-            return f"{failed} of the baseline's {len(measured)} samples failed; first error: {first}"
+            return f"{failed_answers(measured)} of the baseline's {len(measured)} samples failed; first error: {first}"
         return None
 
     async def _score(self, suite: EvaluationSuite, facts: TrialStatistics) -> float:
@@ -185,32 +176,9 @@ class Concluding:
 
 def _planned(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
     # Statistics take long to import, and few trials need these.
-    from workflows.rules.judgement import estimate_noise
-    from workflows.rules.planning import measured_plan
+    from workflows.rules.judgement.trials import learned_of_noise
 
-    answered = sorted({outcome.replicate for outcome in measured})
-    by_replicate = [
-        sample_means([outcome for outcome in measured if outcome.replicate == replicate], suite) for replicate in answered
-    ]
-    scores = [[score for score in of_sample if score is not None] for of_sample in zip(*by_replicate, strict=True)]
-    noise = estimate_noise(scores)
-    return noise, measured_plan(noise, planning, suite.judgement)
-
-
-def _stopped_early(conclusion: Conclusion, facts: TrialStatistics) -> str | None:
-    """A trial that the budget did not cover says so; one that is measured too little for that is not compared."""
-    over = _race_over(conclusion)
-    if over is not None:
-        return over.words
-    if conclusion.exhausted is None:
-        return None
-    wanted = conclusion.samples * conclusion.trial.replicates
-    return f"the {conclusion.exhausted} budget is exhausted: {facts.outcomes} of {wanted} samples have an answer"
-
-
-def _race_over(conclusion: Conclusion) -> RaceDecision | None:
-    """The look that ended the trial's race."""
-    return conclusion.looks[-1] if conclusion.looks and not conclusion.looks[-1].go_on else None
+    return learned_of_noise(measured, suite, planning)
 
 
 def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from workflows.model.decisions import Reference
-from workflows.model.judgement import Evidence, MustPass, RaceDecision, Racing
-from workflows.model.judging import JudgeInput, Judgements, LookInput
+from workflows.model.judgement import Evidence, MustPass, RaceDecision
+from workflows.model.judging import JudgeInput, Judgements, LookInput, Measured
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split
-from workflows.rules.canonical import derive_seed
 from workflows.rules.verdicts import judge
 
 
@@ -24,18 +23,6 @@ class JudgingStore(Protocol):
         self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
     ) -> Sequence[MeasuredSample]: ...
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> Mapping[int, str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A trial's answers, or those to its first samples."""
-
-    trial: Reference
-    answers: Sequence[MeasuredSample]
-
-    def up_to(self, samples: int) -> Measured:
-        """Without what later samples were answered."""
-        return Measured(self.trial, [answer for answer in self.answers if answer.position < samples])
 
 
 class Judging:
@@ -64,29 +51,16 @@ class Judging:
         """What comparing a candidate with each reference finds; with `samples`, on the first of them only."""
         if not references:
             return []
-        compared = suite if samples is None else suite.model_copy(update={"samples": samples})
         named = suite.judgement.must_pass
         must_pass = await self._store.must_pass(suite.run_id, suite.split, named) if named else {}
-        within = {place: name for place, name in must_pass.items() if place < compared.samples}
-        return [
-            await asyncio.to_thread(
-                _compared,
-                compared,
-                (await self._measured(suite, reference)).up_to(compared.samples),
-                candidate.up_to(compared.samples),
-                within,
-                derive_seed(seed, "evidence", suite.split.value, reference.candidate_id, candidate.trial.candidate_id),
-            )
-            for reference in references
-        ]
+        compare = partial(_compared, suite, must_pass=must_pass, seed=seed, samples=samples)
+        return [await asyncio.to_thread(compare, await self._measured(suite, reference), candidate) for reference in references]
 
     async def look(self, asked: LookInput) -> RaceDecision:
         """Whether a trial goes on after so many samples."""
         suite = await self._store.suite(asked.run_id, asked.split)
-        reference, candidate = [
-            (await self._measured(suite, trial)).up_to(asked.until) for trial in (asked.race.reference, asked.candidate)
-        ]
-        return await asyncio.to_thread(_raced, suite, asked, reference, candidate)
+        reference, candidate = [await self._measured(suite, trial) for trial in (asked.race.reference, asked.candidate)]
+        return await asyncio.to_thread(_looked_at, suite, asked, reference, candidate)
 
     async def _measured(self, suite: EvaluationSuite, trial: Reference) -> Measured:
         answers = await self._store.measured(
@@ -99,37 +73,13 @@ class Judging:
 # event loop.
 
 
-def _compared(
-    suite: EvaluationSuite, reference: Measured, candidate: Measured, must_pass: Mapping[int, str], seed: int
-) -> Evidence:
-    from workflows.rules.judgement import answers_of, evidence_of
+def _compared(suite: EvaluationSuite, reference: Measured, candidate: Measured, **given: Any) -> Evidence:
+    from workflows.rules.judgement.trials import compared
 
-    return evidence_of(
-        answers_of(reference.answers, suite),
-        answers_of(candidate.answers, suite),
-        spec=suite.judgement,
-        direction=suite.objective.direction,
-        reference_id=reference.trial.candidate_id,
-        must_pass=must_pass,
-        seed=seed,
-    )
+    return compared(suite, reference, candidate, **given)
 
 
-def _raced(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
-    from workflows.rules.judgement import answers_of, race, strict_counts
+def _looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
+    from workflows.rules.judgement.trials import looked_at
 
-    so_far = suite.model_copy(update={"samples": asked.until})
-    one, other = answers_of(reference.answers, so_far), answers_of(candidate.answers, so_far)
-    racing = (suite.judgement.racing or Racing()).model_copy(update={"block": asked.race.block})
-    broken = strict_counts(one.passes, other.passes).broken if one.passes and other.passes else 0
-    return race(
-        one.means,
-        other.means,
-        planned=asked.of,
-        spec=suite.judgement.model_copy(update={"racing": racing}),
-        weights=one.weights,
-        direction=suite.objective.direction,
-        reference_id=reference.trial.candidate_id,
-        candidates=asked.race.candidates,
-        strict_broken=broken,
-    )
+    return looked_at(suite, asked, reference, candidate)

@@ -41,6 +41,7 @@ def carried(book: RunBook) -> RunState:
         front=book.front,
         noise=book.noise,
         plan=book.plan,
+        adjusted=book.adjusted,
         waiting=tuple(book.waiting),
         paused=book.paused,
         stop_requested=book.stop_requested,
@@ -71,6 +72,7 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
     book.recent_rounds, book.waiting = list(state.recent_rounds), [*state.waiting, *book.waiting]
     book.front, book.noise, book.plan = state.front, state.noise, state.plan
+    book.adjusted = book.adjusted or state.adjusted
     book.paused = book.paused or state.paused
     book.stop_requested = book.stop_requested or state.stop_requested
     book.executions = state.executions + 1

@@ -14,15 +14,21 @@ from workflows.asking_for_release import asked_for_release
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
-from workflows.model.decisions import Reference
 from workflows.model.held_back import OpenTestSplit
 from workflows.model.judging import JudgeInput, Judgements
-from workflows.model.run import Confirmation, FinishInput, OptimizationResult
+from workflows.model.run import Confirmation, Ending, FinishInput, OptimizationResult
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.protocol import Reporting
 from workflows.policies import LOCAL_STORE, STORE
-from workflows.result import RunEnded, confirmed, result_of
-from workflows.rules.budget import confirmation_fits
+from workflows.result import (
+    RunEnded,
+    confirmation_references,
+    confirmed,
+    ending_of,
+    result_of,
+    to_confirm,
+    uncovered,
+)
 from workflows.runbook import RunBook
 from workflows.showing import Showing
 from workflows.trial_runs import TrialRuns
@@ -42,6 +48,7 @@ class Closing:
     async def close(self, end: RunEnded) -> OptimizationResult:
         """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
         self.begun = True
+        ending = ending_of(self._book, end, workflow.now())
         confirmation: Confirmation | None = None
         try:
             if end.status == "completed":
@@ -49,7 +56,8 @@ class Closing:
         except (asyncio.CancelledError, FailureError) as error:
             if is_cancelled_exception(error):
                 end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
-        result = await _to_the_end(self._finish(end, confirmation))
+                ending = ending_of(self._book, end, workflow.now())
+        result = await _to_the_end(self._finish(end, ending, confirmation))
         if end.status == "failed":
             raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
         return result
@@ -57,15 +65,13 @@ class Closing:
     async def _confirm(self) -> Confirmation | None:
         """Baseline and winner once more, where that is called for and can be paid for."""
         book = self._book
-        assert book.prepared and book.best
-        baseline = book.baseline_candidate_again()
-        pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-        afresh = not book.prepared.test_samples
-        if afresh and (not book.needs.confirmation_calls or len(pair) == 1):
+        assert book.prepared
+        pair = to_confirm(book)
+        if not pair:
             return None
-        if not self._fits(pair):
-            return Confirmation(refused="what is left of the budget does not cover it")
-        if afresh:
+        if refused := uncovered(book, pair):
+            return Confirmation(refused=refused)
+        if not book.prepared.test_samples:
             return await self._measured(
                 [book.with_fresh_answers(candidate) for candidate in pair], Split(book.prepared.search_split)
             )
@@ -78,14 +84,6 @@ class Closing:
             return Confirmation(refused=opened.refused)
         measured = await self._measured(pair, Split.TEST)
         return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
-
-    def _fits(self, pair: Sequence[Candidate]) -> bool:
-        book = self._book
-        assert book.prepared
-        needed = (
-            book.needs.confirmation_calls if len(pair) > 1 else book.prepared.test_samples * book.design.baseline_replicates
-        )
-        return confirmation_fits(book.limits.budget, book.accounts.counted, len(pair), needed)
 
     async def _measured(self, pair: Sequence[Candidate], split: Split) -> Confirmation:
         book = self._book
@@ -101,16 +99,7 @@ class Closing:
         return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST)
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
-        design = self._book.design
-        baseline, winner = (
-            Reference(
-                candidate_id=one.candidate_id,
-                config_hash=one.config_hash,
-                first_replicate=one.first_replicate,
-                replicates=replicates,
-            )
-            for one, replicates in zip(pair, (design.baseline_replicates, design.replicates), strict=True)
-        )
+        baseline, winner = confirmation_references(self._book, pair)
         return await self._trials.judge(
             JudgeInput(
                 run_id=self._book.run_id,
@@ -121,8 +110,8 @@ class Closing:
             )
         )
 
-    async def _finish(self, end: RunEnded, confirmation: Confirmation | None) -> OptimizationResult:
-        result = result_of(self._book, end, confirmation, workflow.now())
+    async def _finish(self, end: RunEnded, ending: Ending, confirmation: Confirmation | None) -> OptimizationResult:
+        result = result_of(self._book, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
         if isinstance(self._optimizer, Reporting):
             result = result.model_copy(update=self._optimizer.report(self._book.optimizer_state, result))
         released = await asked_for_release(self._book.request, result)

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_e
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from ratchet.optimizer import CandidateProposal, StopDecision, StopReason
+    from ratchet.optimizer import CandidateProposal, StopReason
     from workflows import answers
     from workflows.carrying import carried, pick_up, request_in_force
     from workflows.closing import Closing
@@ -43,11 +43,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.own_proposals import own_proposal, refuse_inadmissible
     from workflows.policies import STORE
     from workflows.reasons import reason_of
-    from workflows.result import RunEnded
-    from workflows.rules.budget import exhausted, exhausted_by
+    from workflows.result import RunEnded, ended_by_rules, scoring_broke, unmeasured
+    from workflows.rules.budget import exhausted_by
     from workflows.rules.canonical import content_hash
     from workflows.rules.spec_check import unknown_limits
-    from workflows.rules.stopping import decide
     from workflows.runbook import RunBook
     from workflows.showing import Showing
     from workflows.trial_runs import TrialRuns
@@ -129,13 +128,8 @@ class OptimizationWorkflow:
         self._refuse_unmeasured(result)
 
     def _refuse_unmeasured(self, baseline: TrialResult) -> None:
-        if baseline.status == "completed":
-            return
-        if baseline.exhausted is not None:
-            over = exhausted_by(baseline.exhausted, self.book.limits.budget)
-            told = f"{over.message}, before the baseline was measured: {baseline.stopped_early}"
-            raise RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
-        raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")
+        if end := unmeasured(self.book, baseline):
+            raise end
 
     async def _pick_up(self, state: RunState) -> None:
         """Go on where the execution before left off; what grew too large to carry is read from the store."""
@@ -154,26 +148,13 @@ class OptimizationWorkflow:
         book = self.book
         if book.stop_requested is not None:
             raise RunEnded(StopReason.STOPPED_EARLY, book.stop_requested)
-        decision = decide(book.limits, book.facts(workflow.now()))
-        if not decision.should_stop:
-            decision = self._budget_decides() or self._optimizer_decides()
-        if not decision.should_stop:
-            return
-        reason = decision.reason or StopReason.ALGORITHM_SPECIFIC
-        message = decision.message or f"Stopped by {book.request.optimizer.name}"
-        if reason is StopReason.TOO_MANY_FAILURES:
-            raise RunEnded(reason, f"{message}: {book.recent_trials[-1].error}", "failed")
-        raise RunEnded(reason, message)
-
-    def _budget_decides(self) -> StopDecision | None:
-        book = self.book
-        if book.accounts.exhausted is not None:
-            return exhausted_by(book.accounts.exhausted, book.limits.budget)
-        return exhausted(book.limits.budget, book.accounts.counted, book.needs)
-
-    def _optimizer_decides(self) -> StopDecision:
+        if end := ended_by_rules(book, workflow.now()):
+            raise end
         with self._optimizer_code("should_stop"):
-            return self.optimizer.should_stop(self.book.optimizer_state, self.book.trial_history)
+            decision = self.optimizer.should_stop(book.optimizer_state, book.trial_history)
+        if decision.should_stop:
+            message = decision.message or f"Stopped by {book.request.optimizer.name}"
+            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
 
     async def _pause_or_continue_as_new(self) -> None:
         """The top of the loop: no trial is in flight, so this is where a run may rest or change executions."""
@@ -216,7 +197,7 @@ class OptimizationWorkflow:
                 return [*own, *(await proposed if inspect.isawaitable(proposed) else proposed)]
         except BudgetRefused as error:
             over = exhausted_by(error.resource, book.limits.budget)
-            raise RunEnded(over.reason or StopReason.PROPOSAL_FAILURE, over.message or "") from error
+            raise RunEnded(over.reason or StopReason.PROPOSAL_FAILURE, over.message or "", by="proposer") from error
         except ProposalFailed as error:
             raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
 
@@ -244,9 +225,8 @@ class OptimizationWorkflow:
         if ends_round:
             self.rounds_here += 1
             self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
-        broken = next((result for result in results if result.failure == "scoring"), None)
-        if broken is not None:
-            raise RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")
+        if end := scoring_broke(results):
+            raise end
 
     def _optimizer_code(self, method: str) -> OptimizerGuard:
         return OptimizerGuard(self.book.request.optimizer.name, method)

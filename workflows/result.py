@@ -2,26 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from ratchet.optimizer import StopReason
+from workflows.model.candidates import Candidate
+from workflows.model.decisions import Reference
 from workflows.model.judgement import Judged
 from workflows.model.ledger import RunStatus
-from workflows.model.run import Confirmation, FactorChange, OptimizationResult
+from workflows.model.run import Confirmation, EndedBy, Ending, FactorChange, OptimizationResult
+from workflows.model.trial import TrialResult
+from workflows.rules.budget import confirmation_fits, exhausted, exhausted_by
 from workflows.rules.canonical import canonical_json
 from workflows.rules.explaining import on_confirmation
 from workflows.rules.scoring import gain
+from workflows.rules.stopping import decide
 from workflows.runbook import RunBook
 
 
 class RunEnded(Exception):
     """The run is over: raised where that is found out, answered in one place."""
 
-    def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed") -> None:
+    def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed", *, by: EndedBy | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.status = status
+        self.by = by or _BY.get(reason, "rules")
+
+
+_BY: dict[StopReason, EndedBy] = {
+    StopReason.STOPPED_EARLY: "person",
+    StopReason.CANCELLED: "person",
+    StopReason.EXECUTION_FAILURE: "failure",
+    StopReason.PROPOSAL_FAILURE: "proposer",
+}
+
+
+def ended_by_rules(book: RunBook, now: datetime) -> RunEnded | None:
+    """The end of the run, where its stop rules or its budget call for it now."""
+    decision = decide(book.limits, book.facts(now))
+    if not decision.should_stop:
+        accounts, budget = book.accounts, book.limits.budget
+        over = exhausted(budget, accounts.counted, book.needs)
+        found = exhausted_by(accounts.exhausted, budget) if accounts.exhausted is not None else over
+        if found is None:
+            return None
+        decision = found
+    reason, message = decision.reason or StopReason.ALGORITHM_SPECIFIC, decision.message or ""
+    if reason is StopReason.TOO_MANY_FAILURES:
+        return RunEnded(reason, f"{message}: {book.recent_trials[-1].error}", "failed")
+    return RunEnded(reason, message)
+
+
+def unmeasured(book: RunBook, baseline: TrialResult) -> RunEnded | None:
+    """The end of a run whose baseline, or its noise, could not be measured."""
+    if baseline.status == "completed":
+        return None
+    if baseline.exhausted is not None:
+        over = exhausted_by(baseline.exhausted, book.limits.budget)
+        told = f"{over.message}, before the baseline was measured: {baseline.stopped_early}"
+        return RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
+    return RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")
+
+
+def scoring_broke(results: Sequence[TrialResult]) -> RunEnded | None:
+    """The end of a run whose answers cannot be scored."""
+    broken = next((result for result in results if result.failure == "scoring"), None)
+    if broken is None:
+        return None
+    return RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")
+
+
+def ending_of(book: RunBook, end: RunEnded, now: datetime) -> Ending:
+    """Who ended the run, and what that was decided on."""
+    return Ending(by=end.by, decided_at=now, paused_for=book.paused_for, limits=book.limits_if_adjusted)
+
+
+def to_confirm(book: RunBook) -> list[Candidate]:
+    """Baseline and winner once more, or the baseline alone where it is the best; nothing where nothing is confirmed."""
+    assert book.prepared and book.best
+    baseline = book.baseline_candidate_again()
+    pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
+    if book.prepared.test_samples or (book.needs.confirmation_calls and len(pair) > 1):
+        return pair
+    return []
+
+
+def uncovered(book: RunBook, pair: Sequence[Candidate]) -> str | None:
+    """Why the confirmation is not begun, where the budget does not cover it."""
+    assert book.prepared
+    needed = book.needs.confirmation_calls if len(pair) > 1 else book.prepared.test_samples * book.design.baseline_replicates
+    if confirmation_fits(book.limits.budget, book.accounts.counted, len(pair), needed):
+        return None
+    return "what is left of the budget does not cover it"
+
+
+def confirmation_references(book: RunBook, pair: Sequence[Candidate]) -> list[Reference]:
+    """Baseline and winner as they were measured for the confirmation."""
+    return [
+        Reference(
+            candidate_id=one.candidate_id,
+            config_hash=one.config_hash,
+            first_replicate=one.first_replicate,
+            replicates=replicates,
+        )
+        for one, replicates in zip(pair, (book.design.baseline_replicates, book.design.replicates), strict=False)
+    ]
 
 
 def confirmed(

@@ -16,7 +16,7 @@ from workflows.model.decisions import Decision, FrontMember
 from workflows.model.design import Design
 from workflows.model.factors import Configuration
 from workflows.model.judgement import Noise, Plan
-from workflows.model.ledger import Counts, RoundRecord, RunStatus
+from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import Pending, Prepared, Standing, TrialRow
@@ -57,6 +57,8 @@ class RunBook:
         self.counts = Counts()
         self.accounts = Accounts()
         self.budget_adjusted = False
+        self.adjusted = False
+        """Whether stop rules or the budget are no longer those of the spec."""
         self.consecutive_failures = 0
         self.barren_rounds = 0
         self.paused = False
@@ -260,7 +262,10 @@ class RunBook:
             pareto_front=self.front,
             counts=self.counts,
             spend=self.accounts.spend,
+            lost=self.accounts.lost,
             decided_at=decided_at,
+            paused_for=self.paused_for,
+            limits=self.limits_if_adjusted,
         )
         self.recent_rounds = [*self.recent_rounds, record.model_copy(update={"rejections": ()})][-NEWEST:]
         return record
@@ -269,7 +274,8 @@ class RunBook:
         """The last round once more, now with the reason why it was the last."""
         if not self.recent_rounds:
             return None
-        update = {"stop_reason": reason, "stopped": True, "status": status, "spend": self.accounts.spend, "new_best": False}
+        update = {"stop_reason": reason, "stopped": True, "status": status, "new_best": False}
+        update |= {"spend": self.accounts.spend, "lost": self.accounts.lost}
         self.recent_rounds[-1] = self.recent_rounds[-1].model_copy(update=update)
         return self.recent_rounds[-1]
 
@@ -298,6 +304,11 @@ class RunBook:
     def trial_history(self) -> TrialHistory:
         """Every finished trial, for the optimizer. Built without validating again what was validated before."""
         return TrialHistory.model_construct(trials=tuple(self.history))
+
+    @property
+    def limits_if_adjusted(self) -> LimitsInForce | None:
+        """The limits in force, where they are not those of the spec."""
+        return LimitsInForce(stop=self.limits.stop, budget=self.limits.budget) if self.adjusted else None
 
     @property
     def deadline(self) -> datetime | None:
@@ -358,6 +369,7 @@ class RunBook:
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
             self.budget_adjusted, self.accounts.exhausted = True, None
+        self.adjusted = self.adjusted or bool(stop or budget)
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),
             self.limits.budget.model_copy(update=budget),

@@ -35,7 +35,8 @@ _TRIAL = """
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
-    t.reused_samples, t.experiment_id, coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
+    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id,
+    coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
 _EVENTS = (
     "SELECT id, event_key AS key, type, payload, created_at FROM events WHERE run_id = $1 AND id > $2 ORDER BY id LIMIT $3"

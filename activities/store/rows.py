@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from ratchet.optimizer import TrialStatus
+from workflows.model.amounts import Resource
 from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
@@ -145,6 +146,12 @@ class StoredTrial(Payload):
     paid_tokens: int
     paid_cost: float
     reused_samples: int = 0
+    lost_samples: int = 0
+    """Calls without an answer that may have been paid for."""
+    lost_tokens: int = 0
+    lost_cost: float = 0.0
+    exhausted: Resource | None = None
+    """The budget that did not cover the whole trial."""
     duration_ms: int | None
     started_at: datetime
     finished_at: datetime | None

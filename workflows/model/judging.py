@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from workflows.model.decisions import Reference
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Judged
+from workflows.model.suite import MeasuredSample
 from workflows.model.trial import Race, Split
 
 
@@ -35,3 +39,15 @@ class LookInput(Payload):
     """Samples measured so far, in the order of the suite."""
     of: int
     """Samples of the whole trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A trial's answers, or those to its first samples."""
+
+    trial: Reference
+    answers: Sequence[MeasuredSample]
+
+    def up_to(self, samples: int) -> Measured:
+        """Without what later samples were answered."""
+        return Measured(self.trial, [answer for answer in self.answers if answer.position < samples])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -11,6 +11,7 @@ from ratchet.optimizer import StopReason
 from workflows.model.candidates import Rejection
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
+from workflows.model.search import Budget, Stop
 
 RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled"]
 
@@ -45,6 +46,13 @@ class Unanswered(Payload):
     """Calls, answered ones, that took more than was set aside for them."""
 
 
+class LimitsInForce(Payload):
+    """Stop rules and budget after people changed them."""
+
+    stop: Stop
+    budget: Budget
+
+
 class RoundRecord(Payload):
     """A decided round. Committing it twice changes nothing.
 
@@ -69,7 +77,13 @@ class RoundRecord(Payload):
     stopped: bool = False
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    """What calls without an answer can have taken so far; it counts against the budget, too."""
     decided_at: datetime
+    paused_for: timedelta = timedelta(0)
+    """How long the run had rested by then, which counts against no budget."""
+    limits: LimitsInForce | None = None
+    """What the stop rules of this round were measured against, once that is no longer what the spec says."""
     decisions: tuple[Decision, ...] = ()
     """What became of each candidate, in the order of their proposals, and why."""
     pareto_front: tuple[FrontMember, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -14,7 +14,7 @@ from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload, SpecPart
 from workflows.model.judgement import Judged, Noise, Plan
-from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.prompt import PromptSnapshot
 from workflows.model.release import ReleaseOutcome
@@ -102,6 +102,8 @@ class RunState(Payload):
     noise: Noise | None = None
     plan: Plan | None = None
     """What the run can find out."""
+    adjusted: bool = False
+    """Somebody changed stop rules or the budget."""
     waiting: tuple[Pending, ...] = ()
     paused: bool = False
     stop_requested: str | None = None
@@ -266,6 +268,20 @@ class FactorChange(Payload):
     after: JsonValue
 
 
+EndedBy = Literal["rules", "optimizer", "proposer", "person", "failure"]
+
+
+class Ending(Payload):
+    """Who ended the run, and what that was decided on: `ratchet replay` decides it again."""
+
+    by: EndedBy
+    """`rules`: the stop rules and budgets of the spec. `proposer`: it failed, or the budget did not cover it."""
+    decided_at: datetime
+    paused_for: timedelta = timedelta(0)
+    limits: LimitsInForce | None = None
+    """What the stop rules were measured against, where that is not what the spec says."""
+
+
 class OptimizationResult(Payload):
     """The outcome of a run. The whole history is in the store, under `optimization_id`."""
 
@@ -297,6 +313,8 @@ class OptimizationResult(Payload):
     reused: int = 0
     """Answers that were copied from other runs instead of paid for."""
     evaluation_suite_id: str | None = None
+    ending: Ending | None = None
+    """Who ended it, and on what grounds."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     history: str = ""

@@ -1,0 +1,75 @@
+"""Two trials of a run side by side, from their outcomes: what their comparison finds, and whether one that races goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision, Racing
+from workflows.model.judging import LookInput, Measured
+from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.trial import Planning
+from workflows.rules.canonical import derive_seed
+from workflows.rules.judgement.answers import answers_of
+from workflows.rules.judgement.comparing import evidence_of
+from workflows.rules.judgement.noise import estimate_noise
+from workflows.rules.judgement.racing import race
+from workflows.rules.judgement.strict import strict_counts
+from workflows.rules.planning import measured_plan
+from workflows.rules.scoring import sample_means
+
+
+def compared(
+    suite: EvaluationSuite,
+    reference: Measured,
+    candidate: Measured,
+    *,
+    must_pass: Mapping[int, str],
+    seed: int,
+    samples: int | None = None,
+) -> Evidence:
+    """What comparing a candidate with a reference finds; with `samples`, on the first of them only."""
+    within = suite if samples is None else suite.model_copy(update={"samples": samples})
+    return evidence_of(
+        answers_of(reference.up_to(within.samples).answers, within),
+        answers_of(candidate.up_to(within.samples).answers, within),
+        spec=suite.judgement,
+        direction=suite.objective.direction,
+        reference_id=reference.trial.candidate_id,
+        must_pass={place: name for place, name in must_pass.items() if place < within.samples},
+        seed=evidence_seed(seed, suite.split, reference.trial.candidate_id, candidate.trial.candidate_id),
+    )
+
+
+def evidence_seed(seed: int, split: str, reference_id: str, candidate_id: str) -> int:
+    """Of the flips that a test draws where there are too many to enumerate."""
+    return derive_seed(seed, "evidence", str(split), reference_id, candidate_id)
+
+
+def looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
+    """Whether a trial goes on after its first samples."""
+    so_far = suite.model_copy(update={"samples": asked.until})
+    one, other = [answers_of(trial.up_to(asked.until).answers, so_far) for trial in (reference, candidate)]
+    racing = (suite.judgement.racing or Racing()).model_copy(update={"block": asked.race.block})
+    broken = strict_counts(one.passes, other.passes).broken if one.passes and other.passes else 0
+    return race(
+        one.means,
+        other.means,
+        planned=asked.of,
+        spec=suite.judgement.model_copy(update={"racing": racing}),
+        weights=one.weights,
+        direction=suite.objective.direction,
+        reference_id=reference.trial.candidate_id,
+        candidates=asked.race.candidates,
+        strict_broken=broken,
+    )
+
+
+def learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+    """How much scores vary between replicates of one configuration, and what the run can find out given that."""
+    answered = sorted({outcome.replicate for outcome in measured})
+    by_replicate = [
+        sample_means([outcome for outcome in measured if outcome.replicate == replicate], suite) for replicate in answered
+    ]
+    scores = [[score for score in of_sample if score is not None] for of_sample in zip(*by_replicate, strict=True)]
+    noise = estimate_noise(scores)
+    return noise, measured_plan(noise, planning, suite.judgement)
