@@ -22,8 +22,8 @@ from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import Record
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
 from workflows.model.failures import BUDGET_EXHAUSTED, PERMANENT_TARGET_ERROR, PROPOSER_FAILED, described, shorten
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import ProposalInput, Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.model.target import Price
 from workflows.model.trial import Split
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize

@@ -14,8 +14,8 @@ from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.computation import ComputeInput, Reads
 from workflows.model.factors import Configuration, Factor, TextFactor
 from workflows.model.failures import BUDGET_EXHAUSTED, shorten
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import CandidateKey, ProposalInput, Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from workflows.model.proposers import ModelProposer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import placed_scorers
-from workflows.model.search import ModelProposer
 from workflows.model.target import ChatTarget, HttpTarget
 from workflows.rules.spec_check import models_used
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import clients
 from workflows.model.evolution import EvolveOptimizer
+from workflows.model.proposers import PythonProposer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import PythonScorer, placed_scorers
-from workflows.model.search import PythonProposer
 from workflows.model.target import PythonTarget
 from workflows.rules.canonical import content_hash
 

@@ -16,8 +16,8 @@ from ratchet import Record
 from ratchet.optimizer import RunContext
 from workflows.model.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.factors import Configuration, Factor
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers.computations import computation
 from workflows.optimizers.protocol import ProposalFailed
 from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize

@@ -21,10 +21,11 @@ from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFac
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence, Plan
 from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.release import ReleaseState
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import OptimizationResult
-from workflows.model.search import MeasureOptimizer, ModelProposer, StepProposer
+from workflows.model.search import MeasureOptimizer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
 from workflows.rules.scoring import is_better

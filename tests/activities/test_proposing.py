@@ -14,8 +14,8 @@ from ratchet import Record
 from tests.activities import evaluation_plugins
 from tests.activities.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, samples, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import ProposalInput, Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.model.trial import Split
 
 MODEL = "simulated-reflector"

@@ -11,8 +11,8 @@ from ratchet.optimizer import RunContext
 from tests.workflows.building import request
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 from workflows.optimizers.protocol import ProposalFailed
 
 BASELINE: Configuration = {"prompt": "Answer {{input.q}}", "temperature": 0.5, "model": "small"}

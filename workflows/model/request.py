@@ -23,17 +23,10 @@ from workflows.model.factors import (
 from workflows.model.frozen import SpecPart
 from workflows.model.judgement import JudgementSpec, NoiseFirst
 from workflows.model.prompt import PromptSource
+from workflows.model.proposers import PythonProposer
 from workflows.model.release import ReleaseSpec
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
-from workflows.model.search import (
-    Budget,
-    Execution,
-    MeasureOptimizer,
-    OptimizerSpec,
-    PythonProposer,
-    Stop,
-    as_optimizer,
-)
+from workflows.model.search import Budget, Execution, MeasureOptimizer, OptimizerSpec, Stop, as_optimizer
 from workflows.model.target import Price, PythonTarget, Target
 from workflows.model.values import CanonicalValue
 from workflows.rules.canonical import canonical_json

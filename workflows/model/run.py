@@ -17,9 +17,10 @@ from workflows.model.judgement import Judged, Noise, Plan
 from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.prompt import PromptSnapshot
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.release import ReleaseOutcome
 from workflows.model.request import OptimizationRequest
-from workflows.model.search import Budget, ModelProposer, PythonProposer
+from workflows.model.search import Budget
 from workflows.model.trial import Split, TrialResult
 from workflows.model.values import ShortText
 

@@ -25,8 +25,9 @@ from workflows.model.candidates import ReasonCode
 from workflows.model.compression import Compression
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import OptimizationResult
-from workflows.model.search import CompressOptimizer, ModelProposer, PythonProposer
+from workflows.model.search import CompressOptimizer
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
 from workflows.optimizers.protocol import Frame, ProposalFailed
 from workflows.rules.canonical import content_hash, normalize

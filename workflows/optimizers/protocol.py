@@ -12,8 +12,8 @@ from workflows.model.amounts import Resource
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload
+from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import OptimizationResult, Proposed
-from workflows.model.search import ModelProposer, PythonProposer
 
 
 class ProposalFailed(Exception):

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
-from workflows.model.search import ModelProposer, NoOpProposer, OptimizerSpec, PythonProposer, RefineOptimizer, StepProposer
+from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
+from workflows.model.search import OptimizerSpec, RefineOptimizer
 from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed

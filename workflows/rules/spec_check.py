@@ -9,6 +9,7 @@ import jsonschema
 
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import (
     OVER_LABELS,
@@ -24,7 +25,7 @@ from workflows.model.scorers import (
     TokensScorer,
     placed_scorers,
 )
-from workflows.model.search import CompressOptimizer, MeasureOptimizer, ModelProposer, RefineOptimizer, StepProposer
+from workflows.model.search import CompressOptimizer, MeasureOptimizer, RefineOptimizer
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded

@@ -1,0 +1,54 @@
+"""Where new values of factors come from: a model, a plug-in, seeded steps, or nowhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from workflows.model.frozen import SpecPart
+from workflows.model.target import PluginReference
+from workflows.model.values import CanonicalMapping, ShortText, Text
+
+
+class ModelProposer(SpecPart):
+    """Asks a chat model for better texts, showing it recent scores and failed samples."""
+
+    kind: Literal["model"]
+    model: Annotated[ShortText, Field(min_length=1)]
+    """The model that writes proposals; any name the endpoint knows."""
+    base_url: ShortText | None = None
+    """Where it answers. Default: OPENAI_BASE_URL of the worker."""
+    parameters: CanonicalMapping = Field(default_factory=dict)
+    """Request parameters, such as temperature."""
+    template: Text | None = None
+    """Replaces the built-in request. Placeholders: `{{factor.name}}`, `{{factor.value}}`, `{{feedback}}`, `{{limits}}`."""
+    examples: Annotated[int, Field(ge=0, le=20)] = 5
+    """How many failed samples it is shown."""
+
+
+class PythonProposer(SpecPart):
+    """A callable `(current, records, factors) -> new values by factor name`, sync or async."""
+
+    kind: Literal["python"]
+    ref: PluginReference
+    """`package.module:attribute`."""
+    version: ShortText | None = None
+    """Names the code's version. Default: a hash of the source of the module that defines it."""
+    examples: Annotated[int, Field(ge=0, le=200)] = 20
+    """How many evaluated samples it is shown, failed ones first."""
+
+
+class NoOpProposer(SpecPart):
+    """Proposes the value unchanged, with fresh answers: an A/A test of the whole set-up."""
+
+    kind: Literal["noop"]
+
+
+class StepProposer(SpecPart):
+    """Moves one structured factor a seeded step: numbers by `step`, choices and flags to another value, orders by a swap."""
+
+    kind: Literal["step"]
+
+
+Proposer = Annotated[ModelProposer | PythonProposer | NoOpProposer | StepProposer, Field(discriminator="kind")]
