@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from workflows.model.suite import Outcome
+from workflows.model.suite import KeptAnswer, Outcome
 
 FULL_BATCH = 25
 LONGEST_HELD = 0.005
@@ -38,22 +38,22 @@ async def until_back(call: Callable[[], Awaitable[T]], is_away: Callable[[BaseEx
 
 
 class OutcomeBatches:
-    """Collects outcomes and commits them in the background, one batch at a time."""
+    """Collects outcomes, and answers that are still to be scored, and commits them in the background, one batch at a time."""
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Outcome]], Awaitable[object]],
+        commit: Callable[[Sequence[Outcome | KeptAnswer]], Awaitable[object]],
         is_away: Callable[[BaseException], bool],
     ) -> None:
         self._commit = commit
         self._is_away = is_away
-        self._ready: list[Outcome] = []
+        self._ready: list[Outcome | KeptAnswer] = []
         self._flush: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.error: Exception | None = None
         """Why the store refuses for good; nothing is committed any more."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome | KeptAnswer) -> None:
         self._ready.append(outcome)
         if len(self._ready) >= FULL_BATCH:
             self._start()

@@ -42,6 +42,7 @@ class ConclusionStore(JudgingStore, Protocol):
         self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
     ) -> Sequence[Record]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
+    async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
         self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
     ) -> object: ...
@@ -70,7 +71,10 @@ class Concluding:
         measured = [outcome for outcome in measured if outcome.position < conclusion.samples]
         facts = statistics(measured, suite, conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
-        paid = [outcome for outcome in measured if outcome.paid and outcome.trial_id in (None, trial.trial_id)]
+        kept = NOTHING if facts.coverage >= 1 else await self._store.paid_for_kept(trial)
+        paid = _paid(trial, measured) + kept
+        if error is not None and kept.samples:
+            error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
         lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
         evidence = await self._evidence(conclusion, suite, measured) if status == "completed" else []
         noise, plan = None, None
@@ -87,9 +91,9 @@ class Concluding:
             coverage=min(1.0, facts.coverage),
             error=None if error is None else shorten(error),
             failure=failure,
-            paid_samples=len(paid),
-            paid_tokens=sum(outcome.tokens for outcome in paid),
-            paid_cost=math.fsum(outcome.cost for outcome in paid),
+            paid_samples=paid.samples,
+            paid_tokens=paid.tokens,
+            paid_cost=paid.cost,
             lost_samples=lost.samples,
             lost_tokens=lost.tokens,
             lost_cost=lost.cost,
@@ -172,6 +176,17 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
         except Exception as error:  # what it returned raises when it is read or shown
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+
+def _paid(trial: TrialInput, measured: Sequence[MeasuredSample]) -> Amount:
+    """What a trial paid for: answers with their scores, and scores of answers that others had paid for."""
+    mine = [outcome for outcome in measured if outcome.paid and outcome.trial_id in (None, trial.trial_id)]
+    scored = [outcome for outcome in measured if outcome.scored_by == trial.trial_id]
+    return Amount(
+        samples=len(mine),
+        tokens=sum(outcome.tokens for outcome in mine) + sum(outcome.scoring_tokens for outcome in scored),
+        cost=math.fsum([*(outcome.cost for outcome in mine), *(outcome.scoring_cost for outcome in scored)]),
+    )
 
 
 def _planned(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:

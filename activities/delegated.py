@@ -109,7 +109,11 @@ class DelegatedEvaluation(Delegating):
             samples: list[dict[str, JsonValue]] = []
             left = LARGEST_LOAD
             until = asked.shard.last
+            kept = 0
             for pair in work.pairs:
+                if pair.kept is not None:
+                    kept += 1
+                    continue
                 sample = _sample(pair, asked.shard, overlay)
                 size = len(canonical_json(sample).encode())
                 _refuse_too_large(sample, size + len(canonical_json(common).encode()))
@@ -118,11 +122,13 @@ class DelegatedEvaluation(Delegating):
                     break
                 left -= size
                 samples.append(sample)
-            return Calls(common=common, samples=tuple(samples), until=until, found=work.found)
+            return Calls(common=common, samples=tuple(samples), until=until, found=work.found, kept=kept)
 
     @activity.defn(name="score_answers")
     async def score_answers(self, given: AnswersInput) -> ShardResult:
         async with heartbeating():
+            if given.kept:
+                return merged([await self._shards.score_kept(part) for part in _parts_of(given.shard)])
             return await self._shards.take_over(given.shard, GivenAnswers(given.answers, complete=False))
 
     # -- an external runner -------------------------------------------------------------------------------------------------
@@ -148,9 +154,9 @@ class DelegatedEvaluation(Delegating):
             if known.experiment_id is not None:
                 return Triggered(experiment_id=known.experiment_id)
             suite, target = await self._target(trial)
-            body = await self._request(asked, suite, target)
+            body, kept = await self._request(asked, suite, target)
             if body is None:
-                return Triggered()
+                return Triggered(kept=kept)
             key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
             try:
                 experiment_id = await self._runners.trigger(
@@ -161,26 +167,30 @@ class DelegatedEvaluation(Delegating):
             await until_back(lambda: self._store.record_experiment(trial, experiment_id), self._is_away)
             return Triggered(experiment_id=experiment_id)
 
-    async def _request(self, asked: ExperimentInput, suite: EvaluationSuite, target: ExternalTarget) -> dict[str, Any] | None:
-        """What a trigger says; None when every answer is there."""
+    async def _request(
+        self, asked: ExperimentInput, suite: EvaluationSuite, target: ExternalTarget
+    ) -> tuple[dict[str, Any] | None, int]:
+        """What a trigger says, None when every answer is there; and how many answers only have to be scored."""
         trial = asked.trial
         inline: list[dict[str, JsonValue]] = []
         left = 0 if target.samples == "reference" else LARGEST_INLINE
-        missing = 0
+        missing = kept = 0
         overlay: Overlay | None = None
         async for part, work in self._parts(trial):
             overlay = overlay or Overlay(trial.config_hash, work.configuration, suite.prompt)
-            missing += len(work.pairs)
-            for pair in work.pairs:
+            unanswered = [pair for pair in work.pairs if pair.kept is None]
+            missing += len(unanswered)
+            kept += len(work.pairs) - len(unanswered)
+            for pair in unanswered:
                 sample = _sample(pair, part, overlay)
                 left -= len(canonical_json(sample).encode())
                 if left >= 0 or target.samples == "inline":
                     inline.append(sample)
         if overlay is None or not missing:
-            return None
+            return None, kept
         await self._publish(trial.run_id, suite, overlay)
         by_reference = len(inline) < missing
-        return {
+        body = {
             "optimization_id": trial.run_id,
             "candidate_id": trial.candidate_id,
             "mask_id": trial.config_hash,
@@ -197,6 +207,7 @@ class DelegatedEvaluation(Delegating):
                 "namespace": activity.info().workflow_namespace,
             },
         }
+        return body, kept
 
     @activity.defn(name="experiment_state")
     async def experiment_state(self, key: ExperimentKey) -> ExperimentState:

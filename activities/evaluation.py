@@ -49,7 +49,7 @@ from workflows.model.judgement import RaceDecision
 from workflows.model.judging import JudgeInput, Judgements, LookInput
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
-from workflows.model.suite import EvaluationSuite, Outcome
+from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.error_counts import ErrorCounts, summed
 from workflows.rules.merging import ending_of
@@ -81,6 +81,8 @@ class Pair(Protocol):
     def replicate(self) -> int: ...
     @property
     def sample(self) -> Sample: ...
+    @property
+    def kept(self) -> KeptAnswer | None: ...
 
 
 class Work(Protocol):
@@ -103,7 +105,12 @@ class EvaluationStore(ConclusionStore, ProposalStore, ComputationStore, BudgetSt
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
     async def commit_outcomes(
-        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+        self,
+        shard: ShardInput,
+        evaluator: str,
+        outcomes: Sequence[Outcome],
+        lease: tuple[LeaseKey, Books] | None = None,
+        kept: Sequence[KeptAnswer] = (),
     ) -> object: ...
     async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
 
@@ -179,10 +186,14 @@ class ShardEvaluation(Evaluating):
         """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
         return await self._evaluate(shard, given)
 
+    async def score_kept(self, shard: ShardInput) -> ShardResult:
+        """Score answers that came from elsewhere at another time. For activities, which heartbeat while they do it."""
+        return await self._evaluate(shard, GivenAnswers((), complete=False, kept=True))
+
     async def _evaluate(self, shard: ShardInput, given: GivenAnswers | None = None) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
-            wanted = [pair for pair in work.pairs if given is None or given.concern(pair.sample, pair.replicate)]
+            wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if not wanted:
                 return ShardResult(found=work.found)
             await self._refuse_other_code(work.suite)
@@ -202,13 +213,14 @@ class ShardEvaluation(Evaluating):
                     shard,
                     work.suite,
                     overlay,
-                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample) for p in wanted],
+                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample, p.kept) for p in wanted],
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
                     batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, purse), self._is_away),
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
                     purse=purse,
+                    given=given is not None,
                 )
                 await _finished_or_handed_back(at_work)
             return at_work.result(work.found)
@@ -228,12 +240,15 @@ class ShardEvaluation(Evaluating):
 
     def _commit(
         self, shard: ShardInput, evaluator: str, purse: Purse | None
-    ) -> Callable[[Sequence[Outcome]], Awaitable[object]]:
+    ) -> Callable[[Sequence[Outcome | KeptAnswer]], Awaitable[object]]:
+        def commit(batch: Sequence[Outcome | KeptAnswer], lease: tuple[LeaseKey, Books] | None = None) -> Awaitable[object]:
+            outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
+            kept = [entry for entry in batch if isinstance(entry, KeptAnswer)]
+            return self._store.commit_outcomes(shard, evaluator, outcomes, lease, kept)
+
         if purse is None:
-            return lambda outcomes: self._store.commit_outcomes(shard, evaluator, outcomes)
-        return lambda outcomes: purse.written_with(
-            lambda key, books: self._store.commit_outcomes(shard, evaluator, outcomes, (key, books))
-        )
+            return commit
+        return lambda batch: purse.written_with(lambda key, books: commit(batch, (key, books)))
 
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:

@@ -46,9 +46,10 @@ class BudgetStore(Protocol):
 class Ticket:
     """What one sample, or one proposal, has set aside and taken so far."""
 
-    def __init__(self, purse: Purse, samples: int) -> None:
+    def __init__(self, purse: Purse, samples: int, paid: Amount) -> None:
         self._purse = purse
         self._samples = samples
+        self._paid = paid
         self._perhaps_paid = False
         self.reserved = NOTHING
         self.pending = NOTHING
@@ -104,8 +105,7 @@ class Ticket:
 
     def answered(self, tokens: int, cost: float) -> None:
         """There is an answer: the sample counts as paid for. What it took beyond what was metered was paid elsewhere."""
-        unmetered = (Amount(tokens=tokens, cost=cost) - self.spent).not_negative()
-        self.spent += replace(unmetered, samples=1)
+        self.spent += (Amount(samples=1, tokens=tokens, cost=cost) - self._paid - self.spent).not_negative()
 
     def close(self) -> None:
         """What was not used goes back. A call that was paid for, or may have been, counts even without an answer."""
@@ -148,12 +148,13 @@ class Purse:
 
     # -- tickets ----------------------------------------------------------------------------------------------------------
 
-    async def ticket(self) -> Ticket:
-        """A ticket for one sample. Raises BudgetExhausted when there is none."""
-        ticket = Ticket(self, self._samples_each)
+    async def ticket(self, paid: Amount = NOTHING) -> Ticket:
+        """A ticket for one sample, of which something may be paid for already. Raises BudgetExhausted when there is none."""
+        samples = 0 if paid.samples else self._samples_each
+        ticket = Ticket(self, samples, paid)
         self._tickets.add(ticket)
         try:
-            await self._cover(ticket, lambda: Amount(samples=self._samples_each), calls=True)
+            await self._cover(ticket, lambda: Amount(samples=samples), calls=True)
         except BaseException:
             self._tickets.discard(ticket)
             raise

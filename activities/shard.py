@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -14,16 +15,16 @@ from activities.committing import OutcomeBatches
 from activities.gate import ClosedForLong
 from activities.in_flight import Room
 from activities.metering import BudgetExhausted, carrying
-from activities.purse import Purse
-from activities.scorers import ScorerTools, details_of_a_failure, score
+from activities.purse import Purse, Ticket
+from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
 from activities.scorers.grades import Grade
 from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample, Score
 from ratchet.placeholders import UnknownPlaceholder
-from workflows.model.amounts import Resource
+from workflows.model.amounts import NOTHING, Amount, Resource
 from workflows.model.failures import shorten
-from workflows.model.suite import EvaluationSuite, Outcome
+from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.canonical import derive_seed
 from workflows.rules.error_counts import summed
@@ -48,6 +49,8 @@ class PairToAnswer:
     item_hash: str
     replicate: int
     sample: Sample
+    kept: KeptAnswer | None = None
+    """The answer, when only its score is missing."""
 
 
 class ShardAtWork:
@@ -66,7 +69,9 @@ class ShardAtWork:
         batches: OutcomeBatches,
         breaker: Breaker | None = None,
         purse: Purse | None = None,
+        given: bool = False,
     ) -> None:
+        """`given` says that the target has its answers already: all of them are kept, whatever becomes of their scores."""
         self._shard = shard
         self._suite = suite
         self._overlay = overlay
@@ -79,6 +84,10 @@ class ShardAtWork:
         self._breaker = breaker
         self._purse = purse
         self._handing_back = False
+        self._given = given
+        self._scoring_may_fail = asks_a_model(suite.scorers)
+        self._stored: set[tuple[int, int]] = set()
+        """Pairs whose answer is on its way to the store, scored or not."""
         self.exhausted: Resource | None = None
         """The budget of which too little is left for another call."""
         self._in_flight: set[asyncio.Task[None]] = set()
@@ -101,6 +110,8 @@ class ShardAtWork:
             call.add_done_callback(self._ended)
         if self._in_flight:
             await asyncio.wait(self._in_flight)
+        if self._given and self._scoring_errors:
+            await self._keep_the_rest()
 
     @property
     def _must_stop(self) -> bool:
@@ -168,35 +179,79 @@ class ShardAtWork:
             if outcome.error is not None:
                 self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
             self._answered += 1
+            self._stored.add(place)
             self.batches.add(outcome)
 
     async def _paid_for(self, pair: PairToAnswer) -> Outcome | None:
         """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
         if self._purse is None:
-            return await self._outcome_unless_down(pair)
-        ticket = await self._purse.ticket()
+            return await self._outcome_unless_down(pair, None)
+        kept = pair.kept
+        ticket = await self._purse.ticket(NOTHING if kept is None else Amount(samples=1, tokens=kept.tokens, cost=kept.cost))
         try:
             if self._must_stop:
                 return None
             with carrying(ticket):
-                outcome = await self._outcome_unless_down(pair)
+                outcome = await self._outcome_unless_down(pair, ticket)
             ticket.answered(outcome.tokens, outcome.cost)
             return outcome
         finally:
             ticket.close()
 
-    async def _outcome_unless_down(self, pair: PairToAnswer) -> Outcome:
+    async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None) -> Outcome:
         if self._breaker is None:
-            return await self._outcome(pair)
-        return await self._breaker.answered(lambda: self._outcome(pair))
+            return await self._outcome(pair, ticket)
+        return await self._breaker.answered(lambda: self._outcome(pair, ticket))
 
-    async def _outcome(self, pair: PairToAnswer) -> Outcome:
+    async def _outcome(self, pair: PairToAnswer, ticket: Ticket | None) -> Outcome:
+        if pair.kept is not None:
+            return await self._scored(pair, _output_of(pair.kept), was_kept=True)
         try:
             output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
-        return _answered(pair, output, await self._grades(output, pair.sample), self._suite.metric)
+        if self._scoring_may_fail:
+            self._keep(pair, output, ticket)
+            return await self._scored(pair, output, was_kept=True)
+        try:
+            return await self._scored(pair, output, was_kept=False)
+        except BaseException:
+            self._keep(pair, output, ticket)
+            raise
+
+    def _keep(self, pair: PairToAnswer, output: Output, ticket: Ticket | None) -> None:
+        """The answer is paid for, whatever becomes of its score."""
+        if ticket is not None:
+            ticket.answered(output.tokens, output.cost)
+        self._stored.add((pair.position, pair.replicate))
+        self.batches.add(
+            KeptAnswer(
+                item_hash=pair.item_hash,
+                replicate=pair.replicate,
+                value=output.value,
+                tokens=output.tokens,
+                cost=output.cost,
+                latency_ms=output.latency_ms,
+                ttft_ms=output.ttft_ms,
+                trace=output.trace,
+            )
+        )
+
+    async def _keep_the_rest(self) -> None:
+        """Answers that came from elsewhere, and that nobody scores because scoring broke on another."""
+        for pair in self._pairs:
+            if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
+                with contextlib.suppress(CandidateFault, Unreachable):
+                    output = await self._target.answer({}, pair.sample, self._context(pair))
+                    ticket = await self._purse.ticket() if self._purse else None
+                    self._keep(pair, output, ticket)
+                    if ticket is not None:
+                        ticket.close()
+
+    async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
+        grades = await self._grades(output, pair.sample)
+        return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
 
     async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
@@ -245,6 +300,17 @@ def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, r
 def _first(errors: dict[tuple[int, int], str]) -> str | None:
     """By place, not by time: the order in which calls end says nothing."""
     return errors[min(errors)] if errors else None
+
+
+def _output_of(kept: KeptAnswer) -> Output:
+    return Output(
+        value=kept.value,
+        tokens=kept.tokens,
+        cost=kept.cost,
+        latency_ms=kept.latency_ms,
+        ttft_ms=kept.ttft_ms,
+        trace=kept.trace,
+    )
 
 
 def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:

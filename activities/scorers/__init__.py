@@ -56,6 +56,13 @@ class ScorerTools:
     longest_call: float = LONGEST_CALL
 
 
+def asks_a_model(scorers: Sequence[Scorer]) -> bool:
+    """Whether scoring needs somebody else, who may be away."""
+    return any(
+        asks_a_model(scorer.scorers) if isinstance(scorer, CombinedScorer) else scorer.kind in ASKING for scorer in scorers
+    )
+
+
 async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
     """Every scorer's grades, finite and with `passed` decided.
 

@@ -7,18 +7,20 @@ PostgreSQL joins tables that it has no statistics of yet, those of a young run, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from activities.store import kept_answers
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
 from activities.store.migrating import StoreError
 from ratchet.plugins import Record, Sample
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
-from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
+from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import ShardInput, Split
 from workflows.rules.canonical import content_hash
 
@@ -31,6 +33,8 @@ class Pair:
     item_hash: str
     replicate: int
     sample: Sample
+    kept: KeptAnswer | None = None
+    """What the target answered, when only the score is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
     configuration = _configuration(overlay, shard.config_hash)
     if suite.reuse == "always" or suite.retry_of is not None:
         await _copy_from_other_runs(connection, shard, suite)
+        await kept_answers.copy_from_other_runs(connection, shard, suite)
     rows = await connection.fetch(
         """
         SELECT drawn.position, drawn.item_hash, s.item_id, s.input, s.expected, s.weight, s.tags,
@@ -92,6 +97,9 @@ async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
         if missing:
             sample = _sample(row)
             pairs += [Pair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
+    kept = await kept_answers.load(connection, shard, suite.evaluator, [pair.item_hash for pair in pairs]) if pairs else {}
+    if kept:
+        pairs = [replace(pair, kept=kept.get((pair.item_hash, pair.replicate))) for pair in pairs]
     return ShardWork(suite, configuration, pairs, in_range - len(pairs), AdjustedLimits.model_validate_json(limits or "{}"))
 
 
@@ -186,6 +194,8 @@ async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite
 
 async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
     """Store answers. The first answer to a pair wins; a run that was deleted meanwhile gets none."""
+    if not outcomes:
+        return
     await connection.execute(
         """
         INSERT INTO outcomes (config_hash, evaluator, run_id, trial_id, item_hash, replicate, status, passed, scores,
@@ -231,7 +241,7 @@ async def measured(
     rows = await connection.fetch(
         """
         SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
-               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id
+               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id, o.scored_by
         FROM suites suite
         JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
@@ -269,6 +279,7 @@ async def measured(
         error,
         paid,
         asker,
+        scored_by,
     ) in rows:
         # Few distinct scores come again and again; each is decoded once.
         if score not in scores:
@@ -290,9 +301,11 @@ async def measured(
                 decoded[details].passed,
                 decoded[details].labels,
                 decoded[details].tokens,
+                decoded[details].cost,
                 error,
                 paid,
                 asker,
+                scored_by,
             )
         )
     return measured
@@ -305,6 +318,7 @@ class _ScoreDetails:
     passed: dict[str, bool] = field(default_factory=dict)
     labels: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     tokens: int = 0
+    cost: float = 0.0
 
 
 def _score_details(details: str) -> _ScoreDetails:
@@ -313,6 +327,7 @@ def _score_details(details: str) -> _ScoreDetails:
         {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)},
         {name: (detail["labels"][0], detail["labels"][1]) for name, detail in decoded.items() if detail.get("labels")},
         sum(detail.get("tokens", 0) for detail in decoded.values()),
+        math.fsum(detail.get("cost", 0.0) for detail in decoded.values()),
     )
 
 

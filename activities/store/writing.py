@@ -12,6 +12,7 @@ from activities.store import (
     budgets,
     experiments,
     held_back,
+    kept_answers,
     learned_rates,
     ledger,
     proposals,
@@ -35,7 +36,7 @@ from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.release import ReleaseState
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
-from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
+from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
@@ -141,16 +142,32 @@ class Store:
             return await shards.load_shard(connection, shard)
 
     async def commit_outcomes(
-        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+        self,
+        shard: ShardInput,
+        evaluator: str,
+        outcomes: Sequence[Outcome],
+        lease: tuple[LeaseKey, Books] | None = None,
+        kept: Sequence[KeptAnswer] = (),
     ) -> None:
-        """Store answers, with what they took out of the budget; the first answer to a pair wins."""
-        if lease is not None:
-            async with self._database.transaction() as connection:
-                await shards.commit_outcomes(connection, shard, evaluator, outcomes)
-                await budgets.write_books(connection, *lease)
-        elif outcomes:
+        """Store answers, scored or still to be, with what they took out of the budget; the first answer to a pair wins."""
+        scored_later = [outcome for outcome in outcomes if outcome.was_kept]
+        if lease is None and not kept and not scored_later:
             async with self._database.connection() as connection:
                 await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+            return
+        async with self._database.transaction() as connection:
+            if kept:
+                await kept_answers.store(connection, shard, evaluator, kept)
+            await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+            if scored_later:
+                await kept_answers.scored(connection, shard, evaluator, scored_later)
+            if lease is not None:
+                await budgets.write_books(connection, *lease)
+
+    async def paid_for_kept(self, trial: TrialInput) -> Amount:
+        """What a trial paid for answers that are still to be scored."""
+        async with self._database.connection() as connection:
+            return await kept_answers.paid_for(connection, trial.run_id, trial.candidate.config_hash, trial.trial_id)
 
     async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
         """Set budget aside for calls."""

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, Unreachable
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
 from workflows.model.remote import GivenAnswer
+from workflows.model.suite import KeptAnswer
 
 KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores")
 
 
-class GivenAnswers:
-    """Answers by sample and replicate. With `complete`, a pair that has none counts as missing, else it is left alone."""
+class ToAnswer(Protocol):
+    """One replicate of one sample, and what is kept of it."""
 
-    def __init__(self, answers: Iterable[GivenAnswer], *, complete: bool) -> None:
+    @property
+    def sample(self) -> Sample: ...
+    @property
+    def replicate(self) -> int: ...
+    @property
+    def kept(self) -> KeptAnswer | None: ...
+
+
+class GivenAnswers:
+    """Answers by sample and replicate. With `complete`, a pair that has none counts as missing, else it is left alone; with
+    `kept`, one whose answer is in the store is scored."""
+
+    def __init__(self, answers: Iterable[GivenAnswer], *, complete: bool, kept: bool = False) -> None:
         self._complete = complete
+        self._kept = kept
         self._answers: dict[tuple[str, int], GivenAnswer] = {}
         for given in answers:
             self._answers.setdefault((given.sample_id, given.replicate), given)
 
-    def concern(self, sample: Sample, replicate: int) -> bool:
-        return self._complete or (sample.id, replicate) in self._answers
+    def concern(self, pair: ToAnswer) -> bool:
+        is_known = (pair.sample.id, pair.replicate) in self._answers
+        return self._complete or is_known or (self._kept and pair.kept is not None)
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         given = self._answers.get((sample.id, context.replicate))

@@ -17,14 +17,14 @@ from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
 from ratchet import Record, Sample
-from workflows.model.amounts import Amount
+from workflows.model.amounts import Amount, total
 from workflows.model.candidates import Candidate
 from workflows.model.computation import StoredTrial
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import Proposed
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
-from workflows.model.suite import EvaluationSuite, MeasuredSample, Outcome
+from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.target import ChatTarget, HttpTarget, PythonTarget
 from workflows.model.trial import Conclusion, Purpose, ShardInput, Split, TrialInput, TrialResult
 
@@ -75,6 +75,7 @@ class Pair:
     item_hash: str
     replicate: int
     sample: Sample
+    kept: KeptAnswer | None = None
 
 
 @dataclass
@@ -94,6 +95,7 @@ class MemoryStore:
     samples: list[Sample]
     configuration: dict[str, Any] = field(default_factory=lambda: {"a": 1})
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
+    kept: dict[tuple[str, int], KeptAnswer] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
     refusals_left: int = 0
     refusals_when_recording: int = 0
@@ -113,18 +115,26 @@ class MemoryStore:
     async def load_shard(self, shard: ShardInput) -> Work:
         self._perhaps_away()
         wanted = [
-            Pair(position, f"item-{sample.id}", shard.first_replicate + replicate, sample)
+            Pair(position, item, replicate, sample, self.kept.get((item, replicate)))
             for position, sample in enumerate(self.samples)
-            for replicate in range(shard.replicates)
+            for item in [f"item-{sample.id}"]
+            for replicate in range(shard.first_replicate, shard.first_replicate + shard.replicates)
         ][shard.first : shard.last]
         missing = [pair for pair in wanted if (pair.item_hash, pair.replicate) not in self.outcomes]
         return Work(self.the_suite, self.configuration, missing, len(wanted) - len(missing), AdjustedLimits())
 
     async def commit_outcomes(
-        self, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome], lease: tuple[LeaseKey, Books] | None = None
+        self,
+        shard: ShardInput,
+        evaluator: str,
+        outcomes: Sequence[Outcome],
+        lease: tuple[LeaseKey, Books] | None = None,
+        kept: Sequence[KeptAnswer] = (),
     ) -> None:
         self._perhaps_away()
-        self.batches.append(len(outcomes))
+        self.kept.update({(answer.item_hash, answer.replicate): answer for answer in kept})
+        if outcomes:
+            self.batches.append(len(outcomes))
         for outcome in outcomes:
             self.outcomes.setdefault((outcome.item_hash, outcome.replicate), outcome)
 
@@ -186,6 +196,9 @@ class MemoryStore:
 
     async def close_lease(self, key: LeaseKey, books: Books) -> None:
         raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def paid_for_kept(self, trial: TrialInput) -> Amount:
+        return total(Amount(1, answer.tokens, answer.cost) for pair, answer in self.kept.items() if pair not in self.outcomes)
 
     async def settle_trial(self, trial: TrialInput) -> Amount:
         raise AssertionError("budgets are proven with PostgreSQL")

@@ -45,6 +45,13 @@ def no_items() -> list[Any]:
     raise ValueError("nothing to give")
 
 
+def height_unless_broken(output: Output, sample: Sample) -> float:
+    """A scorer that raises as long as the file is there that the sample names."""
+    if Path(sample.input["broken"]).exists():
+        raise RuntimeError("the scorer is broken")
+    return height(output, sample)
+
+
 def height(output: Output, sample: Sample) -> float:
     return float(output.value["height"])
 

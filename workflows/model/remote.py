@@ -29,6 +29,8 @@ class Calls(Payload):
     until: int
     """One past the last pair of the shard that this covers; the rest is asked for separately."""
     found: int = 0
+    kept: int = 0
+    """Answers that are there and only have to be scored."""
 
 
 class GivenAnswer(Payload):
@@ -49,7 +51,9 @@ class AnswersInput(Payload):
     """Answers to score and to commit."""
 
     shard: ShardInput
-    answers: tuple[GivenAnswer, ...]
+    answers: tuple[GivenAnswer, ...] = ()
+    kept: bool = False
+    """Score the shard's answers that were kept without a score."""
 
 
 class ExperimentInput(Payload):
@@ -67,6 +71,8 @@ class Triggered(Payload):
 
     experiment_id: str | None = None
     """None when there is nothing to run, because every answer is there already."""
+    kept: int = 0
+    """So many of those only have to be scored."""
 
 
 class ExperimentKey(Payload):

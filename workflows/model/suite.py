@@ -80,6 +80,22 @@ class Outcome:
     """For each score: passed and reason, as the scorer gave them; the labels of a classification; what scoring took."""
     error_class: str | None = None
     """Of a failed answer: `timeout`, `http 400`, `raised ValueError`."""
+    was_kept: bool = False
+    """Its answer was stored before it was scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """What a target answered, stored before it is scored: whatever becomes of the scoring, it is not paid for again."""
+
+    item_hash: str
+    replicate: int
+    value: Any
+    tokens: int = 0
+    cost: float = 0.0
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    trace: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +118,11 @@ class MeasuredSample:
     """For each classification: the label given, None by a failed answer, and the one expected."""
     scoring_tokens: int = 0
     """How many of the tokens were spent on scoring the answer."""
+    scoring_cost: float = 0.0
     error_class: str | None = None
     paid: bool = True
     """False when the answer was copied from another run instead of paid for."""
     trial_id: str | None = None
     """The trial that asked for it, which is the one that pays."""
+    scored_by: str | None = None
+    """The trial that paid for the score alone, of an answer that was kept."""

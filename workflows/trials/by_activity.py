@@ -126,6 +126,7 @@ class ByActivity:
         return merged(results)
 
     async def _answered_and_scored(self, shard: ShardInput, loaded: Calls) -> list[ShardResult]:
+        waiting = [await uninterrupted(self._score(AnswersInput(shard=shard, kept=True)))] if loaded.kept else []
         answers: list[GivenAnswer] = []
         calls = [asyncio.ensure_future(self._call(shard, loaded, batch, answers)) for batch in self._batches(loaded.samples)]
         try:
@@ -136,7 +137,7 @@ class ByActivity:
             await to_the_end(self._hand_back(shard, calls, answers))
             raise
         scored = await uninterrupted(self._scored(shard, answers))
-        return [ShardResult(found=loaded.found), *map(refuse_broken_scoring, scored)]
+        return [ShardResult(found=loaded.found), *map(refuse_broken_scoring, [*waiting, *scored])]
 
     async def _hand_back(
         self, shard: ShardInput, calls: Sequence[asyncio.Future[None]], answers: Sequence[GivenAnswer]
@@ -237,15 +238,16 @@ class ByActivity:
                 parts.append([])
                 size = size_of(answer)
             parts[-1].append(answer)
-        return await asyncio.gather(*[self._score(shard, part) for part in parts if part])
+        return await asyncio.gather(*[self._score(AnswersInput(shard=shard, answers=tuple(part))) for part in parts if part])
 
-    async def _score(self, shard: ShardInput, part: Sequence[GivenAnswer]) -> ShardResult:
-        async with self._room.taken(sum(map(size_of, part)), calls=0):
+    async def _score(self, asked: AnswersInput) -> ShardResult:
+        which = "those that were kept" if asked.kept else f"{len(asked.answers)} answers"
+        async with self._room.taken(sum(map(size_of, asked.answers)), calls=0):
             return await workflow.execute_activity_method(
                 Delegating.score_answers,
-                AnswersInput(shard=shard, answers=tuple(part)),
+                asked,
                 task_queue=self._trial.evaluation_task_queue,
-                summary=f"{shard.candidate_id}: score {len(part)} answers",
+                summary=f"{asked.shard.candidate_id}: score {which}",
                 **SCORE_ANSWERS,
             )
 

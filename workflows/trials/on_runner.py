@@ -16,10 +16,10 @@ from temporalio.exceptions import ActivityError
 
 from workflows.contracts import Delegating
 from workflows.model.failures import AGGREGATION_FAILED, ORPHANED_EXPERIMENT
-from workflows.model.remote import ExperimentInput, ExperimentKey, ExperimentState, Triggered
+from workflows.model.remote import AnswersInput, ExperimentInput, ExperimentKey, ExperimentState, Triggered
 from workflows.model.remote_target import ExperimentRules
 from workflows.model.trial import Resumed, ShardResult, TrialInput
-from workflows.policies import ASK_RUNNER, CANCEL_EXPERIMENT, SHARD, TRIGGER
+from workflows.policies import ASK_RUNNER, CANCEL_EXPERIMENT, SCORE_ANSWERS, SHARD, TRIGGER
 from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end
 from workflows.trials.in_shards import shard_of
 
@@ -64,12 +64,13 @@ class OnRunner:
         self._resumed = trial.resumed
         self._started_at = trial.resumed.started_at if trial.resumed else workflow.info().start_time
         self.experiment_id: str | None = None
+        self._kept = 0
 
     async def run(self) -> list[ShardResult]:
         """Trigger, wait, collect. Whatever else ends this, an experiment that may be running is cancelled."""
         await self._trigger()
         if self.experiment_id is None:
-            return []
+            return [await self._scored()] if self._kept else []
         key = ExperimentKey(trial=self._whole, experiment_id=self.experiment_id)
         try:
             state = await self._finished(key)
@@ -93,7 +94,8 @@ class OnRunner:
             )
         )
         try:
-            self.experiment_id = (await asyncio.shield(triggering)).experiment_id
+            triggered = await asyncio.shield(triggering)
+            self.experiment_id, self._kept = triggered.experiment_id, triggered.kept
         except asyncio.CancelledError:
             triggering.cancel()
             [late] = await to_the_end(asyncio.gather(triggering, return_exceptions=True))
@@ -157,6 +159,17 @@ class OnRunner:
             task_queue=self._trial.evaluation_task_queue,
             summary=f"read and score the results of experiment {key.experiment_id[:100]}",
             **SHARD,
+        )
+        return refuse_broken_scoring(result)
+
+    async def _scored(self) -> ShardResult:
+        """Answers of an experiment that is over, whose scorer was away at the time."""
+        result = await workflow.execute_activity_method(
+            Delegating.score_answers,
+            AnswersInput(shard=self._whole, kept=True),
+            task_queue=self._trial.evaluation_task_queue,
+            summary=f"{self._trial.candidate.candidate_id}: score those that were kept",
+            **SCORE_ANSWERS,
         )
         return refuse_broken_scoring(result)
 
