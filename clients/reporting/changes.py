@@ -79,8 +79,31 @@ def _pieces(before: str, after: str) -> Iterator[tuple[Kind, str]]:
 
 
 def _by_words(before: str, after: str) -> Iterator[tuple[Kind, str]]:
-    for tag, one, other in _compared(_WORDS.findall(before), _WORDS.findall(after), MOST_WORDS):
-        yield from _plain(tag, one, other)
+    pairs = [
+        ("".join(one), "".join(other), tag == "equal")
+        for tag, one, other in _compared(_WORDS.findall(before), _WORDS.findall(after), MOST_WORDS)
+    ]
+    for one, other, same in _readable(pairs):
+        yield from (("same", one),) if same else (("removed", one), ("added", other))
+
+
+def _readable(pairs: list[tuple[str, str, bool]]) -> list[tuple[str, str, bool]]:
+    """A few words that two rewritten passages happen to share are no help to a reader: they count as rewritten, too."""
+    found: list[tuple[str, str, bool]] = []
+    for place, (one, other, same) in enumerate(pairs):
+        shared = same and not _lost_between(pairs[place - 1] if place else None, one, pairs[place + 1 : place + 2])
+        if not shared and found and not found[-1][2]:
+            found[-1] = (found[-1][0] + one, found[-1][1] + other, False)
+        else:
+            found.append((one, other, shared))
+    return found
+
+
+def _lost_between(before: tuple[str, str, bool] | None, text: str, after: Sequence[tuple[str, str, bool]]) -> bool:
+    """Whether what is the same is shorter than what was rewritten on either side of it."""
+    if before is None or not after:
+        return False
+    return all(len(text) < max(len(one), len(other)) for one, other, _ in (before, *after))
 
 
 def _plain(tag: str, one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[Kind, str]]:

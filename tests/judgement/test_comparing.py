@@ -25,7 +25,7 @@ def test_a_clear_gain_is_better_and_says_by_how_much() -> None:
     [judged] = judge([evidence], IMPROVEMENT)
     assert judged.verdict is Verdict.BETTER
     assert judged.explanation.startswith("better than r0: 0.500 -> 0.800, gain +0.300 [")
-    assert "on 60 samples (20 better, 2 worse), p = 0.00" in judged.explanation or "p = < 0.0001" in judged.explanation
+    assert "on 60 samples (20 better, 2 worse), p = 0.00" in judged.explanation or "p < 0.0001" in judged.explanation
 
 
 def test_a_gain_is_what_the_direction_says() -> None:

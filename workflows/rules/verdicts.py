@@ -122,7 +122,7 @@ def explain(judged: Judged, spec: JudgementSpec) -> str:
     parts = [
         f"{_TOLD[judged.verdict]} {evidence.reference}: {evidence.reference_mean:.3f} -> {evidence.mean:.3f}, "
         f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {evidence.n} samples "
-        f"({evidence.better} better, {evidence.worse} worse), p = {_p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
+        f"({evidence.better} better, {evidence.worse} worse), p {_p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
     ]
     if spec.rule == "non_inferiority":
         parts.append(f"margin {evidence.margin:g}, at least {evidence.bound:+.3f} with {1 - evidence.alpha:.0%} confidence")
@@ -148,4 +148,4 @@ def _strict_words(evidence: Evidence) -> str:
 
 
 def _p_text(p: float) -> str:
-    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
+    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"

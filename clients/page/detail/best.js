@@ -1,5 +1,42 @@
-// What the best candidate changes of the baseline, short, for the overview. (Engineer `detail` builds it.)
+// What the best candidate changes of the baseline, short, for the overview.
 
-export function mount() {
-  return () => {};
+import { h, replace } from "../dom.js";
+import { linkTo } from "../router.js";
+import { changesView } from "./diff.js";
+import { reading } from "./reading.js";
+
+export function mount(element, { run, api, subscribe }) {
+  const body = h("div", { class: "best-changes" });
+  const links = h("p", { class: "card-links" });
+  replace(element, h("h2", {}, "What the best changes"), body, links);
+  let shown = null;
+  let give_up = () => {};
+
+  function draw() {
+    const { best_candidate_id: best, baseline_candidate_id: baseline } = run.detail;
+    if (best === shown) return;
+    shown = best;
+    give_up();
+    replace(links);
+    if (!best || best === baseline) {
+      const told = !baseline ? "The baseline is being measured." : run.isOver
+        ? "Nothing was better than the baseline: it stays as it is."
+        : "Nothing is better than the baseline yet.";
+      replace(body, h("p", { class: "soft" }, told));
+      return;
+    }
+    const ask = (signal) => api.get(api.ofRun(run.id, "candidates", best), { signal });
+    give_up = reading(body, ask, (candidate) => {
+      replace(body, changesView(candidate.baseline.changes, { from: "the baseline", to: "the best" }));
+      const to = (tab) => linkTo(["runs", run.id, "candidates", best], { tab });
+      replace(links, h("a", { href: to("changes") }, "All changes"), h("a", { href: to("samples") }, "What was fixed and broken"));
+    });
+  }
+
+  const unsubscribe = subscribe((changed) => changed.has("detail") && draw());
+  draw();
+  return () => {
+    unsubscribe();
+    give_up();
+  };
 }

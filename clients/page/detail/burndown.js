@@ -1,5 +1,121 @@
-// Budgets: what is spent, and when they will be used up. (Engineer `detail` builds it.)
+// Budgets: what is left of each over time, and when it will be used up at the present rate.
 
-export function mount() {
-  return () => {};
+import { drawing, grid, onWidth, scale, ticks } from "../chart_parts.js";
+import { h, replace, s } from "../dom.js";
+import { cost, duration, share, whole } from "../format.js";
+import { budgetsOf, forecast, secondsLeft, secondsOfRounds } from "./budgets.js";
+
+const HEIGHT = 220;
+const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
+const TICKING = 5_000;
+
+export function mount(element, { run, subscribe }) {
+  const plot = h("div", { class: "burn-plot" });
+  const table = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Budgets" });
+  const told = h("p", { class: "soft small" });
+  replace(element, h("div", { class: "card-head" }, h("h2", {}, "Budget")), plot, table, told);
+  let width = 0;
+
+  function draw() {
+    const budgets = budgetsOf(run), rounds = secondsOfRounds(run);
+    const limited = budgets.filter((budget) => budget.limit > 0);
+    if (width) replace(plot, limited.length ? burning(limited, run, rounds, width) : spending(budgets, run, rounds, width));
+    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || (budget.used > 0 && budget.name !== "trials")), run, rounds));
+    replace(told, notes(run, limited, rounds));
+  }
+
+  const stop = onWidth(plot, (now) => {
+    width = now;
+    draw();
+  });
+  const timer = setInterval(() => !run.isOver && !document.hidden && draw(), TICKING);
+  const unsubscribe = subscribe((changed) => (changed.has("detail") || changed.has("rounds")) && draw());
+  draw();
+  return () => {
+    stop();
+    clearInterval(timer);
+    unsubscribe();
+  };
+}
+
+/** The share that is left of each budget, from all of it down to nothing. */
+function burning(budgets, run, rounds, width) {
+  const elapsed = Math.max(...budgets.map(({ points }) => points.at(-1)[0]), 1);
+  const goesOn = !run.isOver && run.detail.status !== "paused";
+  const ahead = goesOn ? Math.min(rounds ?? Infinity, ...budgets.map(secondsLeft)) : 0;
+  const x = scale(0, elapsed + (Number.isFinite(ahead) ? Math.min(ahead, elapsed * 3) : elapsed * 0.2), [LEFT, width - RIGHT]);
+  const y = scale(0, 1, [HEIGHT - BOTTOM, TOP]);
+  const lines = budgets.map((budget, place) => {
+    const left = (used) => Math.max(1 - used / budget.limit, 0);
+    const points = budget.points.map(([second, used]) => [x.at(second), y.at(left(used))]);
+    const until = x.high - elapsed;
+    const future = goesOn && budget.rate > 0 ? `M${points.at(-1)}L${x.at(elapsed + Math.min(until, secondsLeft(budget)))} ${y.at(left(budget.used + budget.rate * until))}` : "";
+    return [
+      s("path", { class: `burn burn-${place}`, d: pathOf(points) }),
+      s("path", { class: `burn ahead burn-${place}`, d: future }),
+      s("text", { class: "burn-name", x: points.at(-1)[0] + (goesOn ? -6 : -6), y: points.at(-1)[1] - 7, "text-anchor": "end" }, budget.title),
+    ];
+  });
+  const label = `What is left of each budget over time: ${budgets.map((budget) => `${budget.title} ${share(Math.max(1 - budget.used / budget.limit, 0))}`).join(", ")}. The table below has the numbers.`;
+  return drawing(width, HEIGHT, label, grid(y, LEFT, width - RIGHT, share), timeAxis(x, width), goesOn ? nowLine(x, elapsed) : null, lines);
+}
+
+/** Without a budget: what was spent, and where it leads. */
+function spending(budgets, run, rounds, width) {
+  const budget = budgets.find(({ name, used }) => name === "cost" && used > 0) ?? budgets.find(({ name }) => name === "samples");
+  const elapsed = Math.max(budget.points.at(-1)[0], 1);
+  const goesOn = !run.isOver && run.detail.status !== "paused";
+  const ahead = goesOn ? Math.min(rounds ?? elapsed * 0.2, elapsed * 3) : 0;
+  const x = scale(0, elapsed + ahead, [LEFT, width - RIGHT]);
+  const y = scale(0, (budget.used + budget.rate * ahead) * 1.05 || 1, [HEIGHT - BOTTOM, TOP]);
+  const points = budget.points.map(([second, used]) => [x.at(second), y.at(used)]);
+  return drawing(width, HEIGHT, `${budget.title} spent over time: ${budget.text(budget.used)}. No budget is set.`,
+    grid(y, LEFT, width - RIGHT, budget.text), timeAxis(x, width), goesOn ? nowLine(x, elapsed) : null,
+    s("path", { class: "burn burn-0", d: pathOf(points) }),
+    goesOn ? s("path", { class: "burn ahead burn-0", d: `M${points.at(-1)}L${x.at(elapsed + ahead)} ${y.at(budget.used + budget.rate * ahead)}` }) : null,
+  );
+}
+
+const pathOf = (points) => points.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+
+const nowLine = (x, elapsed) => [
+  s("line", { class: "now-line", x1: x.at(elapsed), x2: x.at(elapsed), y1: TOP, y2: HEIGHT - BOTTOM }),
+  s("text", { class: "tick middle", x: x.at(elapsed), y: TOP - 2 }, "now"),
+];
+
+/** Hours or minutes, whichever gives round numbers. */
+function timeAxis(x, width) {
+  const unit = [86400, 3600, 60, 1].find((seconds) => x.high >= seconds * 2) ?? 1;
+  const inUnits = { low: 0, high: x.high / unit };
+  return [
+    ticks(inUnits, Math.max(2, Math.floor(width / 90))).map((tick) => s("text", { class: "tick middle", x: x.at(tick * unit), y: HEIGHT - BOTTOM + 18 }, duration(tick * unit))),
+    s("text", { class: "axis middle", x: (LEFT + width) / 2, y: HEIGHT - 2 }, "since the start"),
+  ];
+}
+
+function tableOf(budgets, run, rounds) {
+  const forecasts = budgets.map((budget) => forecast(budget, run, rounds));
+  const ahead = forecasts.some(Boolean);
+  return h("table", { class: "plain budgets" },
+    h("thead", {}, h("tr", {},
+      h("th", { scope: "col" }, "Budget"), h("th", { scope: "col", class: "number" }, "Used"), h("th", { scope: "col", class: "number" }, "Of"),
+      h("th", { scope: "col", class: "number" }, "Left"), ahead ? h("th", { scope: "col" }, "At the present rate") : null,
+    )),
+    h("tbody", {}, budgets.map((budget, place) => h("tr", {},
+      h("th", { scope: "row" }, budget.limit ? h("span", { class: `swatch burn-${place}`, "aria-hidden": "true" }) : null, budget.title),
+      h("td", { class: "number" }, budget.text(budget.used)),
+      h("td", { class: "number" }, budget.limit ? budget.text(budget.limit) : "no limit"),
+      h("td", { class: "number" }, budget.limit ? share(Math.max(1 - budget.used / budget.limit, 0)) : "–"),
+      ahead ? h("td", {}, forecasts[place] || "–") : null,
+    ))),
+  );
+}
+
+function notes(run, limited, rounds) {
+  const { lost, max_rounds: most, round } = run.detail;
+  return [
+    limited.length ? null : "No budget is set. ",
+    rounds === null || run.isOver ? null : `Round ${whole(round)} of at most ${whole(most)}; at this pace about ${duration(rounds)} to go, a stop rule may end it sooner. `,
+    lost.samples ? `${whole(lost.samples)} calls without an answer may have been paid for, with at most ${cost(lost.cost)}. ` : null,
+  ];
 }

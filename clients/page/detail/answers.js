@@ -1,0 +1,71 @@
+// One sample with what both sides answered, side by side.
+
+import { h } from "../dom.js";
+import { cost, milliseconds, plain, score, whole, words } from "../format.js";
+
+const LONGEST = 20_000; // characters of one text that are drawn at once
+
+/** Input and expected answer above, both answers beside each other below. */
+export function answersOf(sample, names) {
+  return [
+    h("div", { class: "asked" },
+      block("Input", readable(sample.input)),
+      sample.expected === null ? null : block("Expected", readable(sample.expected)),
+    ),
+    sample.tags.length ? h("p", { class: "tags" }, h("span", { class: "soft" }, "Tags: "), sample.tags.map((tag) => h("span", { class: "pill" }, tag))) : null,
+    h("div", { class: "sides" },
+      side(names.before, sample.baseline_answers, sample.baseline_score),
+      side(names.after, sample.candidate_answers, sample.candidate_score),
+    ),
+  ];
+}
+
+function side(name, answers, mean) {
+  return h("section", { class: "side" },
+    h("h4", {}, name, " ", h("span", { class: "soft number" }, score(mean))),
+    answers.length ? answers.map((answer) => answerOf(answer, answers.length > 1)) : h("p", { class: "soft" }, "No answer."),
+  );
+}
+
+function answerOf(answer, several) {
+  const passed = answer.status === "failed" ? "failed" : answer.passed ? "passed" : "did not pass";
+  const facts = [
+    several ? `replicate ${answer.replicate + 1}` : null,
+    answer.tokens ? `${whole(answer.tokens)} tokens` : null,
+    answer.cost ? `cost ${cost(answer.cost)}` : null,
+    answer.latency_ms === null ? null : milliseconds(answer.latency_ms),
+  ].filter(Boolean);
+  const scores = Object.entries(answer.scores);
+  return h("article", { class: "answer" },
+    h("p", { class: "answer-head" },
+      h("span", { class: "pill", "data-kind": answer.passed ? "good" : "bad" }, passed),
+      " ", h("span", { class: "soft" }, facts.join(" · ")),
+    ),
+    answer.error ? h("p", { class: "problem" }, words(answer.error)) : null,
+    answer.output === null ? null : block("Output", readable(answer.output)),
+    answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
+    scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,
+  );
+}
+
+function scoreOf(name, value, details) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "number" }, score(value)), details?.reason ? h("span", { class: "soft" }, ` ${details.reason}`) : null));
+}
+
+function block(name, text) {
+  const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return h("div", { class: "text-block" },
+    h("h5", {}, name),
+    h("pre", { tabindex: "0", role: "group", "aria-label": name }, shown),
+    text.length > LONGEST ? h("p", { class: "soft" }, `${whole(text.length - LONGEST)} more characters; the API has them all.`) : null,
+  );
+}
+
+/** Text as it is; an object with one text in it as that text, named; all else as JSON. */
+function readable(value) {
+  const fields = value !== null && typeof value === "object" && !Array.isArray(value) ? Object.entries(value) : [];
+  if (fields.length && fields.every(([, field]) => typeof field === "string")) {
+    return fields.length === 1 ? fields[0][1] : fields.map(([name, text]) => `${name}: ${text}`).join("\n");
+  }
+  return plain(value);
+}

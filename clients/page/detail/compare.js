@@ -1,0 +1,141 @@
+// This run beside another one: scores on the samples both share, what each point cost, who fixed what, and what the winners differ in.
+
+import { around, drawing, grid, onWidth, scale, ticks } from "../chart_parts.js";
+import { h, replace, s } from "../dom.js";
+import { capital, cost, score, signed, whole, words } from "../format.js";
+import { linkTo } from "../router.js";
+import { choice, labelled } from "./candidate.js";
+import { changesView } from "./diff.js";
+import { reading } from "./reading.js";
+import { samplesView } from "./samples.js";
+
+const HEIGHT = 220;
+const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
+const OFFERED = 200;
+const ROUNDS = 1000;
+const VERDICTS = { better: "good", not_worse: "accent", worse: "bad", inconclusive: "warn" };
+
+export function mount(element, { run, api, navigate, announce, options: given }) {
+  let options = given;
+  let closing = [];
+  const steps = ["runs", run.id, "compare"];
+  const chooser = h("div", { class: "choices" });
+  const body = h("div", { class: "compared" });
+  const samples = h("section", { class: "card", "aria-label": "Sample by sample" });
+  replace(element, h("h2", {}, "Compared with another run"), chooser, body, samples);
+  const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
+  let shown = null;
+
+  const give_up = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
+    const others = items.filter((one) => one.optimization_id !== run.id && one.best_candidate_id);
+    const wanted = options.get("with") ?? "";
+    const entries = others.map((one) => [one.optimization_id, `${one.optimization_id} · best ${score(one.best_score)} · ${one.optimizer}`]);
+    if (wanted && !others.some((one) => one.optimization_id === wanted)) entries.unshift([wanted, wanted]);
+    replace(chooser, entries.length
+      ? labelled("Compared with", choice("with", [["", "Choose a run"], ...entries], wanted, (chosen) => go({ with: chosen || null, only: null, page: null })))
+      : h("p", { class: "soft" }, "There is no other run with a best candidate."));
+  });
+
+  function draw() {
+    const other = options.get("with");
+    if (!other) {
+      replace(body, h("p", { class: "soft" }, "Runs can be compared that share samples: the same dataset and split."));
+      return replace(samples);
+    }
+    if (other !== shown) {
+      closing.forEach((close) => close());
+      shown = other;
+      replace(samples);
+      const query = new URLSearchParams([["of", other], ["of", run.id]]);
+      closing = [reading(body, (signal) => api.get(`/comparison?${query}`, { signal }), (found) => drawCompared(found, other))];
+    } else if (purpose !== undefined) {
+      drawSamples();
+    }
+  }
+
+  let purpose, sides = null;
+
+  function drawCompared(found, other) {
+    const [theirs, ours] = [found.reference, found.compared[0]];
+    purpose = found.samples === "held-back" ? "confirmation" : null;
+    sides = { theirs, ours };
+    const chart = h("div", { class: "paid-plot" });
+    replace(body,
+      h("section", { class: "card" },
+        h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Both runs" }, standings(theirs, ours, found.samples)),
+        ours.judged ? h("p", { class: "soft judged" }, ours.judged.explanation) : h("p", { class: "soft" }, "No sample was answered in both."),
+      ),
+      h("section", { class: "card" }, h("h3", {}, "Best score by what was paid"), chart),
+      h("section", { class: "card" }, h("h3", {}, "What differs between the best of both"),
+        changesView(ours.changes, { from: theirs.optimization_id, to: ours.optimization_id, heading: "h4", layout: matchMedia("(min-width: 900px)").matches ? "split" : "unified" })),
+    );
+    const ask = (signal) => api.get(api.ofRun(theirs.optimization_id, "rounds"), { query: { limit: ROUNDS }, signal });
+    closing.push(reading(chart, ask, ({ items }) => {
+      replace(chart);
+      closing.push(onWidth(chart, (width) => replace(chart, paidChart([[theirs.optimization_id, items], [run.id, run.rounds]], width))));
+    }));
+    announce(`Compared with ${other}: ${ours.judged ? words(ours.judged.verdict) : "no verdict"}`);
+    drawSamples();
+  }
+
+  let give_up_samples = () => {};
+  function drawSamples() {
+    give_up_samples();
+    const { theirs, ours } = sides;
+    const fixed = { candidate: ours.candidate_id, against: theirs.candidate_id, against_run: theirs.optimization_id, purpose };
+    const place = samples.querySelector(".sample-place") ?? h("div", { class: "sample-place" });
+    replace(samples, h("h3", {}, "Sample by sample"), place);
+    give_up_samples = samplesView(place, {
+      ask: (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { ...fixed, ...query }, signal }),
+      names: { before: theirs.optimization_id, after: ours.optimization_id }, options, go, announce, verdict: false,
+    });
+  }
+
+  draw();
+  return {
+    go: (now) => ((options = now), draw()),
+    unmount: () => [give_up, give_up_samples, ...closing].forEach((close) => close()),
+  };
+}
+
+function standings(theirs, ours, samples) {
+  const evidence = ours.judged?.evidence;
+  const sign = ours.direction === "maximize" ? 1 : -1;
+  const rows = [
+    ["Best candidate", (one) => h("a", { href: linkTo(["runs", one.optimization_id, "candidates", one.candidate_id]) }, one.candidate_id)],
+    [`Score on the ${samples} samples`, (one) => score(one.score)],
+    ["Difference", (one) => (one === ours && evidence ? `${signed(sign * evidence.effect)}${evidence.refused ? "" : ` (${[sign * evidence.low, sign * evidence.high].sort((a, b) => a - b).map((end) => signed(end)).join(" … ")})`}` : "")],
+    ["Verdict", (one) => (one === ours && ours.judged ? h("span", { class: "pill", "data-kind": VERDICTS[ours.judged.verdict] }, capital(words(ours.judged.verdict))) : "")],
+    ["Fixed, broken", (one) => (one === ours ? `${whole(ours.counts.fixed)}, ${whole(ours.counts.broken)}` : "")],
+    ["Paid", (one) => cost(one.paid)],
+    ["Gained over its own baseline", (one) => (one.gained_points === null ? "–" : `${signed(one.gained_points, 1)} points`)],
+    ["Paid per point", (one) => (one.paid_per_point === null ? "–" : cost(one.paid_per_point))],
+  ];
+  const head = (one) => h("th", { scope: "col" }, h("a", { href: linkTo(["runs", one.optimization_id]) }, one.optimization_id));
+  return h("table", { class: "plain standings" },
+    h("thead", {}, h("tr", {}, h("td", {}), head(theirs), head(ours))),
+    h("tbody", {}, rows.map(([name, cell]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, cell(theirs)), h("td", {}, cell(ours))))),
+  );
+}
+
+/** Both runs' best so far over what they had paid; over their calls where nothing has a price. */
+function paidChart(runs, width) {
+  const priced = runs.some(([, rounds]) => rounds.some((round) => round.spend.cost > 0));
+  const paid = (round) => (priced ? round.spend.cost : round.spend.samples);
+  const known = runs.map(([name, rounds]) => [name, rounds.filter((round) => round.best_so_far !== null)]);
+  const every = known.flatMap(([, rounds]) => rounds);
+  const x = scale(0, Math.max(...every.map(paid), 1e-9), [LEFT, width - RIGHT]);
+  const y = around(every.map((round) => round.best_so_far), [HEIGHT - BOTTOM, TOP]);
+  const lines = known.map(([, rounds], place) => {
+    const path = rounds.map((round, at) => (at ? `H${x.at(paid(round)).toFixed(1)}V${y.at(round.best_so_far).toFixed(1)}` : `M${x.at(paid(round)).toFixed(1)} ${y.at(round.best_so_far).toFixed(1)}`)).join("");
+    return s("path", { class: `burn burn-${place}`, d: path });
+  });
+  const told = known.map(([name, rounds]) => `${name} reaches ${score(rounds.at(-1)?.best_so_far)}`).join(", ");
+  return [
+    drawing(width, HEIGHT, `Best score over what was paid: ${told}.`,
+      grid(y, LEFT, width - RIGHT),
+      ticks(x, Math.max(2, Math.floor(width / 90))).map((tick) => s("text", { class: "tick middle", x: x.at(tick), y: HEIGHT - BOTTOM + 18 }, priced ? cost(tick) : whole(tick))),
+      s("text", { class: "axis middle", x: (LEFT + width) / 2, y: HEIGHT - 2 }, priced ? "cost" : "calls"), lines),
+    h("ul", { class: "legend" }, known.map(([name], place) => h("li", {}, h("span", { class: `swatch burn-${place}`, "aria-hidden": "true" }), name))),
+  ];
+}
