@@ -98,6 +98,9 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
         WHERE t.run_id = $1 AND ($2::bigint IS NULL OR t.candidate_id IN (
             SELECT payload ->> 'candidate_id' FROM events
             WHERE run_id = $1 AND id > $2 AND type = 'trial_added_or_updated'
+        ) OR t.round IN (
+            SELECT (payload ->> 'round')::int FROM events
+            WHERE run_id = $1 AND id > $2 AND type = 'progress_changed'
         ))
         ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id
         """,

@@ -11,6 +11,7 @@ from activities.store import dataset_reading, deleting, releases, rows
 from activities.store.comparisons import Comparison, comparison
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
+from activities.store.event_log import newest_events
 from activities.store.items import items_of_trial
 from activities.store.lineage import StoredCandidate, candidate_in_full
 from activities.store.outlines import Outline, outline
@@ -318,6 +319,13 @@ class StoreReader:
         async with self._database.connection() as connection:
             found = await connection.fetch(_EVENTS, run_id, after, limit)
         return [rows.WireEvent(*row) for row in found]
+
+    async def newest_events(
+        self, run_id: str, *, before: int | None = None, with_trials: bool = False, limit: int = 100
+    ) -> tuple[rows.EventRow, ...]:
+        """What happened before an event, or until now, the newest first."""
+        async with self._database.connection() as connection:
+            return await newest_events(connection, run_id, before=before, with_trials=with_trials, limit=limit)
 
     async def last_event_id(self, run_id: str) -> int:
         """The newest event of a run; 0 when it has none."""

@@ -246,6 +246,23 @@ class RejectionPage(Payload):
     items: tuple[Rejection, ...]
 
 
+class Happening(Payload):
+    """An event, as the stream tells it."""
+
+    id: int
+    type: str
+    at: datetime
+    facts: dict[str, Any]
+
+
+class Log(Payload):
+    """Some of what happened to a run, the newest first."""
+
+    items: tuple[Happening, ...]
+    has_more: bool
+    """There is more before the oldest of these: ask with its id as `before`."""
+
+
 class Started(Payload):
     """A run that was started, or that there was."""
 

@@ -14,7 +14,9 @@ from clients.commands.lookup import TERMINAL
 from clients.http.answers import (
     Done,
     Graph,
+    Happening,
     InFlight,
+    Log,
     Node,
     OptimizationDetail,
     OptimizationPage,
@@ -55,7 +57,11 @@ async def list_optimizations(
 
 
 @router.get("/{optimization_id}", operation_id="getOptimization", responses=responses(404))
-async def get_optimization(run_id: RunId, backend: Served) -> OptimizationDetail:
+async def get_optimization(
+    run_id: RunId,
+    backend: Served,
+    spec: Annotated[bool, Query(description="False leaves the spec empty: for those who have it and ask often.")] = True,
+) -> OptimizationDetail:
     """Where a run stands, with its spec, its limits as in force, and its result once it is over."""
     newest = await backend.reader.last_event_id(run_id)
     progress, row = await existing_run(backend, run_id), await backend.reader.run(run_id)
@@ -65,6 +71,7 @@ async def get_optimization(run_id: RunId, backend: Served) -> OptimizationDetail
     return OptimizationDetail(
         **{
             **optimization_of(row),
+            "spec": row.spec if spec else {},
             "stop": stop,
             "max_rounds": stop.max_rounds,
             "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
@@ -132,6 +139,21 @@ async def get_outline(
     if found is None:
         raise await why_unknown(backend, run_id)
     return found
+
+
+@router.get("/{optimization_id}/log", operation_id="getLog", responses=responses(404))
+async def get_log(
+    run_id: RunId,
+    backend: Served,
+    before: Annotated[int | None, Query(ge=1, lt=2**63, description="Only what happened before this event.")] = None,
+    trials: Annotated[bool, Query(description="The beginnings and ends of trials as well.")] = False,
+    limit: Limit = 100,
+) -> Log:
+    """What happened to a run, the newest first: the same events as those of the stream."""
+    await refuse_unknown_run(backend, run_id)
+    found = await backend.reader.newest_events(run_id, before=before, with_trials=trials, limit=limit + 1)
+    happened = (Happening(id=event.id, type=event.type, at=event.created_at, facts=event.payload) for event in found[:limit])
+    return Log(items=tuple(happened), has_more=len(found) > limit)
 
 
 @router.get("/{optimization_id}/rejections", operation_id="listRejections", responses=responses(404))

@@ -33,18 +33,21 @@ export function score(value, decimals = 4) {
   return text === "-0.00" ? "0.00" : text.replace("-", "−");
 }
 
+/** Four decimals, so that a column lines up. */
+export const fixed = (value) => (value === null || value === undefined ? "" : Math.abs(value) < 1e5 ? value.toFixed(4).replace("-", "−") : score(value));
+
 /** A difference, always with its sign. */
 export const signed = (value, decimals = 4) => (value === null || value === undefined ? "–" : value < 0 ? score(value, decimals) : `+${score(value, decimals)}`);
 
-/** "+12.3 %"; nothing where the reference is 0. */
+/** "+12.3%"; nothing where the reference is 0. */
 export function percent(before, after) {
   if (!before || before === null || after === null || after === undefined) return "";
   const change = ((after - before) / Math.abs(before)) * 100;
-  return `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)} %`;
+  return `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}%`;
 }
 
-/** "45 %" */
-export const share = (part) => `${Math.round(part * 100)} %`;
+/** "45%" */
+export const share = (part) => `${Math.round(part * 100)}%`;
 
 /** Money has no currency of its own here: it is that of the spec's prices. */
 export function cost(value) {

@@ -6,7 +6,8 @@ import { follow } from "./live.js";
 const PAGE = 1000;
 const APART = 120; // milliseconds that news waits for more news
 const SLOWEST = 1500;
-const ORDER = { baseline: 0, candidate: 0, exploration: 1, probe: 1, confirmation: 2 };
+const LOOK_EVERY = 2000; // at answers that come in: they are no events
+const ORDER = { baseline: 0, candidate: 0, noise: 1, exploration: 1, confirmation: 2 };
 export const OVER = new Set(["completed", "failed", "cancelled"]);
 
 /** Read a run in full, and follow it until `close()`. */
@@ -35,6 +36,7 @@ class Run {
   #again = false;
   #releasesChanged = true;
   #closed = false;
+  #looking = 0;
 
   constructor(id) {
     this.id = id;
@@ -85,14 +87,14 @@ class Run {
   async #readOnce() {
     const withReleases = this.#releasesChanged;
     const [detail, outline, rounds, rejections, releases] = await Promise.all([
-      get(ofRun(this.id)),
+      this.#readDetail(),
       get(ofRun(this.id, "outline"), { query: { since: this.#known || null } }),
       this.#newOnes("rounds", this.rounds.length),
       this.#newOnes("rejections", this.rejections.length),
       withReleases ? get(ofRun(this.id, "releases")) : null,
     ]);
     const changed = new Set(["detail"]);
-    this.detail = detail;
+    this.#take(detail);
     if (outline.trials.length) this.#merge(outline.trials, changed);
     this.#known = outline.last_event_id;
     if (rounds.length) changed.add("rounds"), (this.rounds = this.rounds.concat(rounds));
@@ -100,6 +102,27 @@ class Run {
     if (releases) (this.releases = releases), (this.#releasesChanged = false), changed.add("releases");
     this.connection = { ...this.connection, at: Date.now() };
     this.#tell(changed);
+  }
+
+  #readDetail() {
+    return get(ofRun(this.id), { query: this.detail ? { spec: false } : {} });
+  }
+
+  /** The spec, which may be long, is read once. */
+  #take(detail) {
+    this.detail = this.detail ? { ...detail, spec: this.detail.spec } : detail;
+  }
+
+  async #look() {
+    if (document.hidden || this.isOver || !this.detail.in_flight.expected || this.#reading) return;
+    try {
+      const detail = await this.#readDetail();
+      if (this.#reading || this.#closed) return;
+      this.#take(detail);
+      this.#tell(new Set(["detail"]));
+    } catch {
+      // the stream notices, and says so
+    }
   }
 
   async #newOnes(what, known) {
@@ -125,6 +148,7 @@ class Run {
   }
 
   follow() {
+    this.#looking = setInterval(() => this.#look(), LOOK_EVERY);
     this.#stream = follow(`${ofRun(this.id)}/events`, {
       after: this.detail.last_event_id,
       onEvent: (event) => {
@@ -167,6 +191,7 @@ class Run {
   close() {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#looking);
     this.#stream?.close();
     this.#listeners.clear();
   }

@@ -199,7 +199,7 @@ async def test_rejections_say_why(http: httpx.AsyncClient, engines: Engines) -> 
 
 
 PATHS = """
-/trials /outline /rounds /graph /rejections /history /events /trials/x /trials/x/items /trials/x/slices
+/trials /outline /log /rounds /graph /rejections /history /events /trials/x /trials/x/items /trials/x/slices
 /candidates/x /comparison?candidate=x
 """
 
@@ -240,3 +240,32 @@ async def test_a_refused_spec_and_a_run_that_waits_are_told_apart_from_nothing(
     answer = await http.get("/optimizations/waits")
     assert (answer.status_code, answer.headers["retry-after"]) == (404, "1")
     assert "nobody-serves-this" in answer.json()["error"]["message"]
+
+
+async def test_the_log_goes_back_from_the_newest_event_to_the_first(http: httpx.AsyncClient, finished: str) -> None:
+    newest = await read(http, f"/{finished}/log?limit=5&trials=true")
+    assert (newest["items"][0]["type"], newest["has_more"]) == ("run_finished", True)
+    seen = newest["items"]
+    while newest["has_more"]:
+        newest = await read(http, f"/{finished}/log?limit=5&trials=true&before={seen[-1]['id']}")
+        seen += newest["items"]
+    ids = [event["id"] for event in seen]
+    assert ids == sorted(set(ids), reverse=True)
+    assert seen[-1]["facts"] == {"status": "initialized"}
+    decided = await read(http, f"/{finished}/log")
+    assert [event for event in seen if event["type"] != "trial_added_or_updated"] == decided["items"]
+    assert any("beats" in told["explanation"] for event in seen for told in event["facts"].get("decisions", []))
+
+
+async def test_what_a_round_decided_about_trials_is_among_what_changed_since(http: httpx.AsyncClient, finished: str) -> None:
+    log = await read(http, f"/{finished}/log")
+    decided = next(event for event in log["items"] if event["type"] == "progress_changed")
+    since = await read(http, f"/{finished}/outline?since={decided['id'] - 1}")
+    about = {told["candidate_id"] for told in decided["facts"]["decisions"]}
+    assert about <= {trial["candidate_id"] for trial in since["trials"]}
+
+
+async def test_who_has_the_spec_need_not_be_sent_it_again(http: httpx.AsyncClient, finished: str) -> None:
+    whole, brief = await read(http, f"/{finished}"), await read(http, f"/{finished}?spec=false")
+    assert whole["spec"]["name"] == "seen"
+    assert brief == whole | {"spec": {}}

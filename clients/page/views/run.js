@@ -1,44 +1,101 @@
-// One run: its frame, and the part of it that the address names.
+// One run: its head, and below it the part that the address names.
 
-import * as candidate from "../detail/candidate.js";
 import * as best from "../detail/best.js";
 import * as burndown from "../detail/burndown.js";
+import * as candidate from "../detail/candidate.js";
 import * as pareto from "../detail/pareto.js";
 import { h, replace } from "../dom.js";
+import { whole } from "../format.js";
+import { linkTo } from "../router.js";
 import { openRun } from "../run.js";
+import * as lineage from "./lineage.js";
+import * as log from "./log.js";
+import * as rejections from "./rejections.js";
+import * as head from "./run_head.js";
+import * as scoreChart from "./score_chart.js";
+import * as spec from "./spec.js";
+import * as trials from "./trials.js";
+import * as verdict from "./verdict.js";
+
+const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChild(h("section", { class: "card" })), context) });
 
 /** What can be shown of a run, by the address's third step. */
-const PARTS = { "": overview, budget: single(burndown), candidates: single(candidate) };
+const PARTS = {
+  "": { title: "Overview", mount: overview },
+  trials: { title: "Trials", count: (run) => run.searching.length, ...trials },
+  lineage: { title: "Lineage", ...inCard(lineage) },
+  rejections: { title: "Rejections", count: (run) => run.rejections.length, ...rejections },
+  budget: { title: "Budget", ...inCard(burndown) },
+  log: { title: "Log", ...inCard(log) },
+  spec: { title: "Spec", ...spec },
+  candidates: { hidden: true, ...candidate },
+};
 
 export function mount(element, { api, navigate, announce, params, rest, options }) {
   let run = null;
   let place = { rest, options };
   let shown = null;
   let closed = false;
+  const closing = [];
+  const noticePlace = h("div", { class: "notices", role: "status" });
+  const headPlace = h("header", { class: "run-head" });
+  const tabs = h("nav", { class: "tabs", "aria-label": "Of this run" });
   const body = h("div", { class: "run-body" });
-  replace(element, h("h1", {}, params.id), body);
+  const view = h("div", { class: "run-view" }, headPlace, noticePlace, tabs, body);
 
-  function show() {
-    const [part = "", ...more] = place.rest;
-    const key = place.rest.join("/");
-    if (shown?.key === key && shown.go) return shown.go(place.options);
-    shown?.unmount();
-    replace(body);
-    const context = {
-      run, api, navigate, announce, options: place.options,
-      subscribe: (listener) => run.subscribe(listener),
-      params: { id: params.id, candidate: more[0] ?? null },
-    };
-    const handle = (PARTS[part] ?? overview)(body, context);
-    shown = typeof handle === "function" ? { key, unmount: handle } : { key, ...handle };
+  function tell(kind, text) {
+    const notice = h("div", { class: "notice", "data-kind": kind }, text);
+    replace(noticePlace, notice);
+    setTimeout(() => notice.remove(), 12_000);
   }
 
-  openRun(params.id).then((opened) => {
-    if (closed) return opened.close();
-    run = opened;
-    show();
-  });
+  const contextFor = (more = {}) => ({ run, api, navigate, announce, options: place.options, subscribe: (listener) => run.subscribe(listener), params: { id: params.id, ...more } });
 
+  function show() {
+    const [name = "", ...more] = place.rest;
+    const key = place.rest.join("/");
+    drawTabs(name);
+    view.dataset.part = name;
+    if (shown?.key === key) return shown.go?.(place.options);
+    shown?.unmount();
+    replace(body);
+    const handle = (PARTS[name] ?? PARTS[""]).mount(body, contextFor({ candidate: more[0] ?? null }), tell);
+    shown = typeof handle === "function" ? { key, unmount: handle } : { key, ...handle };
+    return undefined;
+  }
+
+  function drawTabs(current) {
+    replace(tabs, Object.entries(PARTS).filter(([, part]) => !part.hidden).map(([name, part]) => {
+      const count = part.count?.(run);
+      return h("a", { href: linkTo(["runs", params.id, ...(name ? [name] : [])]), "aria-current": name === current ? "page" : null }, part.title, count ? h("span", { class: "count" }, whole(count)) : null);
+    }));
+  }
+
+  async function open() {
+    replace(element, h("h1", { class: "unseen" }, params.id), h("div", { class: "kpis" }, Array.from({ length: 5 }, () => h("div", { class: "card skeleton kpi" }))), h("div", { class: "card skeleton tall" }));
+    try {
+      run = await openRun(params.id);
+    } catch (error) {
+      if (!closed) replace(element, h("div", { class: "card empty" }, h("h1", {}, "This run cannot be shown"), h("p", { class: "problem", role: "alert" }, error.message),
+        h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
+      return;
+    }
+    if (closed) {
+      run.close();
+      return;
+    }
+    replace(element, view);
+    closing.push(head.mount(headPlace, contextFor(), tell));
+    closing.push(run.subscribe((changed) => (changed.has("trials") || changed.has("rejections")) && countTabs()));
+    show();
+  }
+
+  function countTabs() {
+    const focused = tabs.contains(document.activeElement);
+    if (!focused) drawTabs(place.rest[0] ?? "");
+  }
+
+  open();
   return {
     go(rest, options) {
       place = { rest, options };
@@ -47,21 +104,24 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     unmount() {
       closed = true;
       shown?.unmount();
+      closing.forEach((close) => close());
       run?.close();
     },
   };
 }
 
-function single(part) {
-  return (body, context) => part.mount(body, context);
-}
-
-function overview(body, context) {
-  const places = [best, burndown, ...(pareto.hasPareto(context.run) ? [pareto] : [])];
-  const closing = places.map((part) => {
-    const place = h("section", { class: "card" });
-    body.append(place);
-    return part.mount(place, context);
-  });
-  return () => closing.forEach((close) => close());
+function overview(body, context, tell) {
+  const { run } = context;
+  const section = (name) => h("section", { class: `card ${name}` });
+  const [scores, verdicts, decisions, changes, front, budget] = ["scores", "verdicts", "decisions", "changes", "front", "burndown"].map(section);
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, scores, changes, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const closing = [
+    scoreChart.mount(scores, context),
+    verdict.mount(verdicts, context, tell),
+    log.mount(decisions, context, { short: 14 }),
+    best.mount(changes, context),
+    pareto.hasPareto(run) ? pareto.mount(front, context) : () => {},
+    burndown.mount(budget, context),
+  ];
+  return () => closing.forEach((close) => (close.unmount ?? close)());
 }

@@ -1,9 +1,180 @@
-// All runs.
-import { h, replace } from "../dom.js";
-import { linkTo } from "../router.js";
+// All runs: where each stands, its best, what it has spent. Live.
 
-export function mount(element, { api }) {
-  replace(element, h("h1", {}, "Runs"), h("p", {}, "Loading…"));
-  api.get("/optimizations").then((page) => replace(element, h("h1", {}, "Runs"), h("ul", {}, page.items.map((run) => h("li", {}, h("a", { href: linkTo(["runs", run.optimization_id]) }, run.optimization_id))))));
-  return { unmount() {} };
+import { h, replace, say } from "../dom.js";
+import { ago, cost, duration, percent, score, whole, words } from "../format.js";
+import { follow } from "../live.js";
+import { linkTo } from "../router.js";
+import { connectionChip } from "./connection.js";
+import { statusPill } from "./status.js";
+
+const PAGE = 50;
+const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "initialized"];
+const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
+
+export function mount(element, { api, navigate, options }) {
+  let wanted = PAGE;
+  let reading = null, again = false;
+  let closed = false;
+  let connection = { kind: "connecting", at: Date.now() };
+  const chip = connectionChip(() => stream.again());
+  const search = h("input", { id: "run-search", type: "search", placeholder: "name or id", value: options.get("search") ?? "", oninput: () => later(filter, 200) });
+  const status = h("select", { id: "run-status", onchange: () => filter() }, h("option", { value: "" }, "all"), STATUSES.map((name) => h("option", { value: name }, name)));
+  status.value = options.get("status") ?? "";
+  const told = h("p", { class: "told", role: "status" });
+  const rows = h("tbody");
+  const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Best score", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
+  const problem = h("p", { class: "problem", role: "alert" });
+  const nothing = h("div", { class: "empty", hidden: true });
+  const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
+  replace(element,
+    h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Runs"), chip.element),
+    h("div", { class: "filters" },
+      h("div", { class: "wide" }, h("label", { for: "run-search" }, "Search"), search),
+      h("div", {}, h("label", { for: "run-status" }, "Status"), status), told),
+    problem,
+    h("div", { class: "card flush" }, table, nothing),
+    h("div", { class: "buttons centred" }, more),
+  );
+  chip.show(connection);
+
+  let timer = 0;
+  function later(act, time) {
+    clearTimeout(timer);
+    timer = setTimeout(act, time);
+  }
+
+  function filter() {
+    wanted = PAGE;
+    history.replaceState(null, "", linkTo(["runs"], { search: search.value.trim(), status: status.value }));
+    return read();
+  }
+
+  function read() {
+    if (reading) {
+      again = true;
+      return reading;
+    }
+    reading = readOnce().finally(() => {
+      reading = null;
+      if (again && !closed) {
+        again = false;
+        read().catch(() => {});
+      }
+    });
+    return reading;
+  }
+
+  async function readOnce() {
+    const query = { search: search.value.trim(), status: status.value, limit: wanted };
+    try {
+      const page = await api.get("/optimizations", { query });
+      if (closed) return;
+      connection = { ...connection, at: Date.now() };
+      draw(page);
+      replace(problem);
+    } catch (error) {
+      if (!closed && !rows.children.length && error.status !== 401) replace(problem, error.message);
+      throw error;
+    }
+  }
+
+  const known = new Map();
+  function draw({ items, total }) {
+    const next = items.map((run) => {
+      const state = JSON.stringify(run);
+      const before = known.get(run.optimization_id);
+      if (before?.state === state) {
+        before.tick();
+        return before;
+      }
+      const made = { state, ...rowOf(run) };
+      if (before?.row.contains(document.activeElement)) requestAnimationFrame(() => made.row.querySelector("a")?.focus());
+      known.set(run.optimization_id, made);
+      return made;
+    });
+    const wantedRows = next.map(({ row }) => row);
+    if (wantedRows.length !== rows.children.length || wantedRows.some((row, place) => rows.children[place] !== row)) replace(rows, wantedRows);
+    more.hidden = items.length >= total;
+    const filtered = search.value.trim() || status.value;
+    nothing.hidden = total > 0;
+    table.hidden = total === 0;
+    replace(nothing, filtered ? [h("strong", {}, "No run is like that"), "Try another word, or all statuses."] : [h("strong", {}, "No runs yet"), h("code", {}, "ratchet run spec.yaml"), " starts one; it appears here by itself."]);
+    say(told, `${whole(total)} run${total === 1 ? "" : "s"}`);
+  }
+
+  function rowOf(run) {
+    const started = h("span", {}, ago(run.started_at));
+    const row = h("tr", { onclick: (event) => event.target.closest("a") || navigate(["runs", run.optimization_id]) },
+      h("td", { class: "who" }, h("a", { href: linkTo(["runs", run.optimization_id]) }, run.name), h("div", { class: "mono soft small" }, run.optimization_id)),
+      h("td", { "data-title": "Status" }, statusPill(run)),
+      h("td", { "data-title": "Best score" }, bestOf(run)),
+      h("td", { "data-title": "Progress" }, progressOf(run)),
+      h("td", { "data-title": "Spent" }, spentOf(run)),
+      h("td", { "data-title": "Started", class: "soft" }, h("div", {}, started), h("div", { class: "small" }, tookOf(run))),
+    );
+    return { row, tick: () => say(started, ago(run.started_at)) };
+  }
+
+  const stream = follow("/events", {
+    onEvent: () => read().catch(() => stream.again()),
+    onState(kind) {
+      connection = { kind, at: connection.at };
+      chip.show(connection);
+      if (kind === "live") read().catch(() => {});
+    },
+    poll: read,
+  });
+  read().catch(() => {});
+  const ticking = setInterval(() => known.forEach((made) => made.tick()), 30_000);
+
+  return {
+    go(_, options) {
+      if ((options.get("search") ?? "") === search.value.trim() && (options.get("status") ?? "") === status.value) return;
+      search.value = options.get("search") ?? "";
+      status.value = options.get("status") ?? "";
+      read().catch(() => {});
+    },
+    unmount() {
+      closed = true;
+      clearInterval(ticking);
+      clearTimeout(timer);
+      stream.close();
+    },
+  };
+}
+
+function bestOf({ best_score: top, baseline_score: base, direction, confirmation, objective_name: objective }) {
+  if (top === null) return h("span", { class: "soft" }, "–");
+  const improves = base !== null && top !== base && top > base === (direction === "maximize");
+  const verdict = confirmation?.judged?.verdict;
+  return [
+    h("div", {}, h("strong", {}, score(top)), " ", base !== null && top !== base ? h("span", { class: improves ? "good small" : "soft small" }, percent(base, top)) : null),
+    h("div", { class: "soft small" }, verdict ? h("span", { class: KIND[verdict] }, `confirmed ${words(verdict)}`) : `${direction} ${objective}`),
+  ];
+}
+
+function progressOf({ round, max_rounds: most, counts, status, stop_reason: reason }) {
+  const rounds = most ? `round ${whole(round)} of ${whole(most)}` : `round ${whole(round)}`;
+  const open = status === "running" || status === "paused";
+  const told = open ? `${whole(counts.completed)} trials${counts.running ? `, ${whole(counts.running)} in flight` : ""}` : words(reason ?? "");
+  return [h("div", {}, rounds), open && most ? barOf(round / most) : null, h("div", { class: "soft small" }, told)];
+}
+
+function spentOf({ spend, budget }) {
+  const part = budget.cost ? spend.cost / budget.cost : null;
+  return [
+    h("div", {}, cost(spend.cost), budget.cost ? h("span", { class: "soft" }, ` of ${cost(budget.cost)}`) : null),
+    part === null ? null : barOf(part, part > 0.95 ? "bad" : part > 0.8 ? "warn" : ""),
+    h("div", { class: "soft small" }, `${whole(spend.samples)} calls`),
+  ];
+}
+
+function barOf(part, kind = "") {
+  const filled = h("span", {});
+  filled.style.width = `${Math.min(100, part * 100)}%`;
+  return h("div", { class: "bar", "data-kind": kind, "aria-hidden": "true" }, filled);
+}
+
+function tookOf({ started_at: start, finished_at: end }) {
+  return end ? `took ${duration((new Date(end) - new Date(start)) / 1000)}` : "";
 }

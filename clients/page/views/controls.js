@@ -1,0 +1,133 @@
+// What may be asked of a run: rest, go on, stop, cancel, other limits; and a word on the release that waits.
+
+import { h, replace } from "../dom.js";
+import { cost, duration, whole } from "../format.js";
+import { ask } from "./dialogs.js";
+
+/** The buttons of a run, as its status allows; what was answered is told by `tell(kind, text)`. */
+export function mount(element, { run, api, subscribe }, tell) {
+  const key = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+  const request = async (what, body) => (await api.post(api.ofRun(run.id, what), body, { key: key() })).message;
+
+  async function question(options) {
+    const answer = await ask(options);
+    if (answer) {
+      tell("good", answer);
+      run.read().catch(() => {});
+    }
+  }
+
+  const pause = () => question({
+    title: "Pause this run?",
+    body: ["Trials in flight finish, then the run rests. Nothing is lost, and time spent paused does not count against its time budget."],
+    confirm: "Pause", act: () => request("pause"),
+  });
+  const resume = () => question({ title: "Let the run go on?", body: ["It goes on with the next round."], confirm: "Go on", act: () => request("resume") });
+  const stop = () => question({
+    title: "Stop this run early?",
+    body: ["What is in flight finishes; the best is kept, confirmed and reported. It cannot be resumed afterwards."],
+    fields: [{ name: "reason", label: "Why (it is written in the report)", wide: true }],
+    confirm: "Stop early", kind: "danger", act: ({ reason }) => request("stop", { reason }),
+  });
+  const cancel = () => question({
+    title: "Cancel this run?",
+    body: ["Trials in flight are cut off: what was paid for them is lost. What is known so far is kept. There is no confirmation. To keep the best with its evidence, stop it early instead."],
+    confirm: "Cancel the run", kind: "danger", cancel: "Let it run", act: () => request("cancel"),
+  });
+  const adjust = () => question(adjustment(run, request));
+
+  let shown = "";
+  function draw() {
+    const { status, execution } = run.detail;
+    const state = `${status} ${execution}`;
+    if (state === shown) return;
+    shown = state;
+    const had = element.contains(document.activeElement) ? document.activeElement.textContent : null;
+    replace(element, buttonsFor(status, execution));
+    if (had) ([...element.querySelectorAll("button")].find((found) => found.textContent === had) ?? element.querySelector("button"))?.focus();
+  }
+
+  function buttonsFor(status, execution) {
+    if (run.isOver || execution === "closed") return [];
+    const paused = status === "paused";
+    return [
+      h("button", { type: "button", class: paused ? "primary" : null, onclick: paused ? resume : pause }, paused ? "Go on" : "Pause"),
+      h("button", { type: "button", onclick: adjust }, "Adjust…"),
+      h("button", { type: "button", onclick: stop }, "Stop early"),
+      h("button", { type: "button", class: "danger", onclick: cancel }, "Cancel"),
+    ];
+  }
+
+  draw();
+  return subscribe((changed) => changed.has("detail") && draw());
+}
+
+function adjustment(run, request) {
+  const { budget, stop, limits, spend } = run.detail;
+  const amount = (value) => (value ? String(value) : "");
+  const fields = [
+    { name: "cost", label: "Cost budget", path: "budget.cost", value: amount(budget.cost), hint: `spent: ${cost(spend.cost)}`, type: "number" },
+    { name: "tokens", label: "Token budget", path: "budget.tokens", value: amount(budget.tokens), hint: `spent: ${whole(spend.tokens)}`, type: "number" },
+    { name: "samples", label: "Call budget", path: "budget.samples", value: amount(budget.samples), hint: `spent: ${whole(spend.samples)}`, type: "number" },
+    { name: "wall_time", label: "Time budget", path: "budget.wall_time", value: budget.wall_time ? duration(budget.wall_time).replaceAll(" ", "") : "", hint: "such as 90m or 2h" },
+    { name: "max_rounds", label: "Rounds at most", path: "max_rounds", value: amount(stop.max_rounds), hint: `decided: ${run.detail.round}`, type: "number" },
+    { name: "no_improvement", label: "Rounds without improvement", path: "no_improvement", value: amount(stop.no_improvement), type: "number" },
+    { name: "score", label: "Score that is good enough", path: "score", value: stop.score === null ? "" : String(stop.score), type: "number" },
+    { name: "concurrent_trials", label: "Trials side by side", path: "concurrent_trials", value: amount(limits.concurrent_trials), type: "number" },
+    { name: "concurrent_samples", label: "Calls side by side", path: "concurrent_samples", value: amount(limits.concurrent_samples), type: "number" },
+  ];
+  return {
+    title: "Adjust this run",
+    body: ["Counts from now on. What you leave as it is stays; an empty budget or number of rounds is unlimited."],
+    fields, confirm: "Adjust",
+    act: (values) => request("adjust", changesOf(fields, values)),
+  };
+}
+
+/** Only what is another value than before, as the API takes it. */
+export function changesOf(fields, values) {
+  const changes = {};
+  for (const field of fields) {
+    const given = values[field.name];
+    if (given === field.value) continue;
+    if (given === "" && ["score", "concurrent_trials", "concurrent_samples"].includes(field.name)) throw new Error(`${field.label}: give a number, or leave it as it was (${field.value || "none"}).`);
+    const value = field.name === "wall_time" ? given || 0 : Number(given || 0);
+    if (Number.isNaN(value)) throw new Error(`${field.label}: ${given} is no number.`);
+    const [part, name] = field.path.split(".");
+    if (name) changes[part] = { ...changes[part], [name]: value };
+    else changes[part] = value;
+  }
+  if (!Object.keys(changes).length) throw new Error("Nothing is changed yet: give at least one other value.");
+  return changes;
+}
+
+/** Approve or reject the release that waits. */
+export function rulingQuestion(run, api, release, ruling) {
+  const approve = ruling === "approve";
+  return ask({
+    title: approve ? `Release to ${release.prompt}?` : `Reject the release of ${release.prompt}?`,
+    body: [approve ? `The tag ${release.tag} moves to this candidate, if it still points to what the run began with. It can be rolled back.` : "Nothing moves. The run and its evidence stay."],
+    fields: [
+      { name: "by", label: "Your name, as the audit log knows you", value: remembered(), required: true, wide: true, path: "by" },
+      { name: "comment", label: "Comment", wide: true },
+    ],
+    confirm: approve ? "Approve and release" : "Reject", kind: approve ? "primary" : "danger",
+    act: async (values) => {
+      const state = await api.post(api.ofRun(run.id, ruling), values);
+      try {
+        localStorage.setItem("ratchet-name", values.by);
+      } catch {
+        // storage is off: the name is asked for again
+      }
+      return `Release ${state.status}${state.message ? `: ${state.message}` : ""}`;
+    },
+  });
+}
+
+function remembered() {
+  try {
+    return localStorage.getItem("ratchet-name") ?? "";
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,134 @@
+// The head of a run: what it is, where it stands, what it has spent, and what may be asked of it.
+
+import { h, replace, say } from "../dom.js";
+import { compact, cost, duration, percent, score, share, whole, words } from "../format.js";
+import { linkTo } from "../router.js";
+import { connectionChip } from "./connection.js";
+import * as controls from "./controls.js";
+import { statusPill } from "./status.js";
+
+/** `tell(kind, text)` shows what was answered to a wish. */
+export function mount(element, context, tell) {
+  const { run, subscribe } = context;
+  const pill = h("span", {});
+  const facts = h("p", { class: "facts soft" });
+  const chip = connectionChip(() => run.reconnect());
+  const buttons = h("div", { class: "buttons" });
+  const cards = h("div", { class: "kpis" });
+  const heading = h("h1", { tabindex: "-1" }, run.detail.name);
+  replace(element,
+    h("div", { class: "head-line" },
+      h("div", { class: "head-words" },
+        h("nav", { class: "crumbs small", "aria-label": "Where you are" }, h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / "), h("span", { class: "mono soft" }, run.id)),
+        h("div", { class: "title" }, heading, pill, chip.element),
+        facts),
+      buttons),
+    cards,
+  );
+  document.title = `${run.detail.name} · Ratchet`;
+  const kpis = [best(), progress(), spend(), time(), trials()];
+  replace(cards, kpis.map((kpi) => kpi.element));
+  const closeControls = controls.mount(buttons, context, tell);
+
+  function draw() {
+    const { detail } = run;
+    replace(pill, statusPill(detail));
+    replace(facts, factsOf(detail));
+    kpis.forEach((kpi) => kpi.draw(run));
+  }
+
+  draw();
+  chip.show(run.connection, run.isOver);
+  const ticking = setInterval(() => !run.isOver && kpis[3].draw(run), 1000);
+  const unsubscribe = subscribe((changed) => {
+    if (changed.has("detail") || changed.has("trials")) draw();
+    if (changed.has("connection") || changed.has("detail")) chip.show(run.connection, run.isOver);
+  });
+  return () => {
+    clearInterval(ticking);
+    unsubscribe();
+    closeControls();
+    document.title = "Ratchet";
+  };
+}
+
+function factsOf(detail) {
+  const parts = [
+    `${detail.direction} ${detail.objective_name}`,
+    `optimizer ${detail.optimizer}`,
+    `${whole(detail.dataset_count)} samples of ${detail.dataset_name}`,
+  ];
+  return [parts.join(" · "), detail.temporal_url ? [" · ", h("a", { href: detail.temporal_url, target: "_blank", rel: "noreferrer" }, "Temporal")] : null];
+}
+
+function card(title) {
+  const value = h("p", { class: "value" });
+  const bar = h("div", { class: "bar", hidden: true, "aria-hidden": "true" }, h("span", {}));
+  const below = h("p", { class: "soft small" });
+  return {
+    element: h("section", { class: "card kpi", "aria-label": title }, h("h2", {}, title), value, bar, below),
+    show(text, told, part = null, kind = "") {
+      if (typeof text === "string") say(value, text);
+      else replace(value, text);
+      say(below, told);
+      bar.hidden = part === null;
+      bar.setAttribute("data-kind", kind);
+      if (part !== null) bar.firstChild.style.width = `${Math.min(100, part * 100)}%`;
+    },
+  };
+}
+
+function best() {
+  const place = card("Best score");
+  return { element: place.element, draw({ detail, maximizes }) {
+    const { best_score: top, baseline_score: base } = detail;
+    if (top === null) return place.show("–", "nothing measured yet");
+    const change = base === null ? "" : percent(base, top);
+    const improves = base !== null && top !== base && top > base === maximizes;
+    return place.show([score(top), change && top !== base ? h("span", { class: `delta ${improves ? "good" : "soft"}` }, change) : null], base === null ? "" : top === base ? "the baseline itself" : `baseline ${score(base)}`);
+  } };
+}
+
+function progress() {
+  const place = card("Progress");
+  return { element: place.element, draw({ detail, isOver }) {
+    const { round, max_rounds: most, in_flight: flight, counts } = detail;
+    const rounds = most ? `Round ${whole(round)} of ${whole(most)}` : `Round ${whole(round)}`;
+    if (isOver) return place.show(`${whole(round)} round${round === 1 ? "" : "s"}`, words(detail.stop_reason), null);
+    if (flight.expected) return place.show(rounds, `${whole(counts.running)} in flight: ${whole(flight.answered)} of ${whole(flight.expected)} answers`, flight.answered / flight.expected);
+    return place.show(rounds, detail.status === "paused" ? "paused" : "deciding and proposing", most ? round / most : null);
+  } };
+}
+
+function spend() {
+  const place = card("Spent");
+  return { element: place.element, draw({ detail }) {
+    const { spend: paid, budget } = detail;
+    const told = `${compact(paid.tokens)} tokens · ${whole(paid.samples)} calls`;
+    const limits = ["cost", "tokens", "samples", "trials"].filter((name) => budget[name]).map((name) => [name, paid[name] / budget[name]]);
+    const [nearest, part] = limits.sort((one, other) => other[1] - one[1])[0] ?? [null, null];
+    const limit = nearest && nearest !== "cost" ? ` · ${share(part)} of ${nearest}` : "";
+    const kind = part > 0.95 ? "bad" : part > 0.8 ? "warn" : "";
+    return place.show([cost(paid.cost), budget.cost ? h("span", { class: "of" }, ` of ${cost(budget.cost)}`) : null], told + limit, part, kind);
+  } };
+}
+
+function time() {
+  const place = card("Time");
+  return { element: place.element, draw({ detail, isOver }) {
+    const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : new Date()) - new Date(detail.started_at)) / 1000;
+    const limit = detail.budget.wall_time;
+    const left = detail.status === "running" && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
+    const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
+    return place.show(duration(elapsed), told || "since it started", limit ? elapsed / limit : null);
+  } };
+}
+
+function trials() {
+  const place = card("Trials");
+  return { element: place.element, draw({ detail }) {
+    const { counts } = detail;
+    const told = [["failed", counts.failed], ["cut off", counts.stopped], ["rejected unmeasured", counts.rejected]].filter(([, count]) => count).map(([name, count]) => `${whole(count)} ${name}`);
+    return place.show(whole(counts.completed + counts.failed + counts.stopped), told.join(" · ") || "none failed, none rejected");
+  } };
+}

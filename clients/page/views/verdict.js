@@ -1,0 +1,113 @@
+// What the run stands for: its confirmation on samples the search never saw, how it ended, and the release that waits for a word.
+
+import { scale } from "../chart_parts.js";
+import { h, replace, s } from "../dom.js";
+import { ago, capital, score, signed, whole, words } from "../format.js";
+import { linkTo } from "../router.js";
+import { rulingQuestion } from "./controls.js";
+
+const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
+const ENDED = { completed: "good", failed: "bad", cancelled: "warn" };
+
+export function mount(element, { run, api, subscribe }, tell) {
+  let shown = "";
+  function draw() {
+    const { status, execution, confirmation, result } = run.detail;
+    const state = JSON.stringify([status, execution, confirmation, result?.release, run.releases]);
+    if (state === shown) return;
+    shown = state;
+    replace(element, ending(run), confirmed(run, confirmation), run.releases.map((release) => released(release)));
+    element.hidden = !element.children.length;
+  }
+
+  function released(release) {
+    const waits = release.status === "pending";
+    const rule = async (ruling) => {
+      const answer = await rulingQuestion(run, api, release, ruling);
+      if (answer) {
+        tell("good", answer);
+        run.read().catch(() => {});
+      }
+    };
+    const kind = { released: "good", accepted: "good", pending: "warn", rejected: "bad", expired: "bad", stale_base: "bad", failed: "bad" }[release.status];
+    return h("div", { class: "verdict release" },
+      h("h3", {}, "Release ", h("span", { class: "pill", "data-kind": kind }, waits ? "waits for approval" : words(release.status))),
+      h("p", {}, h("span", { class: "mono" }, release.prompt), " → tag ", h("span", { class: "mono" }, release.tag), release.version ? ` (version ${release.version})` : ""),
+      release.message ? h("p", { class: "soft" }, release.message) : null,
+      Object.keys(release.changes ?? {}).length ? h("p", { class: "soft" }, `Changes ${Object.keys(release.changes).join(", ")}.`) : null,
+      release.decided_by ? h("p", { class: "soft" }, `${capital(words(release.status))} by ${release.decided_by}${release.comment ? `: ${release.comment}` : ""}`) : null,
+      waits ? h("p", { class: "soft" }, `Asked ${ago(release.asked_at)}.${release.approvers?.length ? ` May approve: ${release.approvers.join(", ")}.` : ""}`) : null,
+      waits ? h("div", { class: "buttons" },
+        h("button", { type: "button", class: "primary", onclick: () => rule("approve") }, "Approve…"),
+        h("button", { type: "button", class: "danger", onclick: () => rule("reject") }, "Reject…")) : null,
+    );
+  }
+
+  draw();
+  return subscribe((changed) => (changed.has("detail") || changed.has("releases")) && draw());
+}
+
+function ending(run) {
+  const { status, execution, stop_reason: reason, message } = run.detail;
+  if (run.isOver) {
+    return h("div", { class: "verdict" },
+      h("h3", {}, "Ended ", h("span", { class: "pill", "data-kind": ENDED[status] }, words(reason ?? status))),
+      message ? h("p", { class: status === "failed" ? "problem" : "soft" }, message) : null);
+  }
+  if (execution === "closed") {
+    return h("div", { class: "verdict" }, h("h3", {}, "Ended ", h("span", { class: "pill", "data-kind": "bad" }, "from outside")),
+      h("p", { class: "soft" }, "Its workflow was terminated or timed out, so it could not finish by itself. What it had found is kept."));
+  }
+  return null;
+}
+
+function confirmed(run, confirmation) {
+  if (!confirmation) return null;
+  const { judged, baseline_score: before, winner_score: after, refused } = confirmation;
+  const title = (pill) => h("h3", {}, "Confirmation ", pill);
+  if (refused) return h("div", { class: "verdict" }, title(h("span", { class: "pill", "data-kind": "warn" }, "not measured")), h("p", { class: "soft" }, refused));
+  if (!judged) {
+    const told = before === null && after === null ? "nothing was measured in full" : `baseline ${score(before)}, best ${score(after)}`;
+    return h("div", { class: "verdict" }, title(null), h("p", { class: "soft" }, confirmation.explanation || told));
+  }
+  const samples = confirmation.afresh ? "fresh answers to the samples of the search" : "samples the search never saw";
+  const { evidence } = judged;
+  return h("div", { class: "verdict" },
+    title(h("span", { class: "pill", "data-kind": KIND[judged.verdict] }, words(judged.verdict))),
+    h("p", { class: "big" }, `${score(before)} → ${score(after)}`),
+    h("p", { class: "soft" }, `on ${whole(evidence.n)} ${samples}`),
+    evidence.refused ? null : effectBar(evidence),
+    confirmation.promised === null || confirmation.optimism === null ? null : h("p", { class: "soft" }, promiseOf(confirmation)),
+    confirmation.readers ? h("p", { class: "warn" }, `${whole(confirmation.readers)} other runs were confirmed on these samples before.`) : null,
+    confirmation.searched ? h("p", { class: "warn" }, `Other runs searched on ${whole(confirmation.searched)} of these samples.`) : null,
+    h("details", {}, h("summary", {}, "The test in full"), h("p", { class: "soft" }, judged.explanation || confirmation.explanation)),
+  );
+}
+
+function promiseOf({ promised, optimism }) {
+  const off = Math.abs(optimism);
+  const compared = off < 0.00005 ? "as much as" : `${score(off)} ${optimism > 0 ? "more" : "less"} than`;
+  return `The search promised ${signed(promised)}: ${compared} was confirmed.`;
+}
+
+/** The gain with its interval on a line through zero; positive is better, whatever the direction. */
+export function effectBar({ effect, low, high, confidence, margin }) {
+  const [width, height] = [280, 46];
+  const reach = Math.max(Math.abs(low), Math.abs(high), margin ?? 0, 1e-9) * 1.12;
+  const x = scale(-reach, reach, [4, width - 4]);
+  const kind = low > 0 ? "good" : high < 0 ? "bad" : "open";
+  const label = `Gain ${signed(effect)}, ${Math.round(confidence * 100)}% interval from ${signed(low)} to ${signed(high)}`;
+  return h("figure", { class: "effect" },
+    s("svg", { class: "chart", role: "img", viewBox: `0 0 ${width} ${height}`, "aria-label": label },
+      s("line", { class: "grid", x1: 4, x2: width - 4, y1: 16, y2: 16 }),
+      s("line", { class: "zero", x1: x.at(0), x2: x.at(0), y1: 4, y2: 28 }),
+      s("text", { class: "tick middle", x: x.at(0), y: 42 }, "0"),
+      s("line", { class: `effect-interval ${kind}`, x1: x.at(low), x2: x.at(high), y1: 16, y2: 16 }),
+      s("circle", { class: `effect-point ${kind}`, cx: x.at(effect), cy: 16, r: 5.5 }),
+    ),
+    h("figcaption", { class: "small soft" }, `gain ${signed(effect)} [${signed(low)}, ${signed(high)}]`),
+  );
+}
+
+/** Where the best candidate is shown. */
+export const bestLink = (run) => linkTo(["runs", run.id, "candidates", run.detail.best_candidate_id]);
