@@ -34,6 +34,7 @@ async def enlarge(database: Database, run_id: str, trials: int) -> None:
         run = await connection.fetchrow(
             "SELECT baseline_candidate_id, baseline_score, round, started_at FROM runs WHERE run_id = $1", run_id
         )
+        assert run is not None
         made = _made(trials, run["round"] + 1, run["baseline_candidate_id"], run["baseline_score"])
         await _insert(connection, run_id, made, run["started_at"])
         best = max((one for one in made if one.kept), key=lambda one: one.score or 0.0)
@@ -70,16 +71,15 @@ def _made(count: int, first_round: int, baseline: str, score: float) -> list[Mad
 
 
 async def _insert(connection: Connection, run_id: str, made: list[Made], start: datetime) -> None:
-    template: dict[str, Any] = dict(
-        await connection.fetchrow("SELECT * FROM trials WHERE run_id = $1 AND purpose = 'candidate' LIMIT 1", run_id)
-    )
+    row = await connection.fetchrow("SELECT * FROM trials WHERE run_id = $1 AND purpose = 'candidate' LIMIT 1", run_id)
+    assert row is not None
+    template: dict[str, Any] = dict(row)
     candidates = [(run_id, one.id, template["config_hash"], one.round, one.index, one.parents, "seeded", 0) for one in made]
     names = ["run_id", "candidate_id", "config_hash", "round", "index", "parent_candidate_ids", "rationale", "first_replicate"]
     await connection.copy_records_to_table("candidates", records=candidates, columns=names)
-    columns = [name for name in template if name not in ("looks",)]
+    columns = list(template)
     rows = []
     for place, one in enumerate(made):
-        half = 0.06
         changed = {
             "candidate_id": one.id,
             "trial_id": f"{run_id}/{one.id}",
@@ -87,8 +87,8 @@ async def _insert(connection: Connection, run_id: str, made: list[Made], start: 
             "index": one.index,
             "status": one.status,
             "score": one.score,
-            "score_low": None if one.score is None else one.score - half,
-            "score_high": None if one.score is None else one.score + half,
+            "score_low": None if one.score is None else one.score - 0.06,
+            "score_high": None if one.score is None else one.score + 0.06,
             "stopped_early": one.stopped_early,
             "error": "the target raised" if one.status == "failed" else None,
             "judged": storable_json(

@@ -3,6 +3,7 @@
 import * as best from "../detail/best.js";
 import * as burndown from "../detail/burndown.js";
 import * as candidate from "../detail/candidate.js";
+import * as compare from "../detail/compare.js";
 import * as pareto from "../detail/pareto.js";
 import { h, replace } from "../dom.js";
 import { whole } from "../format.js";
@@ -26,6 +27,7 @@ const PARTS = {
   lineage: { title: "Lineage", ...inCard(lineage) },
   rejections: { title: "Rejections", count: (run) => run.rejections.length, ...rejections },
   budget: { title: "Budget", ...inCard(burndown) },
+  compare: { title: "Compare", ...compare },
   log: { title: "Log", ...inCard(log) },
   spec: { title: "Spec", ...spec },
   candidates: { hidden: true, ...candidate },
