@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 from rich.cells import cell_len
 
+from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text, plan_text
 from clients.reporting.facts import (
     Iteration,
@@ -25,6 +26,7 @@ from clients.reporting.facts import (
     treatment,
 )
 from clients.reporting.figures import objective_text, percent_text, telling_apart
+from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
 from clients.reporting.summary_text import lost_text, reused_text
@@ -46,6 +48,8 @@ LINE: Final = INNER - 4
 LONGEST_FIXED_FACTOR: Final = 60
 FIXED_FACTOR_ROWS: Final = 6
 SLICE_NAME: Final = 38
+ENTRIES: Final = 8
+"""Edits, and members of a Pareto front, that a summary lists."""
 
 
 class Verbosity(StrEnum):
@@ -66,6 +70,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
         blocks += _decisions(facts)
+    blocks += _edits(facts, verbosity) + _front(facts, verbosity)
     if isinstance(facts.request.optimizer, MeasureOptimizer):
         blocks.append(_compared(facts))
     if verbosity is Verbosity.FULL and facts.slices is not None and facts.slices.slices:
@@ -98,6 +103,8 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
+    if facts.result is not None and facts.result.compression is not None:
+        rows += _labelled("Compressed:", compression_text(facts.result.compression))
     released = release_text(facts)
     if released:
         rows += _labelled("Release:", released)
@@ -155,6 +162,35 @@ def _decisions(facts: RunFacts) -> list[list[str]]:
         if (decision := decision_on(facts, iteration)) is not None and iteration.round
     ]
     return [["Decisions:", *(row for text in told for row in _hanging(one_line(text)))]] if told else []
+
+
+def _edits(facts: RunFacts, verbosity: Verbosity) -> list[list[str]]:
+    """What was tried to make texts shorter, `+` for what was kept; the largest saving first."""
+    found = facts.result.compression if facts.result is not None else None
+    if found is None or not found.edits:
+        return []
+    told = [f"{'+' if edit.kept else '-'} {edit_text(edit)}" for edit in found.edits]
+    return [["Edits:", *_first_of(told, verbosity)]]
+
+
+def _front(facts: RunFacts, verbosity: Verbosity) -> list[list[str]]:
+    """Candidates that no other one beats in every objective, with what each gained over the baseline."""
+    names = front_objectives(facts)
+    if len(names) < 2:
+        return []
+    told = [
+        f"{member_name(facts, member)}: {', '.join(f'{name} {gain_text(member, name)}' for name in names)}"
+        for member in front_of(facts)
+    ]
+    return [["Pareto front, gains over the baseline:", *_first_of(told, verbosity)]]
+
+
+def _first_of(texts: Sequence[str], verbosity: Verbosity) -> list[str]:
+    """A row or more for each text; a summary has room for a few."""
+    shown = texts if verbosity is Verbosity.FULL else texts[:ENTRIES]
+    rows = [f"  {row}" for text in shown for row in _hanging(text, LINE - 2)]
+    left = len(texts) - len(shown)
+    return [*rows, f"  and {left} more; --verbosity full lists them"] if left else rows
 
 
 def _rejections(facts: RunFacts) -> str:
@@ -252,10 +288,10 @@ def _labelled(label: str, value: str, most: int | None = None) -> list[str]:
     return [f"{label if number == 0 else '':<{LABEL}}{row}" for number, row in enumerate(rows)]
 
 
-def _hanging(text: str) -> list[str]:
+def _hanging(text: str, width: int = LINE) -> list[str]:
     """A long line, its further rows set in."""
-    first, *rest = wrapped(one_line(text), LINE)
-    further = wrapped(" ".join(rest), LINE - 2) if rest else []
+    first, *rest = wrapped(one_line(text), width)
+    further = wrapped(" ".join(rest), width - 2) if rest else []
     return [first, *(f"  {row}" for row in further)]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, decision_on, first_success, steps
 from clients.reporting.figures import score_text
+from clients.reporting.fronts import front_objectives, front_of
 from clients.reporting.visible import one_line
 
 WIDTH: Final = 760
@@ -103,8 +104,7 @@ def lineage_chart(facts: RunFacts) -> str:
 
 def pareto_chart(facts: RunFacts) -> str:
     """Gains over the baseline in the first two objectives, where a run has several; the front is filled."""
-    front = next((record.pareto_front for record in reversed(facts.rounds) if record.pareto_front), ())
-    names = list(dict.fromkeys(name for member in front for name in member.gains))
+    front, names = front_of(facts), front_objectives(facts)
     if len(names) < 2:
         return ""
     first, second = names[:2]

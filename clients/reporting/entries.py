@@ -20,6 +20,7 @@ from clients.reporting.facts import (
     treatment,
 )
 from clients.reporting.figures import CAUSES, objective_text
+from clients.reporting.fronts import front_of
 from clients.reporting.history_format import instant
 from workflows.model.ledger import RoundRecord
 
@@ -140,6 +141,9 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "best_iteration": best.number if best else None,
         "best": _candidate(best, facts) if best else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
+        "compression": result.compression.model_dump(mode="json") if result and result.compression else None,
+        "pareto_front": [member.model_dump(mode="json") for member in front_of(facts)],
+        "releases": [release.model_dump(mode="json") for release in facts.releases],
         "compared": [
             {
                 "iteration": iteration.number,

@@ -8,9 +8,11 @@ from typing import Final
 
 from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
+from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
 from clients.reporting.figures import duration_text, objective_text, percent_text, score_text, telling_apart
+from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
 from clients.reporting.summary_text import lost_text, reused_text
@@ -29,7 +31,7 @@ def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: S
     parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _verdict(facts, gates)]
     if verbosity is Verbosity.MINIMAL:
         return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
-    parts += [_figures(facts), *_best_value(facts), *_iterations(facts, verbosity)]
+    parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
     if verbosity is Verbosity.FULL:
         parts += [*_decisions(facts), *_rejections(facts)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -70,6 +72,8 @@ def _figures(facts: RunFacts) -> str:
     rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
     rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
     rows += [(label, text) for label, text in (("Reused", reused_text(facts)), ("Lost", lost_text(facts))) if text]
+    if facts.result is not None and facts.result.compression is not None:
+        rows.append(("Compressed", compression_text(facts.result.compression)))
     if facts.finished_at is not None:
         rows.append(("Took", duration_text((facts.finished_at - facts.started_at).total_seconds())))
     rows.append(("Ended", termination(facts)))
@@ -105,6 +109,25 @@ def line_diff(change: FactorDifference) -> str:
     before = "".join(segment.text for segment in change.segments if segment.kind != "added").splitlines()
     after = "".join(segment.text for segment in change.segments if segment.kind != "removed").splitlines()
     return "\n".join(line for line in difflib.ndiff(before, after) if not line.startswith("?"))
+
+
+def _edits(facts: RunFacts) -> list[str]:
+    found = facts.result.compression if facts.result is not None else None
+    if found is None or not found.edits:
+        return []
+    lines = [f"- {'✅' if edit.kept else '❌'} {escaped(edit_text(edit))}" for edit in found.edits]
+    return ["### Edits, the largest saving first", "\n".join(lines)]
+
+
+def _front(facts: RunFacts) -> list[str]:
+    names = front_objectives(facts)
+    if len(names) < 2:
+        return []
+    rows = [
+        (escaped(member_name(facts, member)), *(escaped(gain_text(member, name)) for name in names))
+        for member in front_of(facts)
+    ]
+    return ["### Pareto front, gains over the baseline", table(("candidate", *map(escaped, names)), rows)]
 
 
 def _iterations(facts: RunFacts, verbosity: Verbosity) -> list[str]:

@@ -9,9 +9,11 @@ from typing import Final
 from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.charts import lineage_chart, pareto_chart, regression_matrix, score_chart, spend_chart, turns_of
+from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
 from clients.reporting.figures import duration_text, objective_text, percent_text, score_text, telling_apart
+from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
 from clients.reporting.summary_text import lost_text, reused_text
@@ -51,7 +53,7 @@ def html(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Seque
         parts += [_section("Score over iterations", score_chart(facts)), _figures(facts)]
     parts.append(_best_value(facts))
     if verbosity is not Verbosity.MINIMAL:
-        parts += [_samples(facts), _section("Pareto front", pareto_chart(facts)), _section("Lineage", lineage_chart(facts))]
+        parts += [_samples(facts), _edits(facts), _front(facts), _section("Lineage", lineage_chart(facts))]
         parts += [_section("Spend", spend_chart(facts)), _iterations(facts, verbosity)]
     if verbosity is Verbosity.FULL:
         parts.append(_rejections(facts))
@@ -101,11 +103,44 @@ def _figures(facts: RunFacts) -> str:
         ("Spent", f"{spend.cost:.4g}; {spend.tokens:,} tokens; {spend.samples:,} calls; {spend.trials:,} trials"),
         ("Reused", reused_text(facts) or ""),
         ("Lost", lost_text(facts) or ""),
+        ("Compressed", _compressed(facts)),
         ("Took", _took(facts)),
         ("Ended", termination(facts)),
     ]
     listed = "".join(f"<dt>{label}</dt><dd>{_text(text)}</dd>" for label, text in rows if text)
     return f'<h2>Figures</h2><div class="card"><dl>{listed}</dl></div>'
+
+
+def _compressed(facts: RunFacts) -> str:
+    found = facts.result.compression if facts.result is not None else None
+    return "" if found is None else compression_text(found)
+
+
+def _edits(facts: RunFacts) -> str:
+    found = facts.result.compression if facts.result is not None else None
+    if found is None or not found.edits:
+        return ""
+    lines = "".join(
+        f'<p class="{"good" if edit.kept else "bad"}">{"✓" if edit.kept else "✗"} {_text(edit_text(edit))}</p>'
+        for edit in found.edits
+    )
+    return f'<h2>Edits, the largest saving first</h2><div class="card">{lines}</div>'
+
+
+def _front(facts: RunFacts) -> str:
+    """The chart, and the same as a table, in every objective."""
+    names = front_objectives(facts)
+    if len(names) < 2:
+        return ""
+    heads = "".join(f"<th scope=col>{_text(name)}</th>" for name in ("Candidate", *names))
+    rows = "".join(
+        f"<tr><td>{_text(member_name(facts, member))}</td>"
+        + "".join(f'<td class="number">{_text(gain_text(member, name))}</td>' for name in names)
+        + "</tr>"
+        for member in front_of(facts)
+    )
+    told = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<h2>Pareto front, gains over the baseline</h2><div class="card">{pareto_chart(facts)}{told}</div>'
 
 
 def _took(facts: RunFacts) -> str:

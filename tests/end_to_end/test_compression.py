@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest_asyncio
 
+from activities.store.reading import StoreReader
+from clients.reports import box, facts_of
 from clients.simulated.server import SimulatedModel, simulated_model
 from clients.simulated.tickets import LABELS
 from tests.conftest import Engines
@@ -87,3 +89,14 @@ async def test_held_back_samples_confirm_where_there_are_some_and_the_search_sur
     assert result["status"] == "completed"
     assert not result["confirmation"]["afresh"]
     assert result["compression"]["edits"]
+
+
+async def test_the_report_tells_what_became_of_every_edit(engines: Engines, server: SimulatedModel) -> None:
+    result = await engines.run(compressing(server, name="told", replicates=1))
+    stored = await StoreReader(engines.database).report(result["optimization_id"])
+    assert stored is not None
+    rows = [row.strip("║").strip() for row in box(facts_of(stored)).splitlines()]
+    found = result["compression"]
+    assert any(f"{found['tokens_before']} → {found['tokens_after']} tokens" in row for row in rows)
+    marks = [row[0] for row in rows if row[1:].startswith(" prompt, ablation: ")]
+    assert marks == ["+" if edit["kept"] else "-" for edit in found["edits"]]

@@ -18,6 +18,7 @@ from workflows.optimizers import build_optimizer
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.computations import computation
 from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.refine import describe_proposer
 from workflows.rules.canonical import content_hash
 from workflows.rules.compression import section_hash
 from workflows.rules.spec_check import check_request
@@ -287,3 +288,10 @@ def test_what_cannot_work_is_refused_with_the_fix(changes: dict[str, Any], probl
 def test_a_compression_needs_a_way() -> None:
     with pytest.raises(ValueError, match="give strategies or a proposer"):
         request(**{**SPEC, "optimizer": {"name": "compress", "strategies": []}})
+
+
+def test_the_mutator_is_told_in_words() -> None:
+    ways = {"name": "compress", "strategies": ["whitespace", "ablation"], "proposer": {"kind": "model", "model": "m"}}
+    assert describe_proposer(request(**{**SPEC, "optimizer": ways}).optimizer, 2000) == (
+        "Sections made shorter: whitespace, ablation, rewritten by a model"
+    )

@@ -12,7 +12,8 @@ from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, Sto
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
 from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
-from workflows.model.search import OptimizerSpec, RefineOptimizer
+from workflows.model.search import CompressOptimizer, OptimizerSpec, RefineOptimizer
+from workflows.optimizers.compress import describe_compression
 from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.protocol import Frame
 from workflows.rules.canonical import content_hash, derive_seed
@@ -165,6 +166,8 @@ def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
     """The mutator in words, as reports show it."""
     if isinstance(options, EvolveOptimizer):
         return describe_evolution(options)
+    if isinstance(options, CompressOptimizer):
+        return describe_compression(options)
     match options.proposer:
         case None:
             return "None (the configurations were given)"
