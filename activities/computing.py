@@ -10,21 +10,18 @@ from temporalio.exceptions import ApplicationError
 
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
+from activities.record_store import RecordStore
 from ratchet import Record
 from workflows.model.computation import LARGEST_ANSWER, Computed, ComputeInput, Stored, StoredTrial
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
-from workflows.model.trial import Split
 from workflows.optimizers.computations import computation
 from workflows.rules.canonical import canonical_json, normalize
 
 
-class ComputationStore(Protocol):
+class ComputationStore(RecordStore, Protocol):
     """What computations may read of the store."""
 
     async def stored_trials(self, run_id: str) -> Sequence[StoredTrial]: ...
-    async def records(
-        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
-    ) -> Sequence[Record]: ...
 
 
 class Computing:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from activities.judging import Judging, JudgingStore
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
-from ratchet import Record
+from activities.record_store import RecordStore
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.decisions import Reference
@@ -19,7 +19,7 @@ from workflows.model.failures import described, shorten
 from workflows.model.judgement import Evidence, Noise, Plan
 from workflows.model.judging import Measured
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Planning, Split, TrialInput, TrialResult
+from workflows.model.trial import Conclusion, Planning, TrialInput, TrialResult
 from workflows.rules.scoring import (
     ScoringFailed,
     TrialStatistics,
@@ -35,12 +35,9 @@ LONGEST_OBJECTIVE = 60.0
 """Seconds for a user's own objective, which computes one number from a few others."""
 
 
-class ConclusionStore(JudgingStore, Protocol):
+class ConclusionStore(JudgingStore, RecordStore, Protocol):
     """What concluding needs of the store."""
 
-    async def records(
-        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
-    ) -> Sequence[Record]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
@@ -68,7 +65,7 @@ class Concluding:
             trial.candidate.first_replicate,
             trial.replicates,
         )
-        measured = [outcome for outcome in measured if outcome.position < conclusion.samples]
+        measured = [outcome for outcome in measured if outcome.position in conclusion.places]
         facts = statistics(measured, suite, conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
         kept = NOTHING if facts.coverage >= 1 else await self._store.paid_for_kept(trial)

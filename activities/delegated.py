@@ -318,6 +318,7 @@ def _reference(trial: ShardInput, suite: EvaluationSuite) -> dict[str, JsonValue
         "run_id": trial.run_id,
         "split": trial.split.value,
         "dataset_id": suite.dataset_id,
+        "first": trial.first // trial.replicates,
         "count": (trial.last - trial.first) // trial.replicates,
         "replicates": list(range(first, first + trial.replicates)),
     }

@@ -18,6 +18,7 @@ from activities.models import ChatAnswer, ChatModels
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins, invalid
 from activities.purse import BudgetStore, Purse, fresh_nonce
+from activities.record_store import RecordStore
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet import Record
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
@@ -25,7 +26,6 @@ from workflows.model.failures import BUDGET_EXHAUSTED, PERMANENT_TARGET_ERROR, P
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import ProposalInput, Proposed
 from workflows.model.target import Price
-from workflows.model.trial import Split
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 from workflows.rules.placeholders import UnknownPlaceholder, as_text, placeholders, substitute
 
@@ -59,7 +59,7 @@ _OPEN, _CLOSE = re.compile(r"<new_value(?:\s[^>]*)?>"), "</new_value>"
 _FENCED = re.compile(r"```[\w-]*\n(.*?)\n?```", re.DOTALL)
 
 
-class ProposalStore(BudgetStore, Protocol):
+class ProposalStore(BudgetStore, RecordStore, Protocol):
     """What proposing needs of the store."""
 
     async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None: ...
@@ -74,9 +74,6 @@ class ProposalStore(BudgetStore, Protocol):
         lease: tuple[LeaseKey, Books] | None = None,
     ) -> Proposed: ...
     async def overlay(self, config_hash: str) -> dict[str, Any]: ...
-    async def records(
-        self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True
-    ) -> Sequence[Record]: ...
 
 
 class Proposing:
@@ -133,13 +130,31 @@ class Proposing:
             known = await self._store.proposal_of(*place, request.config_hash)
             if known is not None:
                 return known
-        configuration = await self._store.overlay(request.config_hash)
-        records = await self._store.records(request.run_id, request.split, request.config_hash, request.proposer.examples)
+        configuration = request.configuration or await self._store.overlay(request.config_hash)
+        records = await self._shown(request)
         match request.proposer:
             case ModelProposer() as proposer:
                 return await self._written_by_model(request, proposer, configuration, records)
             case PythonProposer() as proposer:
                 return await self._returned_by_plugin(request, proposer, configuration, records)
+
+    async def _shown(self, request: ProposalInput) -> Sequence[Record]:
+        """What the proposer reads about: the parent's samples, or those that the optimizer names."""
+        usual = request.proposer.examples
+        if not request.shown:
+            return await self._store.records(request.run_id, request.split, request.config_hash, usual)
+        records: list[Record] = []
+        for named in request.shown:
+            records += await self._store.records(
+                request.run_id,
+                named.split,
+                named.config_hash,
+                usual if named.limit is None else named.limit,
+                named.worst_first,
+                named.first,
+                named.count,
+            )
+        return records
 
     async def _written_by_model(
         self, request: ProposalInput, proposer: ModelProposer, configuration: Configuration, records: Sequence[Record]
@@ -221,7 +236,7 @@ def request_text(request: ProposalInput, proposer: ModelProposer, name: str, cur
     values = {
         "factor.name": name,
         "factor.value": current,
-        "feedback": _feedback(request, records[: proposer.examples]),
+        "feedback": _feedback(request, records if request.shown else records[: proposer.examples]),
         "limits": _limits(request, name, current),
     }
     try:
@@ -276,9 +291,9 @@ def _limits(request: ProposalInput, name: str, current: str) -> str:
     if kept:
         names = ", ".join(f"{{{{{placeholder}}}}}" for placeholder in kept)
         lines.append(f"It contains these placeholders, exactly as written here, and no others: {names}.")
-    if request.index > 0:
+    if request.beside > 0:
         lines.append(
-            f"{request.index} other texts are being written at the same time; take another approach than the obvious one."
+            f"{request.beside} other texts are being written at the same time; take another approach than the obvious one."
         )
     return "\n".join(lines)
 

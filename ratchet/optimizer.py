@@ -37,6 +37,10 @@ class RunContext(_Fact):
     factors: tuple[str, ...] = ()
     """The treatment: the factors that may change."""
     seed: int = 0
+    search_samples: int = 0
+    """How many samples candidates are scored on."""
+    train_samples: int = 0
+    """How many there are to learn from; those of the search where no others were set apart."""
 
 
 class OptimizerState(_Fact):
@@ -56,6 +60,17 @@ class Withdrawal(_Fact):
     message: str
 
 
+class Part(_Fact):
+    """Some samples only: to learn from a candidate, not to score it."""
+
+    split: Literal["train", "search"] = "search"
+    """`search`: those that candidates are scored on. `train`: those set apart to learn from, or the former where none were."""
+    first: int = Field(default=0, ge=0)
+    """Place of the first one in the split's seeded order."""
+    count: int | None = Field(default=None, ge=1)
+    """How many of them. None: up to the last."""
+
+
 class CandidateProposal(_Fact):
     """A full configuration to try."""
 
@@ -64,9 +79,9 @@ class CandidateProposal(_Fact):
     rationale: str | None = None
     resample: bool = False
     """Let a configuration that is already known be tried again, as a candidate of its own with fresh answers."""
-    explore: bool = False
-    """Measure a candidate of this run, which is named as the parent, on the training samples: to learn from it, not to score
-    it. A step that only explores does not end the round."""
+    part: Part | None = None
+    """Measure these samples only, to learn from the candidate, be it new or known. What is answered counts when the same
+    configuration is proposed in full later. A step that measures nothing but parts does not end the round."""
     withdrawn: Withdrawal | None = None
     """Found out not to be worth a trial: it is kept for the record, as a rejection with this reason."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
@@ -100,7 +115,9 @@ class TrialFacts(_Fact):
     stopped_early: str | None = None
     """Why it was not measured in full, when it was not."""
     split: str | None = None
-    """`train` for an exploration; None for a trial on the samples that candidates are scored on."""
+    """Where a part was measured: `train`, or the split that candidates are scored on. None for a trial in full."""
+    part: Part | None = None
+    """The samples it was measured on, when these were not all; with their count."""
 
 
 class TrialHistory(_Fact):

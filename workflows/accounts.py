@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from ratchet.optimizer import StopDecision
 from workflows.model.amounts import Resource
 from workflows.model.ledger import Spend
 from workflows.model.run import Proposed, RunState
@@ -19,6 +20,8 @@ class Accounts:
         self.reused = 0
         self.exhausted: Resource | None = None
         """The budget that did not cover a whole trial."""
+        self.over: StopDecision | None = None
+        """Set when none of a step's trials could be begun for want of budget."""
 
     @classmethod
     def carried(cls, state: RunState) -> Self:

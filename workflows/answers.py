@@ -73,8 +73,10 @@ def rejections(book: RunBook) -> Newest:
 
 
 def graph(book: RunBook) -> Graph:
-    """Lineage of the newest trials, every parent an edge."""
+    """Lineage of the newest trials, every parent an edge. Candidates that were only measured in part are nodes, too."""
     newest = book.history[-len(book.recent_trials) :] if book.recent_trials else []
+    in_full = {trial.candidate_id for trial in book.history}
+    in_part = {trial.candidate_id: trial for trial in book.recent_parts if trial.candidate_id not in in_full}
     best = book.best.candidate_id if book.best else None
     nodes = [
         {
@@ -86,7 +88,12 @@ def graph(book: RunBook) -> Graph:
         }
         for trial in newest
     ]
-    edges = [{"from": parent, "to": trial.candidate_id} for trial in newest for parent in trial.parent_candidate_ids]
+    nodes += [
+        {"id": name, "round": trial.round, "score": None, "status": "measured in part", "best": False}
+        for name, trial in in_part.items()
+    ]
+    shown = [*newest, *in_part.values()]
+    edges = [{"from": parent, "to": trial.candidate_id} for trial in shown for parent in trial.parent_candidate_ids]
     return Graph(nodes=tuple(nodes), edges=tuple(edges), total=len(book.history))
 
 

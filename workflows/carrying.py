@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from pydantic import BaseModel
+
 from workflows.accounts import Accounts
-from workflows.model.frozen import Payload
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import RunState
 from workflows.runbook import RunBook
 
-Part = TypeVar("Part", bound=Payload)
+Kept = TypeVar("Kept", bound=BaseModel)
 
 CARRIED_BYTES = 56 * 1024
 """Of trials, rounds and rejections each, so much JSON is carried into the next execution, the newest first."""
@@ -38,6 +39,8 @@ def carried(book: RunBook) -> RunState:
         recent_trials=_newest_within(CARRIED_BYTES, book.recent_trials),
         recent_rejections=_newest_within(CARRIED_BYTES, book.recent_rejections),
         recent_rounds=_newest_within(CARRIED_BYTES, book.recent_rounds),
+        recent_parts=_newest_within(CARRIED_BYTES, book.recent_parts),
+        open_round=book.open_round,
         front=book.front,
         noise=book.noise,
         plan=book.plan,
@@ -71,6 +74,7 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds
     book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
     book.recent_rounds, book.waiting = list(state.recent_rounds), [*state.waiting, *book.waiting]
+    book.recent_parts, book.open_round = list(state.recent_parts), state.open_round
     book.front, book.noise, book.plan = state.front, state.noise, state.plan
     book.adjusted = book.adjusted or state.adjusted
     book.paused = book.paused or state.paused
@@ -79,9 +83,9 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.status, book.phase = "running", "going on"
 
 
-def _newest_within(limit: int, parts: Sequence[Part]) -> tuple[Part, ...]:
+def _newest_within(limit: int, parts: Sequence[Kept]) -> tuple[Kept, ...]:
     """The newest parts whose JSON fits; the very newest always."""
-    kept: list[Part] = []
+    kept: list[Kept] = []
     size = 0
     for part in reversed(parts):
         size += len(part.model_dump_json())

@@ -9,18 +9,19 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from ratchet.optimizer import RunContext
+from ratchet.optimizer import Part, RunContext
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.computation import ComputeInput, Reads
 from workflows.model.factors import Configuration, Factor, TextFactor
 from workflows.model.failures import BUDGET_EXHAUSTED, shorten
 from workflows.model.proposers import ModelProposer, PythonProposer
-from workflows.model.run import CandidateKey, ProposalInput, Proposed
-from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
+from workflows.model.run import CandidateKey, ProposalInput, Proposed, ShownSamples
+from workflows.optimizers.protocol import BudgetRefused, ProposalFailed, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of
 from workflows.rules.canonical import derive_seed
 from workflows.rules.scoring import describe_objective
+from workflows.rules.validation import Refusal
 from workflows.runbook import RunBook
 
 LONGEST_SUMMARY = 100
@@ -36,6 +37,11 @@ class WorkflowFrame:
         self._flush = flush
         size = len(book.request.model_dump_json(include={"optimizer", "prices"}))
         self._room = asyncio.Semaphore(fitting_one_message(size))
+        self._answers_before = 0
+
+    def begin_step(self) -> None:
+        """What is asked for from now on belongs to the next step of the round."""
+        self._answers_before = self._book.open_round.answers
 
     @property
     def context(self) -> RunContext:
@@ -57,25 +63,37 @@ class WorkflowFrame:
         return candidate.configuration
 
     async def new_values(
-        self, proposer: ModelProposer | PythonProposer, *, parent: str, factors: tuple[str, ...], index: int, feedback: str
+        self,
+        proposer: ModelProposer | PythonProposer,
+        *,
+        parent: str,
+        factors: tuple[str, ...],
+        index: int,
+        feedback: str,
+        configuration: Configuration | None = None,
+        shown: tuple[Shown, ...] = (),
     ) -> Proposed:
         """One answer of a model or a plug-in. The books are written first: a proposal may take minutes."""
-        await self._flush()
         book = self._book
+        place = book.answer_place(index, self._answers_before)
+        await self._flush()
         assert book.prepared
         request = ProposalInput(
             run_id=book.run_id,
             round=book.round + 1,
-            index=index,
+            index=place,
+            beside=index,
             parent=parent,
             config_hash=book.hash_of(parent),
+            configuration=configuration,
             factors=factors,
             proposer=proposer,
             feedback=feedback,
             objective=describe_objective(book.request.objective, book.request.metric),
             limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
             split=book.prepared.search_split,
-            seed=derive_seed(book.request.seed, "propose", book.round + 1, index),
+            shown=tuple(self._samples(samples) for samples in shown),
+            seed=derive_seed(book.request.seed, "propose", book.round + 1, place),
             metered=book.metered,
             retry_of=book.request.retry_of,
             prices={name: price.model_dump() for name, price in book.request.prices.items()},
@@ -95,6 +113,20 @@ class WorkflowFrame:
             raise _as_told_to_optimizers(error) from error
         book.accounts.book_proposal(proposed)
         return proposed
+
+    def _samples(self, shown: Shown) -> ShownSamples:
+        """The same for those who only know what is stored."""
+        located = self._book.extents.located(Part(split=shown.split, first=shown.first, count=shown.count))
+        if isinstance(located, Refusal):
+            raise ValueError(f"shown: {located.message}")
+        return ShownSamples(
+            config_hash=self._book.hash_of(shown.candidate_id),
+            split=self._book.split_of(located),
+            first=located.first,
+            count=located.count,
+            limit=shown.limit,
+            worst_first=shown.worst_first,
+        )
 
     async def compute(
         self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None

@@ -70,10 +70,10 @@ class OptimizationWorkflow:
         self.ledger = Ledger(self.book)
         self.trials = TrialRuns(self.book, self.ledger, self.evaluation_task_queue)
         self.showing = Showing(self.book)
-        frame = WorkflowFrame(self.book, self.evaluation_task_queue, self.ledger.flush)
-        self.optimizer = build_optimizer(request.optimizer, frame)
+        self.frame = WorkflowFrame(self.book, self.evaluation_task_queue, self.ledger.flush)
+        self.optimizer = build_optimizer(request.optimizer, self.frame)
         self.closing = Closing(self.book, self.ledger, self.trials, self.showing, self.optimizer)
-        self.rounds_here = 0
+        self.steps_here = 0
 
     @workflow.run
     async def run(self, request: RunInput) -> OptimizationResult:
@@ -135,10 +135,12 @@ class OptimizationWorkflow:
         """Go on where the execution before left off; what grew too large to carry is read from the store."""
         pick_up(self.book, state)
         self.showing.show("running", "reading the history back")
+        read_back = 0
         while True:
-            page = HistoryPage(run_id=self.book.run_id, after=len(self.book.history))
+            page = HistoryPage(run_id=self.book.run_id, after=read_back)
             read = await workflow.execute_activity_method(Bookkeeping.load_history, page, **STORE)
             self.book.remember(read.rows)
+            read_back += len(read.rows)
             if len(read.rows) < page.limit:
                 return
 
@@ -161,7 +163,7 @@ class OptimizationWorkflow:
         if self.book.paused:
             await self._rest()
         most = self.book.request.execution.max_rounds_per_execution
-        if workflow.info().is_continue_as_new_suggested() or (most is not None and self.rounds_here >= most):
+        if workflow.info().is_continue_as_new_suggested() or (most is not None and self.steps_here >= most):
             await self.ledger.flush()
             await workflow.wait_condition(workflow.all_handlers_finished)
             workflow.continue_as_new(self._next_input())
@@ -186,6 +188,7 @@ class OptimizationWorkflow:
     async def _propose(self) -> list[CandidateProposal]:
         """A person's own candidates first, then the optimizer's."""
         book = self.book
+        self.frame.begin_step()
         self.showing.show("running", f"round {book.round + 1}: proposing")
         own = [own_proposal(book, pending) for pending in book.waiting]
         book.waiting = []
@@ -202,9 +205,10 @@ class OptimizationWorkflow:
             raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
 
     async def _run_trials(self, candidates: Sequence[Candidate]) -> list[TrialResult]:
-        learning = bool(candidates) and all(candidate.explore for candidate in candidates)
-        doing = "measuring training samples" if learning else f"{len(candidates)} trials"
-        self.showing.show("running", f"round {self.book.round + 1}: {doing}")
+        parts = sum(1 for candidate in candidates if candidate.part is not None)
+        doing = [f"{len(candidates) - parts} trials"] if parts < len(candidates) or not parts else []
+        doing += [f"{parts} trials of some samples"] if parts else []
+        self.showing.show("running", f"round {self.book.round + 1}: {', '.join(doing)}")
         results = await self.trials.run_all(candidates, Purpose.CANDIDATE)
         finished: list[int] = []
         while (place := self.book.unfinished_winner(candidates, results, finished)) is not None:
@@ -216,15 +220,17 @@ class OptimizationWorkflow:
     def _observe(
         self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
     ) -> None:
-        """The round is over, unless all that was done was to learn from training samples: then it goes on."""
-        explored = self.book.record_explorations(candidates, results)
-        ends_round = len(explored) < len(candidates) or not explored or bool(rejections)
+        """The round is over, unless all that was done was to learn from some samples: then it goes on."""
+        ends_round = self.book.ends_round(candidates)
+        learned = self.book.record_parts(candidates, results)
         facts = self.book.record_round(candidates, results) if ends_round else []
         with self._optimizer_code("observe"):
-            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, [*explored, *facts])
+            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, [*learned, *facts])
+        self.steps_here += 1
         if ends_round:
-            self.rounds_here += 1
             self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
+        elif rejections:
+            self.ledger.add(self.book.step_record(rejections, workflow.now()))
         if end := scoring_broke(results):
             raise end
 

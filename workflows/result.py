@@ -44,7 +44,7 @@ def ended_by_rules(book: RunBook, now: datetime) -> RunEnded | None:
     decision = decide(book.limits, book.facts(now))
     if not decision.should_stop:
         accounts, budget = book.accounts, book.limits.budget
-        over = exhausted(budget, accounts.counted, book.needs)
+        over = accounts.over or exhausted(budget, accounts.counted, book.needs)
         found = exhausted_by(accounts.exhausted, budget) if accounts.exhausted is not None else over
         if found is None:
             return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopReason, TrialFacts, TrialHistory
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopReason, TrialFacts, TrialHistory
 from workflows.accounts import Accounts
-from workflows.admission import Admission
+from workflows.admission import Admission, Step
 from workflows.model.candidates import Candidate, Rejection
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.design import Design
@@ -19,18 +19,23 @@ from workflows.model.judgement import Noise, Plan
 from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import Pending, Prepared, Standing, TrialRow
+from workflows.model.run import OpenRound, Pending, Prepared, Standing, TrialRow
 from workflows.model.search import Adjustment, only_given
 from workflows.model.trial import Split, TrialResult
-from workflows.rules.budget import Needs, affordable_trials, needs_of
+from workflows.rules.budget import Needs, Room, needs_of
 from workflows.rules.canonical import normalize
-from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, evidence_against, front_after, unfinished_winner
+from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after, unfinished_winner
+from workflows.rules.facts import facts_of
+from workflows.rules.parts import Extents
 from workflows.rules.standing import first_standing
 from workflows.rules.stopping import Facts, Limits
 from workflows.rules.validation import Known, candidate_name
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
+
+MOST_STEPS = 1_000
+"""Of one round: an optimizer that measures parts for ever would otherwise never meet a rule that counts rounds."""
 
 
 class RunBook:
@@ -69,6 +74,8 @@ class RunBook:
         self.recent_trials: list[TrialResult] = []
         self.recent_rejections: list[Rejection] = []
         self.recent_rounds: list[RoundRecord] = []
+        self.recent_parts: list[TrialFacts] = []
+        self.open_round = OpenRound()
         self.decisions: list[Decision] = []
         """What the newest round decided about its candidates."""
         self.front: tuple[FrontMember, ...] = ()
@@ -89,11 +96,17 @@ class RunBook:
 
     def remember(self, rows: Sequence[TrialRow]) -> None:
         """Trials of earlier executions, read back from the store."""
-        facts = [row.facts for row in rows]
-        self.history += facts
-        for trial in facts:
+        for row in rows:
+            trial = row.facts
+            if trial.part is not None:
+                self._admission.note_part(trial.candidate_id, trial.config_hash, trial.parent_candidate_ids)
+                self._admission.note_answers(trial, trial.part)
+                continue
+            self.history.append(trial)
             replicates = self.design.replicates if trial.round else self._replicates_of_baseline
-            self._admission.note(trial.candidate_id, trial.config_hash, replicates)
+            self._admission.note(trial.candidate_id, trial.config_hash, row.first_replicate + replicates)
+            if row.first_replicate == 0:
+                self._admission.note_answers(trial, self.extents.whole)
 
     # -- rounds -----------------------------------------------------------------------------------------------------------
 
@@ -118,12 +131,22 @@ class RunBook:
         return max(self.design.baseline_replicates, noise.replicates if noise else 0)
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
-        """Judge a round's proposals, in their order, against everything tried before and against each other."""
-        affordable = affordable_trials(self.limits.budget, self.accounts.counted, self.needs, len(proposals))
-        candidates, rejections = self._admission.admit(proposals, self.round + 1, affordable, self.design.replicates)
-        explorations = sum(1 for candidate in candidates if candidate.explore)
-        self._count_proposals(len(proposals) - explorations, rejections, len(candidates) - explorations)
+        """Judge a step's proposals, in their order, against everything tried before and against each other."""
+        room = Room(self.limits.budget, self.accounts.counted, self.needs)
+        step = Step(self.round + 1, self.open_round.proposals, self.design.replicates, self.extents)
+        candidates, rejections = self._admission.admit(proposals, step, room)
+        parts = sum(1 for candidate in candidates if candidate.part is not None)
+        self._count_proposals(len(proposals) - parts, rejections, len(candidates) - parts)
+        taken = self.open_round.proposals + len(proposals)
+        self.open_round = self.open_round.model_copy(update={"proposals": taken})
+        self.accounts.over = None if candidates else room.over
         return candidates, rejections
+
+    def answer_place(self, index: int, before: int) -> int:
+        """The place in the round of an answer of a model or a plug-in, which is the step's nth."""
+        place = before + index
+        self.open_round = self.open_round.model_copy(update={"answers": max(self.open_round.answers, place + 1)})
+        return place
 
     def _baseline_configuration(self) -> Configuration:
         """In canonical form, like every other candidate's: `1.0` in the spec is tried and shipped as `1`."""
@@ -180,19 +203,37 @@ class RunBook:
             self.best = first_standing(candidate, self.baseline.score)
         return self.baseline
 
-    def record_explorations(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
-        """Book a step's trials on the training samples: they are paid for and told to the optimizer, and decide nothing."""
-        explored = [each for each in zip(candidates, results, strict=True) if each[0].explore]
-        for _, result in explored:
+    def ends_round(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether a step decides the round. One that only measures parts goes on with it."""
+        only_parts = bool(candidates) and all(candidate.part is not None for candidate in candidates)
+        return not only_parts or self.open_round.steps + 1 >= MOST_STEPS
+
+    def record_parts(self, candidates: Sequence[Candidate], results: Sequence[TrialResult]) -> list[TrialFacts]:
+        """Book a step's trials of parts: they are paid for and told to the optimizer, and decide nothing."""
+        self.open_round = self.open_round.model_copy(update={"steps": self.open_round.steps + 1})
+        learned = []
+        for candidate, result in zip(candidates, results, strict=True):
+            if candidate.part is None:
+                continue
+            facts = facts_of(candidate, result, Decision(candidate_id=candidate.candidate_id), self.split_of(candidate.part))
             self.accounts.book_trial(result)
-        return [_facts(*each, Decision(candidate_id=each[0].candidate_id), Split.TRAIN) for each in explored]
+            self._count_failure(result)
+            self._admission.note_answers(facts, candidate.part)
+            learned.append(facts)
+        self.recent_parts = [*self.recent_parts, *learned][-NEWEST:]
+        return learned
+
+    def split_of(self, part: Part) -> Split:
+        """Where the samples of a part are."""
+        assert self.prepared
+        return Split.TRAIN if part.split == "train" else self.prepared.search_split
 
     def unfinished_winner(
         self, candidates: Sequence[Candidate], results: Sequence[TrialResult], finished: Collection[int]
     ) -> int | None:
         """The place of a candidate that will be the best, but was not measured in full yet."""
         assert self.best and self.baseline
-        places = [place for place, candidate in enumerate(candidates) if not candidate.explore]
+        places = [place for place, candidate in enumerate(candidates) if candidate.part is None]
         found = unfinished_winner(
             self.best,
             self.baseline.candidate_id,
@@ -207,10 +248,11 @@ class RunBook:
         """Book a round's trials in the order of their proposals; the order in which they finished decides nothing."""
         assert self.best and self.baseline
         self.round += 1
+        self.open_round = OpenRound()
         self.barren_rounds = 0 if candidates else self.barren_rounds + 1
         baseline, rules = self.baseline.candidate_id, self._rules()
-        results = [result for candidate, result in zip(candidates, results, strict=True) if not candidate.explore]
-        candidates = [candidate for candidate in candidates if not candidate.explore]
+        results = [result for candidate, result in zip(candidates, results, strict=True) if candidate.part is None]
+        candidates = [candidate for candidate in candidates if candidate.part is None]
         self.best, self.decisions = decide_round(self.best, baseline, candidates, results, rules)
         self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric)
         return [self._book(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
@@ -224,17 +266,35 @@ class RunBook:
         )
 
     def _book(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:
-        facts = _facts(candidate, result, decision)
+        facts = facts_of(candidate, result, decision)
         self.history.append(facts)
+        if candidate.first_replicate == 0:
+            self._admission.note_answers(facts, self.extents.whole)
         self.recent_trials = [*self.recent_trials, result][-NEWEST:]
         self.last = candidate
-        self.consecutive_failures = self.consecutive_failures + 1 if result.status == "failed" else 0
+        self._count_failure(result)
         outcome = {"completed": "completed", "failed": "failed"}.get(result.status, "stopped")
         self.counts = self.counts.model_copy(
             update={outcome: getattr(self.counts, outcome) + 1, "running": max(self.counts.running - 1, 0)}
         )
         self.accounts.book_trial(result)
         return facts
+
+    def _count_failure(self, result: TrialResult) -> None:
+        self.consecutive_failures = self.consecutive_failures + 1 if result.status == "failed" else 0
+
+    def step_record(self, rejections: Sequence[Rejection], decided_at: datetime) -> RoundRecord:
+        """What the store is told of a step that does not decide its round."""
+        return RoundRecord(
+            run_id=self.run_id,
+            round=self.round,
+            status=self.status,
+            rejections=tuple(rejections),
+            counts=self.counts,
+            spend=self.accounts.spend,
+            decided_at=decided_at,
+            open=True,
+        )
 
     def round_record(
         self,
@@ -251,7 +311,7 @@ class RunBook:
             run_id=self.run_id,
             round=self.round,
             status=self.status,
-            candidate_ids=tuple(candidate.candidate_id for candidate in candidates if not candidate.explore),
+            candidate_ids=tuple(candidate.candidate_id for candidate in candidates if candidate.part is None),
             rejections=tuple(rejections),
             best_score=winner.score if winner else None,
             best_candidate_id=winner.candidate_id if winner else None,
@@ -286,6 +346,11 @@ class RunBook:
             plan = self.plan
             return Design(samples=plan.samples, replicates=plan.replicates, baseline_replicates=plan.baseline_replicates)
         return self.request.design(self.prepared.search_samples if self.prepared else 0)
+
+    @property
+    def extents(self) -> Extents:
+        """How many samples there are to measure."""
+        return Extents(self.design.samples, self.prepared.train_samples if self.prepared else 0)
 
     # -- asked by the workflow and by stop rules --------------------------------------------------------------------------
 
@@ -346,6 +411,8 @@ class RunBook:
             max_candidates_per_step=self.request.optimizer.candidates_per_round,
             factors=tuple(self.request.optimizer.factors or self.request.changeable),
             seed=self.request.seed,
+            search_samples=self.extents.search,
+            train_samples=self.extents.train or self.extents.search,
         )
 
     def hash_of(self, candidate_id: str) -> str:
@@ -368,37 +435,10 @@ class RunBook:
         stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
-            self.budget_adjusted, self.accounts.exhausted = True, None
+            self.budget_adjusted, self.accounts.exhausted, self.accounts.over = True, None, None
         self.adjusted = self.adjusted or bool(stop or budget)
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),
             self.limits.budget.model_copy(update=budget),
             self.limits.max_consecutive_failed_trials,
         )
-
-
-def _facts(candidate: Candidate, result: TrialResult, decision: Decision, split: Split | None = None) -> TrialFacts:
-    """What an optimizer is told of a trial."""
-    completed = result.status == "completed"
-    return TrialFacts(
-        candidate_id=candidate.candidate_id,
-        config_hash=candidate.config_hash,
-        parent_candidate_ids=candidate.parent_candidate_ids,
-        round=candidate.round,
-        score=result.objective_score if completed else None,
-        status=result.status,
-        success_rate=result.summary.pass_rate if completed else None,
-        tokens=result.summary.total_tokens,
-        cost=result.summary.total_cost,
-        kept=decision.kept,
-        verdict=decision.verdict.value if decision.verdict else None,
-        accepted=decision.accepted,
-        regressions=_regressions(result, decision),
-        stopped_early=result.stopped_early,
-        split=split.value if split else None,
-    )
-
-
-def _regressions(result: TrialResult, decision: Decision) -> int | None:
-    evidence = evidence_against(result, decision.reference) if decision.reference else None
-    return evidence.strict_broken if evidence else None

@@ -38,16 +38,17 @@ class TrialRuns:
         room = asyncio.Semaphore(side_by_side)
         waiting = self._ledger.waiting
 
-        race = race_of(self._book, len(candidates)) if purpose is Purpose.CANDIDATE else None
+        in_full = sum(1 for candidate in candidates if candidate.part is None)
+        race = race_of(self._book, in_full) if purpose is Purpose.CANDIDATE and in_full else None
         planning = planning_of(self._book) if purpose is Purpose.NOISE else None
 
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
                 records = waiting if candidate is candidates[0] else ()
-                why = Purpose.EXPLORATION if candidate.explore else purpose
+                why = purpose if candidate.part is None else Purpose.EXPLORATION
                 trial = self._input(candidate, why, records, side_by_side)
                 return await self._run(
-                    trial if candidate.explore else trial.model_copy(update={"race": race, "planning": planning})
+                    trial if candidate.part else trial.model_copy(update={"race": race, "planning": planning})
                 )
 
         return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
@@ -97,7 +98,7 @@ class TrialRuns:
     def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...], side_by_side: int) -> TrialInput:
         book, execution, target = self._book, self._book.request.execution, self._book.request.target
         assert book.prepared
-        split, samples = self._samples(purpose)
+        split, samples = self._samples(candidate, purpose)
         return TrialInput(
             run_id=book.run_id,
             trial_id=trial_id(book.run_id, candidate, purpose),
@@ -120,15 +121,15 @@ class TrialRuns:
             experiment=target.rules() if isinstance(target, ExternalTarget) else None,
         )
 
-    def _samples(self, purpose: Purpose) -> tuple[Split, int]:
+    def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:
         """On which samples a trial is run, and how many these are."""
         prepared = self._book.prepared
         assert prepared
+        if candidate.part is not None:
+            return self._book.split_of(candidate.part), candidate.part.count or 0
         match purpose:
             case Purpose.CONFIRMATION if prepared.test_samples:
                 return Split.TEST, prepared.test_samples
-            case Purpose.EXPLORATION:
-                return Split.TRAIN, prepared.train_samples
             case Purpose.NOISE:
                 noise = self._book.request.noise_first
                 return prepared.search_split, min(noise.samples if noise else 0, prepared.search_samples)
@@ -146,11 +147,12 @@ class TrialRuns:
         return design.baseline_replicates if is_baseline else design.replicates
 
 
-APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "explore/", Purpose.NOISE: "noise/"}
+APART: Final = {Purpose.CONFIRMATION: "confirm/", Purpose.EXPLORATION: "part/", Purpose.NOISE: "noise/"}
 """Trials of a candidate beside the one of its round."""
 
 
 def trial_id(run_id: str, candidate: Candidate, purpose: Purpose) -> str:
     """The child's workflow id: the run, the round, the content; further trials of a candidate have a place of their own."""
     place = candidate.candidate_id.replace("-", "/", 1)
-    return f"{run_id}/{APART.get(purpose, '')}{place}"
+    part = f"/{candidate.round}.{candidate.index}" if candidate.part else ""
+    return f"{run_id}/{APART.get(purpose, '')}{place}{part}"

@@ -80,6 +80,11 @@ async def announce(connection: Connection, run: LockedRun, events: Sequence[Even
     )
 
 
+def trial_key(purpose: str, candidate_id: str, part: str) -> str:
+    """Names a trial in the run's events."""
+    return f"trial/{purpose}/{candidate_id}{f'/{part}' if part else ''}"
+
+
 def status_event(run: LockedRun, status: str, **more: Any) -> Event:
     """The run takes a new status. Its key is the number of the change, since a run may pause and resume repeatedly."""
     payload = {"status": status, "before": run.status, **more}

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from activities.store.budgets import open_budget
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json, storable_text
-from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event
+from activities.store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration
 from workflows.model.judgement import Plan
@@ -167,7 +167,7 @@ async def write_ledger(
     new_status = run.status if run.status in TERMINAL else wanted
     if records:
         await _write_decisions(connection, run, [decision for record in records for decision in record.decisions])
-        await _write_rounds(connection, run, list({record.round: record for record in records}.values()))
+        await _write_rounds(connection, run, list({record.round: record for record in records if not record.open}.values()))
         await _write_rejections(connection, run, records)
     if records or limits or new_status != run.status:
         await _write_standing(connection, run, records, new_status, limits or {})
@@ -177,7 +177,9 @@ async def write_ledger(
 
 
 def _events_of(record: RoundRecord) -> list[Event]:
-    events = []
+    events: list[Event] = []
+    if record.open:
+        return events
     if record.new_best:
         best = {"round": record.round, "candidate_id": record.best_so_far_id, "score": record.best_so_far}
         events.append(Event(f"best/{record.round}", "best_candidate_changed", best))
@@ -350,9 +352,15 @@ async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
     """Trials that the run did not wait for; their workflows may still say how they ended."""
     cut_off = await connection.fetch(
         "UPDATE trials SET status = 'cancelled', finished_at = now(), error = 'the run ended before this trial did'"
-        " WHERE run_id = $1 AND status = 'running' RETURNING candidate_id, trial_id, purpose, round, index, status, score",
+        " WHERE run_id = $1 AND status = 'running'"
+        " RETURNING candidate_id, trial_id, purpose, round, index, status, score, part",
         run_id,
     )
     return [
-        Event(f"trial/{row['purpose']}/{row['candidate_id']}/cancelled", "trial_added_or_updated", dict(row)) for row in cut_off
+        Event(
+            f"{trial_key(row['purpose'], row['candidate_id'], row['part'])}/cancelled",
+            "trial_added_or_updated",
+            {name: value for name, value in row.items() if name != "part" or value},
+        )
+        for row in cut_off
     ]

@@ -28,6 +28,7 @@ class MeasuredTrial:
     evaluator: str
     first_replicate: int
     replicates: int
+    part: str
     score: float | None
     judgement: dict[str, Any]
     """The run's rules of judgement, as its spec states them."""
@@ -72,16 +73,16 @@ class Pair:
 async def measured_trial(
     connection: Connection, run_id: str, candidate_id: str, purpose: str | None = None
 ) -> MeasuredTrial | None:
-    """A trial; without a purpose the one that searched."""
+    """A trial; without a purpose the one that searched, of several parts the newest."""
     row = await connection.fetchrow(
         """
         SELECT t.run_id, t.candidate_id, t.purpose, t.status, t.split, t.config_hash, suite.evaluator, t.first_replicate,
-               t.replicates, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement, r.direction,
+               t.replicates, t.part, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement, r.direction,
                coalesce((r.spec ->> 'seed')::numeric, 0)::bigint AS seed
         FROM trials t JOIN suites suite USING (run_id, split) JOIN runs r USING (run_id)
         WHERE t.run_id = $1 AND t.candidate_id = $2
           AND ($3::text IS NULL OR t.purpose = $3 OR ($3 = 'candidate' AND t.purpose = 'baseline'))
-        ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose LIMIT 1
+        ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose, t.round DESC, t.index DESC LIMIT 1
         """,
         run_id,
         candidate_id,
@@ -94,7 +95,7 @@ async def measured_trial(
 
 
 async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[SampleInTrial]:
-    """Every sample of the trial's split, in order."""
+    """Every sample of the trial, in the order of its split."""
     rows = await connection.fetch(
         """
         SELECT drawn.position, drawn.item_hash, s.weight, t.sample_means[drawn.position + 1] AS mean, given.answers,
@@ -109,12 +110,14 @@ async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[Sampl
               AND o.item_hash = drawn.item_hash
               AND o.replicate >= t.first_replicate AND o.replicate < t.first_replicate + t.replicates
         ) given
-        WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = $3
+        WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = $3 AND t.part = $4
+          AND drawn.position >= t.first_sample AND drawn.position < t.first_sample + t.samples
         ORDER BY drawn.position
         """,
         trial.run_id,
         trial.candidate_id,
         trial.purpose,
+        trial.part,
     )
     return [SampleInTrial(**row) for row in rows]
 

@@ -36,6 +36,7 @@ _TRIAL = """
     c.extra, t.split, t.samples, t.replicates, t.first_replicate, t.status, t.score, t.coverage, t.total, t.passed, t.failed,
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
+    t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
     t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id,
     coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
@@ -201,16 +202,20 @@ class StoreReader:
             else rows.TrialPage(total=total, items=tuple(rows.StoredTrial(**_trial(row)) for row in found))
         )
 
-    async def trial(self, run_id: str, candidate_id: str, purpose: str | None = None) -> rows.TrialInFull | None:
+    async def trial(
+        self, run_id: str, candidate_id: str, purpose: str | None = None, part: str | None = None
+    ) -> rows.TrialInFull | None:
         """One trial with its configuration; without a purpose the one that searched."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
                 f"SELECT {_TRIAL}, o.configuration, t.sample_means FROM trials t JOIN candidates c USING (run_id, candidate_id)"
                 " JOIN overlays o ON o.config_hash = t.config_hash"
-                f" WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3) {_IN_ORDER} LIMIT 1",
+                f" WHERE t.run_id = $1 AND t.candidate_id = $2 AND ($3::text IS NULL OR t.purpose = $3)"
+                f" AND ($4::text IS NULL OR t.part = $4) {_IN_ORDER} LIMIT 1",
                 run_id,
                 candidate_id,
                 purpose,
+                part,
             )
         return None if row is None else rows.TrialInFull(**_trial(row, "configuration"))
 
@@ -246,6 +251,7 @@ class StoreReader:
         candidate_id: str,
         *,
         purpose: str | None = None,
+        part: str | None = None,
         only_failed: bool = False,
         offset: int = 0,
         limit: int = 100,
@@ -253,7 +259,14 @@ class StoreReader:
         """The outcomes of a trial with their samples, in the suite's order; None when there is no such trial."""
         async with self._database.snapshot() as connection:
             return await items_of_trial(
-                connection, run_id, candidate_id, purpose=purpose, only_failed=only_failed, offset=offset, limit=limit
+                connection,
+                run_id,
+                candidate_id,
+                purpose=purpose,
+                part=part,
+                only_failed=only_failed,
+                offset=offset,
+                limit=limit,
             )
 
     async def graph(self, run_id: str) -> rows.LineageGraph | None:
@@ -262,6 +275,8 @@ class StoreReader:
             found = await connection.fetch(
                 """
                 SELECT c.candidate_id, c.config_hash, c.round, c.index, t.status, t.score, c.rationale, c.parent_candidate_ids,
+                       (SELECT count(*) FROM trials part WHERE part.run_id = c.run_id AND part.candidate_id = c.candidate_id
+                                                           AND part.purpose = 'exploration') AS parts,
                        coalesce(c.candidate_id = r.best_candidate_id, false) AS is_best,
                        coalesce(t.purpose = 'baseline', false) AS is_baseline
                 FROM runs r

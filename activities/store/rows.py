@@ -163,6 +163,12 @@ class StoredTrial(Payload):
     """What its round decided about it, and why."""
     experiment_id: str | None = None
     """The external runner's, when it runs the trial."""
+    part: str = ""
+    """Tells trials of some samples only apart; empty for others."""
+    first_sample: int = 0
+    """The place of its first sample in the split."""
+    split_samples: int = 0
+    """How many samples the split has."""
 
 
 class TrialInFull(StoredTrial):
@@ -203,11 +209,13 @@ class Node(Payload):
     round: int
     index: int
     status: str | None
-    """None for a candidate whose trial has not begun."""
+    """None for a candidate whose trial in full has not begun."""
     score: float | None
     rationale: str | None
     is_best: bool
     is_baseline: bool
+    parts: int = 0
+    """How often it was measured on some samples only."""
 
 
 class Edge(Payload):

@@ -332,7 +332,15 @@ def _score_details(details: str) -> _ScoreDetails:
 
 
 async def records(
-    connection: Connection, run_id: str, split: Split, config_hash: str, limit: int, *, worst_first: bool = True
+    connection: Connection,
+    run_id: str,
+    split: Split,
+    config_hash: str,
+    limit: int,
+    *,
+    worst_first: bool = True,
+    first: int = 0,
+    count: int | None = None,
 ) -> list[Record]:
     """Evaluated samples as a proposer sees them: failed ones first, then from the worst score, in a fixed order."""
     suite = await load_suite(connection, run_id, split)
@@ -349,7 +357,8 @@ async def records(
             WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
             OFFSET 0
         ) o
-        WHERE drawn.run_id = $1 AND drawn.split = $2
+        WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $11
+          AND ($12::int IS NULL OR drawn.position < $11 + $12)
         ORDER BY CASE WHEN $9 THEN (o.status = 'failed' OR NOT o.passed)::int END DESC,
                  CASE WHEN $9 THEN (o.scores ->> $5)::float8 * $6 END ASC NULLS FIRST, drawn.position, o.replicate
         LIMIT $10
@@ -364,6 +373,8 @@ async def records(
         suite.dataset_id,
         worst_first,
         limit,
+        first,
+        count,
     )
     return [
         Record(

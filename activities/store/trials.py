@@ -7,11 +7,11 @@ from typing import Any
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
-from activities.store.events import Event, announce, lock_run
+from activities.store.events import Event, announce, lock_run, trial_key
 from activities.store.held_back import refuse_unopened
 from activities.store.ledger import write_ledger
 from activities.store.migrating import StoreError
-from ratchet.optimizer import TrialFacts
+from ratchet.optimizer import Part, TrialFacts
 from workflows.model.candidates import Candidate
 from workflows.model.computation import StoredTrial
 from workflows.model.decisions import Decision
@@ -46,12 +46,13 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
             INSERT INTO candidates (run_id, candidate_id, config_hash, round, index, first_replicate,
                                     parent_candidate_ids, rationale, extra)
             VALUES ($1, $2, $4, $5, $6, $7, $11, $12, $13)
-            ON CONFLICT (run_id, candidate_id) DO NOTHING
+            ON CONFLICT (run_id, candidate_id) DO UPDATE SET round = excluded.round, index = excluded.index
+            WHERE $8 = 'candidate' AND (candidates.round, candidates.index) < (excluded.round, excluded.index)
         )
         INSERT INTO trials (run_id, candidate_id, trial_id, config_hash, round, index, first_replicate,
-                            purpose, split, samples, replicates, status)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, 'running')
-        ON CONFLICT (run_id, candidate_id, purpose) DO NOTHING
+                            purpose, split, samples, replicates, part, first_sample, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, $16, $17, 'running')
+        ON CONFLICT (run_id, candidate_id, purpose, part) DO NOTHING
         RETURNING true
         """,
         trial.run_id,
@@ -69,6 +70,8 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
         storable_json(candidate.extra),
         canonical_json(candidate.configuration),
         trial.replicates,
+        trial.part,
+        trial.first,
     )
     return bool(inserted)
 
@@ -83,8 +86,10 @@ def _trial_event(trial: TrialInput, status: str, score: float | None) -> Event:
         "status": status,
         "score": score,
     }
-    key = f"trial/{trial.purpose.value}/{trial.candidate.candidate_id}/{status}{'/rest' if trial.completes else ''}"
-    return Event(key, "trial_added_or_updated", payload)
+    if trial.part:
+        payload |= {"part": trial.part, "samples": trial.samples}
+    key = trial_key(trial.purpose.value, trial.candidate.candidate_id, trial.part)
+    return Event(f"{key}/{status}{'/rest' if trial.completes else ''}", "trial_added_or_updated", payload)
 
 
 async def record_trial(
@@ -95,10 +100,11 @@ async def record_trial(
     run = await lock_run(connection, trial.run_id)
     before = await connection.fetchrow(
         "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost FROM trials"
-        " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3",
+        " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $4",
         trial.run_id,
         trial.candidate.candidate_id,
         trial.purpose.value,
+        trial.part,
     )
     after = (
         result.status,
@@ -170,7 +176,7 @@ async def _end_trial(
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
             duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
             looks = coalesce($28, looks), exhausted = $29, finished_at = now()
-        WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3
+        WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $30
         """,
         trial.run_id,
         trial.candidate.candidate_id,
@@ -200,18 +206,21 @@ async def _end_trial(
         *(interval or (None, None)),
         looks,
         result.exhausted,
+        trial.part,
     )
 
 
 async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, ...]:
-    """Finished trials in the order of their proposals; confirmations are no part of the search."""
+    """Finished trials in the order of their proposals, those of parts after those in full; confirmations are no part of the
+    search."""
     rows = await connection.fetch(
         """
         SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.score, t.status, t.pass_rate,
-               t.total_tokens, t.total_cost, t.first_replicate, t.stopped_early, t.judged
-        FROM trials t JOIN candidates c USING (run_id, candidate_id)
-        WHERE t.run_id = $1 AND t.purpose IN ('baseline', 'candidate') AND t.status <> 'running'
-        ORDER BY t.round, t.index, t.candidate_id OFFSET $2 LIMIT $3
+               t.total_tokens, t.total_cost, t.first_replicate, t.stopped_early, t.judged, t.purpose, t.split,
+               t.first_sample, t.samples, t.split <> r.search_split AS apart
+        FROM trials t JOIN candidates c USING (run_id, candidate_id) JOIN runs r USING (run_id)
+        WHERE t.run_id = $1 AND t.purpose IN ('baseline', 'candidate', 'exploration') AND t.status <> 'running'
+        ORDER BY t.purpose = 'exploration', t.round, t.index, t.candidate_id OFFSET $2 LIMIT $3
         """,
         page.run_id,
         page.after,
@@ -222,7 +231,7 @@ async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, 
 
 def _facts(row: Any) -> TrialFacts:
     """Exactly what the workflow knew of the trial when it ended: a run that goes on from here decides the same."""
-    completed = row["status"] == "completed"
+    completed, part = row["status"] == "completed", _part(row)
     decision = Decision.model_validate_json(row["judged"]) if row["judged"] else Decision(candidate_id=row["candidate_id"])
     return TrialFacts(
         candidate_id=row["candidate_id"],
@@ -238,7 +247,16 @@ def _facts(row: Any) -> TrialFacts:
         verdict=decision.verdict.value if decision.verdict else None,
         accepted=decision.accepted,
         stopped_early=row["stopped_early"],
+        split=row["split"] if part else None,
+        part=part,
     )
+
+
+def _part(row: Any) -> Part | None:
+    """Which samples a trial was measured on, when these were not all."""
+    if row["purpose"] != Purpose.EXPLORATION:
+        return None
+    return Part(split="train" if row["apart"] else "search", first=row["first_sample"], count=row["samples"])
 
 
 async def load_candidate(connection: Connection, run_id: str, candidate_id: str) -> Candidate | None:
@@ -265,25 +283,29 @@ async def load_candidate(connection: Connection, run_id: str, candidate_id: str)
 
 
 async def stored_trials(connection: Connection, run_id: str) -> list[StoredTrial]:
-    """Every finished trial that is no confirmation, in the order of the proposals; explorations come last in their round."""
+    """Every finished trial that is no confirmation, in the order of the proposals."""
     rows = await connection.fetch(
         """
-        SELECT t.candidate_id, t.config_hash, o.configuration, c.parent_candidate_ids, t.round, t.purpose, t.split, t.status,
-               t.score, t.sample_means, c.extra
-        FROM trials t
-        JOIN candidates c USING (run_id, candidate_id)
-        JOIN overlays o ON o.config_hash = t.config_hash
+        SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.purpose, t.split, t.status, t.score,
+               t.sample_means, t.first_sample, t.samples, t.split <> r.search_split AS apart, c.extra
+        FROM trials t JOIN candidates c USING (run_id, candidate_id) JOIN runs r USING (run_id)
         WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running'
-        ORDER BY t.round, t.purpose = 'exploration', t.index, t.candidate_id
+        ORDER BY t.round, t.index, t.candidate_id
         """,
         run_id,
         [purpose.value for purpose in (*SEARCHING, Purpose.EXPLORATION)],
     )
+    # Parts of one candidate share its configuration: it is read and decoded once.
+    overlays = await connection.fetch(
+        "SELECT config_hash, configuration FROM overlays WHERE config_hash = ANY($1)",
+        list({row["config_hash"]: None for row in rows}),
+    )
+    configurations = {row["config_hash"]: from_json(row["configuration"]) for row in overlays}
     return [
         StoredTrial(
             candidate_id=row["candidate_id"],
             config_hash=row["config_hash"],
-            configuration=from_json(row["configuration"]),
+            configuration=configurations[row["config_hash"]],
             parent_candidate_ids=tuple(row["parent_candidate_ids"]),
             round=row["round"],
             purpose=Purpose(row["purpose"]),
@@ -291,6 +313,7 @@ async def stored_trials(connection: Connection, run_id: str) -> list[StoredTrial
             status=row["status"],
             score=row["score"],
             sample_means=tuple(row["sample_means"] or ()),
+            part=_part(row),
             extra=from_json(row["extra"]),
         )
         for row in rows

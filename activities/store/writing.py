@@ -211,10 +211,21 @@ class Store:
         async with self._database.connection() as connection:
             return await shards.measured(connection, run_id, split, config_hash, evaluator, first_replicate, replicates)
 
-    async def records(self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True) -> list[Record]:
+    async def records(
+        self,
+        run_id: str,
+        split: Split,
+        config_hash: str,
+        limit: int,
+        worst_first: bool = True,
+        first: int = 0,
+        count: int | None = None,
+    ) -> list[Record]:
         """Evaluated samples as a proposer sees them."""
         async with self._database.connection() as connection:
-            return await shards.records(connection, run_id, split, config_hash, limit, worst_first=worst_first)
+            return await shards.records(
+                connection, run_id, split, config_hash, limit, worst_first=worst_first, first=first, count=count
+            )
 
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
         """The places in a split of samples that every candidate must pass, with their ids."""
@@ -222,7 +233,7 @@ class Store:
             return await shards.must_pass(connection, run_id, split, named)
 
     async def stored_trials(self, run_id: str) -> list[StoredTrial]:
-        """What computations read: every finished trial of the search, and every exploration."""
+        """What computations read: every finished trial of the search, in full or of a part."""
         async with self._database.connection() as connection:
             return await trials.stored_trials(connection, run_id)
 

@@ -130,6 +130,12 @@ class Trial(Payload):
     extra: dict[str, Any]
     split: str
     samples: int
+    part: str
+    """Tells trials of some samples only apart; empty for a trial in full."""
+    first_sample: int
+    """The place of its first sample in the split."""
+    split_samples: int
+    """How many samples the split has."""
     replicates: int
     first_replicate: int
     paid_samples: int
@@ -214,11 +220,13 @@ class Node(Payload):
     round: int
     index: int
     status: str | None
-    """None for a candidate whose trial has not begun."""
+    """None for a candidate whose trial in full has not begun."""
     objective_score: float | None
     rationale: str | None
     is_best: bool
     is_baseline: bool
+    parts: int
+    """How often it was measured on some samples only."""
 
 
 class Graph(Payload):

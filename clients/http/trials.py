@@ -30,6 +30,12 @@ SliceField = Annotated[str, StringConstraints(pattern=r"^(tags|(input|expected)(
 """Like the spec's `dataset.slices`."""
 
 
+WhichPart = Annotated[
+    str | None,
+    Query(max_length=40, pattern=NO_CONTROLS, description="Of several trials on some samples only: the one with this `part`."),
+]
+
+
 class ComparedAncestor(Payload):
     """A candidate and what another one changed of it."""
 
@@ -72,9 +78,11 @@ async def list_trials(
 
 
 @router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
-async def get_trial(run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None) -> TrialDetail:
+async def get_trial(
+    run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None, part: WhichPart = None
+) -> TrialDetail:
     """One trial with its configuration and what each sample scored."""
-    row = await backend.reader.trial(run_id, candidate_id, purpose)
+    row = await backend.reader.trial(run_id, candidate_id, purpose, part)
     if row is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
@@ -87,13 +95,14 @@ async def list_items(
     candidate_id: CandidateId,
     backend: Served,
     purpose: WhichPurpose = None,
+    part: WhichPart = None,
     only_failed: Annotated[bool, Query(description="Only answers that did not pass.")] = False,
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> ItemPage:
     """What a trial was answered, with the samples, in their order."""
     page = await backend.reader.items(
-        run_id, candidate_id, purpose=purpose, only_failed=only_failed, offset=offset, limit=limit
+        run_id, candidate_id, purpose=purpose, part=part, only_failed=only_failed, offset=offset, limit=limit
     )
     if page is None:
         await refuse_unknown_run(backend, run_id)

@@ -18,6 +18,7 @@ from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.canonical import derive_seed
 from workflows.rules.judgement import answers_of, evidence_of
+from workflows.rules.parts import places
 from workflows.rules.scoring import ScoringFailed, TrialStatistics, objective_score, sample_means, statistics
 from workflows.runbook import RunBook
 
@@ -58,20 +59,20 @@ class Measuring:
 
     @property
     def stored(self) -> list[StoredTrial]:
-        """Every trial, as computations read them: explorations come last in their round."""
-        rounds = sorted(self._trials, key=lambda trial: (trial[0].candidate.round, trial[0].purpose is Purpose.EXPLORATION))
-        return [_stored(asked, result, means) for asked, result, means in rounds]
+        """Every trial, as computations read them: in the order of the proposals."""
+        return [_stored(asked, result, means) for asked, result, means in self._trials]
 
-    def records(self, config_hash: str, split: Split, limit: int, *, worst_first: bool) -> list[Record]:
+    def records(
+        self, config_hash: str, split: Split, limit: int, *, worst_first: bool, places: range | None = None
+    ) -> list[Record]:
         sign = 1.0 if self._book.request.objective.direction == "maximize" else -1.0
-        return self._outcomes.records(config_hash, split, limit, worst_first=worst_first, sign=sign)
+        return self._outcomes.records(config_hash, split, limit, worst_first=worst_first, sign=sign, places=places)
 
     def _asked(self, candidate: Candidate, purpose: Purpose) -> _Asked:
         book = self._book
         assert book.prepared
-        if candidate.explore:
-            places = range(book.prepared.train_samples)
-            return _Asked(candidate, Purpose.EXPLORATION, Split.TRAIN, places, range(1))
+        if candidate.part is not None:
+            return _Asked(candidate, Purpose.EXPLORATION, book.split_of(candidate.part), places(candidate.part), range(1))
         design, first = book.design, candidate.first_replicate
         answers = design.baseline_replicates if purpose is Purpose.BASELINE else design.replicates
         replicates = range(first, first + answers)
@@ -80,7 +81,7 @@ class Measuring:
     async def _run(self, asked: _Asked, references: Sequence[Reference], left: int | None) -> TrialResult:
         candidate, pairs = asked.candidate, asked.pairs
         measured, bought = await self._outcomes.answer(candidate.configuration, candidate.config_hash, asked.split, pairs, left)
-        suite = self._suite(asked.split, len(asked.places))
+        suite = self._suite(asked.split, self._extent(asked))
         facts = statistics(measured, suite, len(pairs))
         exhausted: Resource | None = "samples" if len(measured) < len(pairs) else None
         complete = facts.coverage >= self._book.request.execution.min_coverage
@@ -105,6 +106,11 @@ class Measuring:
         )
         self._trials.append((asked, result, tuple(sample_means(measured, suite))))
         return result
+
+    def _extent(self, asked: _Asked) -> int:
+        """How many samples the split has that trials are measured on."""
+        part, extents = asked.candidate.part, self._book.extents
+        return extents.train if part is not None and part.split == "train" else extents.search
 
     def _evidence(
         self, suite: EvaluationSuite, candidate: Candidate, measured: Sequence[MeasuredSample], references: Sequence[Reference]
@@ -165,5 +171,6 @@ def _stored(asked: _Asked, result: TrialResult, means: tuple[float | None, ...])
         status=result.status,
         score=result.objective_score,
         sample_means=means,
+        part=candidate.part,
         extra=candidate.extra,
     )

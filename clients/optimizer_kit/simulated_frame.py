@@ -13,14 +13,16 @@ from pydantic import JsonValue
 from clients.optimizer_kit.measuring import Measuring
 from clients.optimizer_kit.world import World
 from ratchet import Record
-from ratchet.optimizer import RunContext
+from ratchet.optimizer import Part, RunContext
 from workflows.model.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.factors import Configuration, Factor
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
 from workflows.optimizers.computations import computation
-from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.protocol import ProposalFailed, Shown
 from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize
+from workflows.rules.parts import places
+from workflows.rules.validation import Refusal
 from workflows.runbook import RunBook
 
 
@@ -32,6 +34,7 @@ class SimulatedFrame:
         self._world = world
         self._measuring = measuring
         self._configurations: dict[str, Configuration] = {}
+        self._answers_before = 0
         self.proposals = 0
         self.seconds = 0.0
         """Spent in the world's proposer and plug-ins, which are not the optimizer's."""
@@ -51,18 +54,40 @@ class SimulatedFrame:
     async def configuration(self, candidate_id: str) -> Configuration:
         return dict(self._configurations[candidate_id])
 
+    def begin_step(self) -> None:
+        """What is asked for from now on belongs to the next step of the round."""
+        self._answers_before = self._book.open_round.answers
+
     async def new_values(
-        self, proposer: ModelProposer | PythonProposer, *, parent: str, factors: tuple[str, ...], index: int, feedback: str
+        self,
+        proposer: ModelProposer | PythonProposer,
+        *,
+        parent: str,
+        factors: tuple[str, ...],
+        index: int,
+        feedback: str,
+        configuration: Configuration | None = None,
+        shown: tuple[Shown, ...] = (),
     ) -> Proposed:
-        book = self._book
-        assert book.prepared
-        records = self._measuring.records(book.hash_of(parent), book.prepared.search_split, proposer.examples, worst_first=True)
-        return await self._written(self._configurations[parent], records, factors, index)
+        place = self._book.answer_place(index, self._answers_before)
+        records: list[Record] = []
+        for samples in shown or (Shown(parent, limit=None),):
+            part = self._book.extents.located(Part(split=samples.split, first=samples.first, count=samples.count))
+            if isinstance(part, Refusal):
+                raise ValueError(f"shown: {part.message}")
+            records += self._measuring.records(
+                self._book.hash_of(samples.candidate_id),
+                self._book.split_of(part),
+                proposer.examples if samples.limit is None else samples.limit,
+                worst_first=samples.worst_first,
+                places=places(part),
+            )
+        return await self._written(configuration or self._configurations[parent], records, factors, place)
 
     async def _written(self, current: Configuration, records: list[Record], factors: tuple[str, ...], index: int) -> Proposed:
         if self._world.propose is None:
             raise ValueError("the request has a proposer, but the world has none; give World(propose=…)")
-        seed = derive_seed(self._book.request.seed, "propose", self._book.round + 1, index, self.proposals)
+        seed = derive_seed(self._book.request.seed, "propose", self._book.round + 1, index)
         self.proposals += 1
         returned = await self._timed(self._world.propose, dict(current), records, list(factors), seed)
         try:

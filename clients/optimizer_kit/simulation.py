@@ -24,11 +24,9 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.guard import OptimizerGuard
 from workflows.optimizers.protocol import ProposalFailed
-from workflows.result import RunEnded
-from workflows.rules.budget import exhausted, exhausted_by
+from workflows.result import RunEnded, ended_by_rules
 from workflows.rules.canonical import content_hash
 from workflows.rules.spec_check import check_request
-from workflows.rules.stopping import decide
 from workflows.runbook import RunBook
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
@@ -152,21 +150,17 @@ class _Run:
 
     def _stop_if_decided(self) -> None:
         book = self._book
-        decision = decide(book.limits, book.facts(BEGINNING))
-        if not decision.should_stop and book.accounts.exhausted is not None:
-            decision = exhausted_by(book.accounts.exhausted, book.limits.budget)
-        if not decision.should_stop:
-            decision = exhausted(book.limits.budget, book.accounts.counted, book.needs) or decision
-        if not decision.should_stop:
-            with self._optimizer_code("should_stop"):
-                decision = self._optimizer.should_stop(book.optimizer_state, book.trial_history)
+        if end := ended_by_rules(book, BEGINNING):
+            raise end
+        with self._optimizer_code("should_stop"):
+            decision = self._optimizer.should_stop(book.optimizer_state, book.trial_history)
         if decision.should_stop:
-            failed = decision.reason is StopReason.TOO_MANY_FAILURES
             message = decision.message or f"Stopped by {book.request.optimizer.name}"
-            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, "failed" if failed else "completed")
+            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
 
     async def _propose(self) -> Sequence[CandidateProposal]:
         book = self._book
+        self._frame.begin_step()
         try:
             with self._optimizer_code("propose"):
                 proposed = self._optimizer.propose(
@@ -181,16 +175,16 @@ class _Run:
     ) -> None:
         book = self._book
         self._rejections += rejections
-        explored = book.record_explorations(candidates, results)
-        ends_round = len(explored) < len(candidates) or not explored or bool(rejections)
+        ends_round = book.ends_round(candidates)
+        learned = book.record_parts(candidates, results)
         facts = book.record_round(candidates, results) if ends_round else []
         with self._optimizer_code("observe"):
-            book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*explored, *facts])
+            book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*learned, *facts])
         if ends_round:
             self._rounds.append(book.round_record(candidates, rejections, facts, BEGINNING))
 
     def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
-        self._idle_steps = 0 if paid or not all(candidate.explore for candidate in candidates) else self._idle_steps + 1
+        self._idle_steps = 0 if paid or not all(candidate.part for candidate in candidates) else self._idle_steps + 1
         if self._idle_steps > MOST_IDLE_STEPS:
             told = f"{MOST_IDLE_STEPS} steps in a row asked only for what is known already; this would go on for ever"
             raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed")

@@ -39,7 +39,9 @@ async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
 async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str]:
     offset = 0
     while True:
-        page = await reader.items(trial.run_id, trial.candidate_id, purpose=trial.purpose, offset=offset, limit=PAGE)
+        page = await reader.items(
+            trial.run_id, trial.candidate_id, purpose=trial.purpose, part=trial.part, offset=offset, limit=PAGE
+        )
         if page is None or not page.items:
             return
         yield _lines([row for item in page.items for row in _scores(trial, item)])

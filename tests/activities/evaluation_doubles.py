@@ -170,7 +170,16 @@ class MemoryStore:
             raise ConnectionError("connection refused")
         self.recorded.append((result, sample_means))
 
-    async def records(self, run_id: str, split: Split, config_hash: str, limit: int, worst_first: bool = True) -> list[Record]:
+    async def records(
+        self,
+        run_id: str,
+        split: Split,
+        config_hash: str,
+        limit: int,
+        worst_first: bool = True,
+        first: int = 0,
+        count: int | None = None,
+    ) -> list[Record]:
         return self.evidence[:limit]
 
     async def stored_trials(self, run_id: str) -> list[StoredTrial]:

@@ -158,7 +158,7 @@ class TestWhatTheModelReads:
         assert len(self.text(records=huge, proposer=by_model(examples=20))) < LONGEST_EXAMPLES + 8_000
 
     def test_candidates_written_side_by_side_are_asked_to_differ(self) -> None:
-        assert self.text() != self.text(index=1)
+        assert self.text() != self.text(index=1, beside=1)
 
     def test_braces_in_samples_and_texts_are_data(self) -> None:
         assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])

@@ -11,7 +11,6 @@ from tests.workflows.building import NOW, book, measured_book, proposal, result
 from workflows.model.candidates import ReasonCode
 from workflows.model.search import Adjustment, BudgetChange
 from workflows.rules.canonical import content_hash, normalize
-from workflows.runbook import RunBook
 
 
 def test_the_baseline_is_round_0_and_a_trial_like_any_other() -> None:
@@ -128,55 +127,6 @@ def test_a_trial_the_budget_refused_may_be_tried_once_there_is_more() -> None:
     run.adjust(Adjustment(budget=BudgetChange(trials=3)))
     [candidate], _ = run.admit([proposal(0.2)])
     assert candidate.first_replicate == 0
-
-
-def _with_a_candidate(temperature: float) -> tuple[RunBook, str]:
-    run = measured_book()
-    [candidate], _ = run.admit([proposal(temperature)])
-    run.record_round([candidate], [result(candidate, 0.9)])
-    return run, candidate.candidate_id
-
-
-def test_an_exploration_is_its_parent_once_more_and_no_candidate_of_its_own() -> None:
-    run, parent = _with_a_candidate(0.1)
-    counts = run.counts
-    asked = proposal(0.1, parent_candidate_ids=(parent,), explore=True)
-    [explored], rejections = run.admit([asked])
-    assert rejections == []
-    assert explored.explore
-    assert (explored.candidate_id, explored.config_hash) == (parent, content_hash(asked.configuration))
-    assert run.counts == counts
-
-
-def test_only_a_candidate_of_the_run_can_be_explored() -> None:
-    run, parent = _with_a_candidate(0.1)
-    candidates, [rejection] = run.admit([proposal(0.9, parent_candidate_ids=(parent,), explore=True)])
-    assert candidates == []
-    assert rejection.reason_code is ReasonCode.UNKNOWN_PARENT
-    assert rejection.message.startswith("explores a configuration that is not its parent's")
-
-
-def test_an_exploration_is_paid_for_and_decides_nothing() -> None:
-    run, parent = _with_a_candidate(0.1)
-    best, history, trials = run.best, list(run.history), run.accounts.spend.trials
-    explored, _ = run.admit([proposal(0.1, parent_candidate_ids=(parent,), explore=True)])
-    [facts] = run.record_explorations(explored, [result(explored[0], 0.99)])
-    assert (facts.candidate_id, facts.split, facts.score) == (parent, "train", 0.99)
-    assert (run.best, run.history, run.round) == (best, history, 1)
-    assert run.accounts.spend.trials == trials + 1
-
-
-def test_a_round_that_also_explores_is_decided_by_its_candidates_alone() -> None:
-    run, parent = _with_a_candidate(0.1)
-    step, _ = run.admit([proposal(0.1, parent_candidate_ids=(parent,), explore=True), proposal(0.2)])
-    results = [result(step[0], 0.99), result(step[1], 0.95)]
-    assert [facts.candidate_id for facts in run.record_explorations(step, results)] == [parent]
-    facts = run.record_round(step, results)
-    assert [trial.score for trial in facts] == [0.95]
-    record = run.round_record(step, [], facts, NOW)
-    assert record.candidate_ids == (step[1].candidate_id,)
-    assert run.best is not None
-    assert (run.best.candidate_id, run.best.score) == (step[1].candidate_id, 0.95)
 
 
 def test_what_its_own_optimizer_withdraws_is_a_rejection_for_the_record() -> None:

@@ -10,13 +10,19 @@ from ratchet.optimizer import StopReason
 from workflows.model.amounts import Amount, Resource
 from workflows.model.ledger import Spend
 from workflows.model.search import Budget
-from workflows.rules.budget import Needs, affordable_trials, confirmation_fits, exhausted, exhausted_by, refuse_baseline
+from workflows.rules.budget import Needs, Room, confirmation_fits, exhausted, exhausted_by, refuse_baseline
 
 amounts = st.integers(0, 10_000)
 prices = amounts.map(lambda cents: cents / 100)
 calls = st.integers(1, 500)
 spends = st.builds(Spend, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=prices)
 budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=amounts, cost=prices)
+
+
+def affordable_trials(budget: Budget, spend: Spend, needs: Needs, wanted: int) -> int:
+    """How many of the wanted trials fit, one after the other."""
+    room = Room(budget, spend, needs)
+    return sum(room.take(needs.calls) for _ in range(wanted))
 
 
 @given(budgets, spends, calls, st.integers(0, 100))
@@ -131,6 +137,31 @@ def test_where_calls_cannot_be_set_aside_one_by_one_a_trial_is_begun_only_if_it_
     assert affordable_trials(Budget(cost=0.5), Spend(), needs, 9) == 2
     assert affordable_trials(Budget(tokens=49), Spend(), needs, 9) == 0
     assert affordable_trials(Budget(cost=1.0), Spend(trials=1, cost=0.5), needs, 9) == 1
+
+
+@given(budgets, spends, calls, st.lists(st.integers(0, 40), max_size=60))
+def test_parts_take_what_they_need_and_no_more_than_there_is(budget: Budget, spend: Spend, each: int, parts: list[int]) -> None:
+    room = Room(budget, spend, Needs(each))
+    begun = [part for part in parts if room.take(part)]
+    if begun and budget.trials:
+        assert spend.trials + len(begun) <= budget.trials
+    if sum(begun) and budget.samples:
+        assert spend.samples + sum(begun) <= budget.samples
+    assert (room.over is None) == (len(begun) == len(parts))
+
+
+def test_a_part_fits_where_a_whole_trial_does_not_and_one_that_is_answered_already_always_does() -> None:
+    room = Room(Budget(samples=115), Spend(samples=100, trials=1), Needs(100))
+    assert [room.take(calls) for calls in (100, 10, 10, 5, 0, 1)] == [False, True, False, True, True, False]
+    assert room.over is not None
+    assert room.over.reason is StopReason.SAMPLE_BUDGET
+
+
+def test_a_run_that_measures_parts_goes_on_as_long_as_the_smallest_fits() -> None:
+    spend = Spend(samples=100, trials=1)
+    assert exhausted(Budget(samples=115), spend, Needs(100)) is not None
+    assert exhausted(Budget(samples=115), spend, Needs(100, smallest_part=10)) is None
+    assert exhausted(Budget(samples=109), spend, Needs(100, smallest_part=10)) is not None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.optimizer import CandidateProposal, OptimizerState, StopReason, TrialFacts, TrialHistory
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, StopReason, TrialFacts, TrialHistory
 from tests.workflows.building import request
 from tests.workflows.fake_frame import FakeFrame
 from tests.workflows.test_mutations import PARAMETERS, POLICY
@@ -63,7 +63,7 @@ async def _proposals(optimizer: Evolve, state: OptimizerState, history: TrialHis
 async def test_the_current_version_is_measured_on_the_training_samples_first() -> None:
     optimizer, frame, state = _started()
     [asked] = await _proposals(optimizer, state)
-    assert asked.explore
+    assert asked.part == Part(split="train")
     assert (asked.configuration, asked.parent_candidate_ids) == (PARAMETERS, ("r0",))
     assert frame.asked == []
 
@@ -83,7 +83,7 @@ async def test_then_its_failures_are_counted_and_answered_by_mutations() -> None
         "Rotated skill priority: ['explore', 'fight', 'eat', 'use_item', 'flee'] → "
         "['flee', 'explore', 'fight', 'eat', 'use_item']",
     ]
-    assert all(proposal.parent_candidate_ids == ("r0",) and not proposal.explore for proposal in proposals)
+    assert all(proposal.parent_candidate_ids == ("r0",) and proposal.part is None for proposal in proposals)
     assert proposals[0].extra == {
         "origin": "mutation",
         "operators": ["threshold"],
@@ -100,7 +100,7 @@ async def test_it_goes_on_from_the_version_that_was_kept_and_learns_anew() -> No
     assert not optimizer.should_stop(state, HISTORY).should_stop
     frame.configurations["r1-b"] = {**PARAMETERS, "health_threshold": 0.4}
     [asked] = await _proposals(optimizer, state)
-    assert asked.explore
+    assert asked.part == Part(split="train")
     assert asked.parent_candidate_ids == ("r1-b",)
     assert state.generation == 1
 

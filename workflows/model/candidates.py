@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field, JsonValue
 
+from ratchet.optimizer import Part
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 
@@ -43,8 +44,8 @@ class Candidate(Payload):
     rationale: str | None = None
     first_replicate: int = 0
     """Above 0 when the same configuration is tried again: replicates are distinct answers, never copies."""
-    explore: bool = False
-    """It is known already, and measured on the training samples to learn from it."""
+    part: Part | None = None
+    """It is measured on these samples only, to learn from it; `count` is known."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import Field, JsonValue
 
+from ratchet.optimizer import Part
 from ratchet.plugins import Record
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
@@ -33,7 +34,7 @@ class Reads(Payload):
     """What a computation is given of the store."""
 
     trials: bool = False
-    """Every finished trial of the search and every exploration, with its configuration and its means by sample."""
+    """Every finished trial of the search, in full or of a part, with its configuration and its means by sample."""
     records: RecordsOf | None = None
 
 
@@ -72,6 +73,8 @@ class StoredTrial:
     score: float | None
     sample_means: tuple[float | None, ...]
     """The score's mean per sample, by place in the split; None where no answer is."""
+    part: Part | None = None
+    """The samples it was measured on, when these were not all."""
     extra: dict[str, JsonValue] = field(default_factory=dict)
     """What the optimizer said of the candidate when it proposed it."""
 

@@ -84,6 +84,8 @@ class RoundRecord(Payload):
     """How long the run had rested by then, which counts against no budget."""
     limits: LimitsInForce | None = None
     """What the stop rules of this round were measured against, once that is no longer what the spec says."""
+    open: bool = False
+    """The round after this one goes on: only its rejections so far, and where the run stands, are written."""
     decisions: tuple[Decision, ...] = ()
     """What became of each candidate, in the order of their proposals, and why."""
     pareto_front: tuple[FrontMember, ...] = ()

@@ -76,6 +76,16 @@ class Pending(SpecPart):
     """Why it may be better."""
 
 
+class OpenRound(Payload):
+    """What the round that is not decided yet has used up, in all of its steps."""
+
+    steps: int = 0
+    proposals: int = 0
+    """Places of proposals that are taken."""
+    answers: int = 0
+    """Places of answers of models and plug-ins that are taken."""
+
+
 class RunState(Payload):
     """What a run carries from one execution to the next. Bounded: what grows with the run is in the store."""
 
@@ -98,6 +108,8 @@ class RunState(Payload):
     recent_trials: tuple[TrialResult, ...] = ()
     recent_rejections: tuple[Rejection, ...] = ()
     recent_rounds: tuple[RoundRecord, ...] = ()
+    recent_parts: tuple[TrialFacts, ...] = ()
+    open_round: OpenRound = OpenRound()
     front: tuple[FrontMember, ...] = ()
     """Where there are several objectives: the candidates that no other one beats in all of them."""
     noise: Noise | None = None
@@ -157,6 +169,19 @@ class Inspected(Payload):
     evaluators: dict[str, str]
 
 
+class ShownSamples(Payload):
+    """Evaluated samples of one configuration that a proposer reads about."""
+
+    config_hash: str
+    split: Split
+    first: int = 0
+    count: int | None = None
+    """None: up to the last."""
+    limit: int | None = None
+    """How many at most. None: as many as the proposer is shown by its own options."""
+    worst_first: bool = True
+
+
 class ProposalInput(Payload):
     """Asks for new values of some factors of one candidate."""
 
@@ -164,9 +189,13 @@ class ProposalInput(Payload):
     round: int
     index: int
     """Which of the round's proposals this is."""
+    beside: int = 0
+    """How many others are asked for at the same time, before this one."""
     parent: str
     """The candidate to start from."""
     config_hash: str
+    configuration: Configuration | None = None
+    """What is rewritten, where that is no candidate's."""
     factors: tuple[str, ...]
     proposer: ModelProposer | PythonProposer = Field(discriminator="kind")
     feedback: str = ""
@@ -175,6 +204,8 @@ class ProposalInput(Payload):
     limits: dict[str, int] = Field(default_factory=dict)
     """Longest text per factor."""
     split: Split
+    shown: tuple[ShownSamples, ...] = ()
+    """Whose samples the proposer reads about. Default: the parent's, on the split."""
     seed: int = 0
     metered: bool = False
     """The run has a budget of samples, tokens or cost."""
@@ -195,7 +226,7 @@ class Proposed(Payload):
 
 
 class HistoryPage(Payload):
-    """Finished trials of a run, read back after a continue-as-new."""
+    """Finished trials of a run, those in full first, read back after a continue-as-new."""
 
     run_id: str
     after: int = 0
@@ -204,7 +235,7 @@ class HistoryPage(Payload):
 
 
 class TrialRow(Payload):
-    """One finished trial of the history, with what deduplication and lineage need."""
+    """One finished trial, in full or of a part, with what deduplication and lineage need."""
 
     facts: TrialFacts
     first_replicate: int = 0

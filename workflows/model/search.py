@@ -168,7 +168,7 @@ class Execution(SpecPart):
     evaluation_task_queue: TaskQueue | None = None
     """Where shards run. Default: the workflow's task queue with `-evaluation` added."""
     max_rounds_per_execution: Annotated[int, Field(ge=1)] | None = None
-    """Continue as new after so many rounds. Default: when Temporal suggests it."""
+    """Continue as new after so many rounds, or steps of rounds that have several. Default: when Temporal suggests it."""
 
     @model_validator(mode="after")
     def _timeout_is_positive(self) -> Execution:

@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     CONFIRMATION = "confirmation"
     NOISE = "noise"
     EXPLORATION = "exploration"
+    """Of a part, to learn from it."""
 
 
 SEARCHING = (Purpose.BASELINE, Purpose.CANDIDATE)
@@ -116,6 +117,26 @@ class TrialInput(Payload):
     resumed: Resumed | None = None
 
     @property
+    def first(self) -> int:
+        """The place of its first sample in the split."""
+        return self.candidate.part.first if self.candidate.part else 0
+
+    @property
+    def first_pair(self) -> int:
+        """The place of its first (sample, replicate) pair."""
+        return self.first * self.replicates
+
+    @property
+    def last_pair(self) -> int:
+        """One past the last."""
+        return (self.first + self.samples) * self.replicates
+
+    @property
+    def part(self) -> str:
+        """Tells the trials of parts of one candidate apart; empty for a trial in full."""
+        return f"{self.candidate.round}.{self.candidate.index}" if self.candidate.part else ""
+
+    @property
     def workflow_id(self) -> str:
         """The child's."""
         return f"{self.trial_id}/rest" if self.completes else self.trial_id
@@ -161,6 +182,11 @@ class Conclusion(Payload):
         if self.trial.race is None or not self.looks or self.looks[-1].go_on:
             return self.trial.samples
         return min(self.trial.samples, len(self.looks) * self.trial.race.block)
+
+    @property
+    def places(self) -> range:
+        """Their places in the split."""
+        return range(self.trial.first, self.trial.first + self.samples)
 
 
 class TrialResult(Payload):

@@ -14,6 +14,7 @@ from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
     OptimizerState,
+    Part,
     RunContext,
     StopDecision,
     StopReason,
@@ -54,7 +55,7 @@ class Evolve:
         if state.algorithm_data.get(UNMEASURED) == current:
             raise ProposalFailed(f"the training samples of {current} could not be measured; its exploration says why")
         if state.algorithm_data.get(EXPLORED) != current:
-            return [CandidateProposal(configuration=configuration, parent_candidate_ids=(current,), explore=True)]
+            return [CandidateProposal(configuration=configuration, parent_candidate_ids=(current,), part=Part(split="train"))]
         failures = await self._failures(current)
         mutants = mutants_of(
             configuration,

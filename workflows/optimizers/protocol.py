@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -26,6 +27,20 @@ class BudgetRefused(ProposalFailed):
     def __init__(self, resource: Resource) -> None:
         super().__init__(f"the budget of {resource} does not cover another proposal")
         self.resource: Resource = resource
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Evaluated samples of a candidate that a proposer reads about."""
+
+    candidate_id: str
+    split: Literal["train", "search"] = "search"
+    first: int = 0
+    count: int | None = None
+    """None: up to the last of the split."""
+    limit: int | None = 5
+    """How many of them at most. None: as many as the proposer is shown by its own options."""
+    worst_first: bool = True
 
 
 @runtime_checkable
@@ -62,8 +77,15 @@ class Frame(Protocol):
         factors: tuple[str, ...],
         index: int,
         feedback: str,
+        configuration: Configuration | None = None,
+        shown: tuple[Shown, ...] = (),
     ) -> Proposed:
-        """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help."""
+        """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help.
+
+        `index` tells the answers apart that one call of `propose` asks for. `configuration` is what is rewritten, where that
+        is not the parent's own. `shown` says whose samples the proposer reads about; by default the parent's, on the search
+        split.
+        """
         ...
 
     async def compute(

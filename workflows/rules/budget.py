@@ -1,14 +1,15 @@
 """What a round may still spend: trials that do not fit are not begun.
 
-Trials and samples are counted exactly, cost and tokens by the average so far. That no call is made that is not covered does not
-depend on it: what each call can take is set aside before it is made (`activities/purse.py`).
+Trials and samples are counted exactly, cost and tokens by the average call so far. That no call is made that is not covered
+does not depend on it: what each call can take is set aside before it is made (`activities/purse.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 from ratchet.optimizer import StopDecision, StopReason
 from workflows.model.amounts import Amount, Resource
@@ -33,8 +34,15 @@ class Needs:
     """Target calls of the confirmation, which the search leaves alone."""
     opening_calls: int = 0
     """Target calls before the search, where they are more than those of another trial."""
+    smallest_part: int | None = None
+    """Target calls of the smallest part that the optimizer measures, if it measures parts."""
     at_most: Amount | None = None
     """What one call takes at most, where nobody can set it aside call by call: such a trial is begun only if all of it fits."""
+
+    @property
+    def fewest_calls(self) -> int:
+        """Of the smallest trial that is worth going on for."""
+        return min(self.calls, self.smallest_part or self.calls)
 
     @property
     def confirmation_trials(self) -> int:
@@ -62,18 +70,32 @@ def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Ne
         calls=design.samples * design.replicates,
         opening_calls=design.samples * design.baseline_replicates + again,
         confirmation_calls=confirmation_calls(confirmation_samples(request, design.samples, held_back), design),
+        smallest_part=getattr(request.optimizer, "smallest_part", None),
         at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
     )
 
 
-def affordable_trials(budget: Budget, spend: Spend, needs: Needs, wanted: int) -> int:
-    """How many of the wanted trials fit into what is left."""
-    return max(min([wanted, *(count for count, _ in _room(budget, spend, needs))]), 0)
+class Room:
+    """What is left for the trials of a step; each that is begun takes its share."""
+
+    def __init__(self, budget: Budget, spend: Spend, needs: Needs) -> None:
+        self._limits = list(_limits(budget, spend, needs))
+        self.over: StopDecision | None = None
+        """Says which budget was short of a trial, once one was."""
+
+    def take(self, calls: int) -> bool:
+        """Whether a trial of so many calls fits. If it does, it is counted."""
+        short = next((limit for limit in self._limits if limit.fitting(calls) < 1), None)
+        if short is not None:
+            self.over = self.over or short.over
+            return False
+        self._limits = [limit.after(calls) for limit in self._limits]
+        return True
 
 
 def exhausted(budget: Budget, spend: Spend, needs: Needs) -> StopDecision | None:
-    """The decision to stop when not even one more trial fits."""
-    return next((decision for count, decision in _room(budget, spend, needs) if count < 1), None)
+    """The decision to stop when not even the smallest trial fits."""
+    return next((limit.over for limit in _limits(budget, spend, needs) if limit.fitting(needs.fewest_calls) < 1), None)
 
 
 def exhausted_by(resource: Resource, budget: Budget) -> StopDecision:
@@ -93,24 +115,45 @@ def confirmation_fits(budget: Budget, spend: Spend, trials: int, calls: int) -> 
     return not budget.samples or spend.samples + calls <= budget.samples
 
 
-def _room(budget: Budget, spend: Spend, needs: Needs) -> Iterator[tuple[int, StopDecision]]:
-    """For each budget, how many more trials fit beside the confirmation: by count, or by what those so far took on average."""
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """One budget: what the confirmation leaves of it, and what a trial takes."""
+
+    left: float
+    each_trial: float
+    each_call: float
+    over: StopDecision
+
+    def fitting(self, calls: int) -> int:
+        """How many trials of so many calls fit."""
+        return _times(self.left, self.each_trial + self.each_call * calls)
+
+    def after(self, calls: int) -> _Limit:
+        """With one more of them."""
+        return replace(self, left=self.left - self.each_trial - self.each_call * calls)
+
+
+def _limits(budget: Budget, spend: Spend, needs: Needs) -> Iterator[_Limit]:
+    """Every budget, by count, or by what a call took on average so far."""
+    left: float
     if budget.trials:
         left = budget.trials - spend.trials - needs.confirmation_trials
-        yield left, _over(StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials")
+        yield _Limit(left, 1, 0, _over(StopReason.SAMPLE_BUDGET, f"Trial budget exhausted: {budget.trials} trials"))
     if budget.samples and needs.calls:
-        left = (budget.samples - spend.samples - needs.confirmation_calls) // needs.calls
-        yield left, exhausted_by("samples", budget)
-    stated = needs.at_most.times(needs.calls) if needs.at_most else Amount()
-    trials_later = needs.confirmation_calls / needs.calls if needs.calls else 0.0
-    if budget.tokens and (each := max(_average(spend.tokens, spend.trials), stated.tokens)):
-        yield _times(budget.tokens - spend.tokens - trials_later * each, each), exhausted_by("tokens", budget)
-    if budget.cost and (each := max(_average(spend.cost, spend.trials), stated.cost)):
-        yield _times(budget.cost - spend.cost - trials_later * each, each), exhausted_by("cost", budget)
+        left = budget.samples - spend.samples - needs.confirmation_calls
+        yield _Limit(left, 0, 1, exhausted_by("samples", budget))
+    for resource, limit, spent in (("tokens", budget.tokens, spend.tokens), ("cost", budget.cost, spend.cost)):
+        stated = getattr(needs.at_most, resource) if needs.at_most else 0
+        each = max(_average(spent, spend, needs), stated)
+        if limit and each:
+            left = limit - spent - needs.confirmation_calls * each
+            yield _Limit(left, 0, each, exhausted_by(cast("Resource", resource), budget))
 
 
-def _average(spent: float, trials: int) -> float:
-    return spent / trials if trials else 0.0
+def _average(spent: float, spend: Spend, needs: Needs) -> float:
+    """What one call took. Answers that were there already make a trial cheaper, not the next call."""
+    calls = min(spend.samples or math.inf, spend.trials * needs.calls)
+    return spent / calls if calls else 0.0
 
 
 def _times(left: float, each: float) -> int:

@@ -51,6 +51,7 @@ class Known:
     """What is known of the run when a proposal is judged."""
 
     config_hashes: Collection[str]
+    """Configurations that were tried in full."""
     candidate_ids: Collection[str]
 
 
@@ -95,19 +96,13 @@ def _lineage_and_novelty(
     if strangers:
         return Refusal(ReasonCode.UNKNOWN_PARENT, f"parent {_quoted(strangers[0])} is no candidate of this run")
     config_hash = content_hash(configuration)
-    if proposal.explore:
-        return _explored(configuration, config_hash, parent_hashes)
+    if proposal.part is not None:
+        return Admitted(configuration, config_hash)
     if not proposal.resample and config_hash in known.config_hashes:
         if config_hash in parent_hashes:
             return Refusal(ReasonCode.NO_CHANGE, "the proposal equals its parent")
         return Refusal(ReasonCode.DUPLICATE, f"configuration {config_hash[:8]} was tried already")
     return Admitted(configuration, config_hash)
-
-
-def _explored(configuration: Configuration, config_hash: str, parent_hashes: Collection[str]) -> Admitted | Refusal:
-    if config_hash in parent_hashes:
-        return Admitted(configuration, config_hash)
-    return Refusal(ReasonCode.UNKNOWN_PARENT, "explores a configuration that is not its parent's; name the candidate as parent")
 
 
 def refuse_value(name: str, value: Any, factor: Factor) -> Refusal | None:

@@ -59,7 +59,7 @@ class ByActivity:
     def __init__(self, trial: TrialInput, calls: ActivityCalls) -> None:
         self._trial = trial
         self._calls = calls
-        self._resumed = trial.resumed or Resumed(started_at=workflow.info().start_time)
+        self._resumed = trial.resumed or Resumed(started_at=workflow.info().start_time, next_pair=trial.first_pair)
         side_by_side = max(1, trial.concurrent_samples // (calls.batch * trial.concurrent_trials))
         self._room = Room(min(side_by_side, max(1, PENDING_AT_ONCE // trial.concurrent_trials)))
         self._largest_answer: int | None = None
@@ -69,7 +69,7 @@ class ByActivity:
 
     async def run(self) -> list[ShardResult]:
         """The whole trial."""
-        return await self.answer(self._resumed.next_pair, self._trial.samples * self._trial.replicates)
+        return await self.answer(self._resumed.next_pair, self._trial.last_pair)
 
     async def answer(self, first: int, last: int) -> list[ShardResult]:
         """Shards in their order, a few of them at once. Whatever ends this, the answers that came are committed."""

@@ -59,11 +59,11 @@ class InShards:
         return result if result.trial is not None else refuse_broken_scoring(result)
 
 
-def shards_of(trial: TrialInput, first: int = 0, last: int | None = None) -> Iterator[ShardInput]:
+def shards_of(trial: TrialInput, first: int | None = None, last: int | None = None) -> Iterator[ShardInput]:
     """The trial's (sample, replicate) pairs, or some of them, in contiguous ranges; large trials get larger ones, not more."""
-    pairs = trial.samples * trial.replicates
-    last = pairs if last is None else last
-    size = max(trial.calls_per_shard, math.ceil(pairs / SHARDS_PER_TRIAL))
+    first = trial.first_pair if first is None else first
+    last = trial.last_pair if last is None else last
+    size = max(trial.calls_per_shard, math.ceil(trial.samples * trial.replicates / SHARDS_PER_TRIAL))
     for begin in range(first, last, size):
         yield shard_of(trial, begin, min(begin + size, last))
 

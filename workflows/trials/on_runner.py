@@ -58,7 +58,7 @@ class OnRunner:
 
     def __init__(self, trial: TrialInput, rules: ExperimentRules, announcements: Announcements) -> None:
         self._trial = trial
-        self._whole = shard_of(trial, 0, trial.samples * trial.replicates)
+        self._whole = shard_of(trial, trial.first_pair, trial.last_pair)
         self._rules = rules
         self._announcements = announcements
         self._resumed = trial.resumed
