@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -17,19 +16,17 @@ from workflows.model.amounts import NOTHING, Amount
 from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
 from workflows.model.judgement import Evidence, Noise, Plan
-from workflows.model.judging import Measured
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Planning, TrialInput, TrialResult
+from workflows.model.trial import Conclusion, Planning, Split, TrialInput, TrialResult
 from workflows.rules.scoring import (
     ScoringFailed,
     TrialStatistics,
     finite,
     objective_score,
-    sample_means,
-    statistics,
     statistics_for_plugins,
 )
-from workflows.rules.trial_ends import failed_answers, measured_too_little, mostly_failed, race_over, stopped_early
+from workflows.rules.tally import Tally, asked_for
+from workflows.rules.trial_ends import measured_too_little, mostly_failed, race_over, stopped_early
 
 LONGEST_OBJECTIVE = 60.0
 """Seconds for a user's own objective, which computes one number from a few others."""
@@ -38,6 +35,9 @@ LONGEST_OBJECTIVE = 60.0
 class ConclusionStore(JudgingStore, RecordStore, Protocol):
     """What concluding needs of the store."""
 
+    async def measured(
+        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
+    ) -> Sequence[MeasuredSample]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
     async def record_trial(
@@ -57,26 +57,19 @@ class Concluding:
     async def conclude(self, conclusion: Conclusion) -> TrialResult:
         trial = conclusion.trial
         suite = await self._store.suite(trial.run_id, trial.split)
-        measured = await self._store.measured(
-            trial.run_id,
-            trial.split,
-            trial.candidate.config_hash,
-            suite.evaluator,
-            trial.candidate.first_replicate,
-            trial.replicates,
-        )
-        measured = [outcome for outcome in measured if outcome.position in conclusion.places]
-        facts = statistics(measured, suite, conclusion.samples * trial.replicates, conclusion.errors)
-        status, score, error, failure = await self._judged(conclusion, suite, facts, measured)
+        tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
+        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        facts = tally.statistics(conclusion.samples * trial.replicates, conclusion.errors)
+        status, score, error, failure = await self._judged(conclusion, suite, facts, tally.failed_answers)
         kept = NOTHING if facts.coverage >= 1 else await self._store.paid_for_kept(trial)
-        paid = _paid(trial, measured) + kept
+        paid = tally.paid + kept
         if error is not None and kept.samples:
             error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
         lost = await self._store.settle_trial(trial) if trial.metered else NOTHING
-        evidence = await self._evidence(conclusion, suite, measured) if status == "completed" else []
+        evidence = await self._evidence(conclusion, tally) if status == "completed" else []
         noise, plan = None, None
         if status == "completed" and trial.planning is not None:
-            noise, plan = await asyncio.to_thread(_planned, measured, suite, trial.planning)
+            noise, plan = await self._planned(trial, suite, trial.planning)
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -94,7 +87,7 @@ class Concluding:
             lost_samples=lost.samples,
             lost_tokens=lost.tokens,
             lost_cost=lost.cost,
-            reused_samples=sum(1 for outcome in measured if not outcome.paid),
+            reused_samples=tally.reused,
             stopped_early=stopped_early(conclusion, facts),
             evidence=tuple(evidence),
             noise=noise,
@@ -103,12 +96,10 @@ class Concluding:
             exhausted=conclusion.exhausted,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
-        await self._store.record_trial(result, conclusion, sample_means(measured, suite))
+        await self._store.record_trial(result, conclusion, tally.means)
         return result
 
-    async def _evidence(
-        self, conclusion: Conclusion, suite: EvaluationSuite, measured: Sequence[MeasuredSample]
-    ) -> Sequence[Evidence]:
+    async def _evidence(self, conclusion: Conclusion, tally: Tally) -> Sequence[Evidence]:
         trial, candidate = conclusion.trial, conclusion.trial.candidate
         compared = Reference(
             candidate_id=candidate.candidate_id,
@@ -117,10 +108,18 @@ class Concluding:
             replicates=trial.replicates,
         )
         samples = conclusion.samples if conclusion.samples < trial.samples else None
-        return await self._judging.evidence(suite, Measured(compared, measured), trial.references, trial.seed, samples)
+        return await self._judging.evidence(tally.suite, compared, tally, trial.references, trial.seed, samples)
+
+    async def _planned(self, trial: TrialInput, suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+        """From the single answers of what are few samples."""
+        candidate = trial.candidate
+        key = (candidate.config_hash, suite.evaluator, candidate.first_replicate, trial.replicates)
+        measured = await self._store.measured(trial.run_id, trial.split, *key)
+        within = [outcome for outcome in measured if outcome.position < trial.samples]
+        return await asyncio.to_thread(_learned_of_noise, within, suite, planning)
 
     async def _judged(
-        self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, measured: Sequence[MeasuredSample]
+        self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, failed: int
     ) -> tuple[TrialStatus, float | None, str | None, Any]:
         """Status, score, error and kind of failure. Only a trial that was measured in full has a score."""
         match conclusion.ended:
@@ -132,7 +131,7 @@ class Concluding:
             return "failed", None, conclusion.scoring_error, "scoring"
         if conclusion.exhausted is not None and facts.coverage < conclusion.trial.min_coverage:
             return "cancelled", None, stopped_early(conclusion, facts), None
-        problem = await self._execution_problem(conclusion, facts, measured)
+        problem = await self._execution_problem(conclusion, facts, failed)
         if problem is not None:
             return "failed", None, problem, "execution"
         try:
@@ -140,16 +139,14 @@ class Concluding:
         except ScoringFailed as error:
             return "failed", None, str(error), "scoring"
 
-    async def _execution_problem(
-        self, conclusion: Conclusion, facts: TrialStatistics, measured: Sequence[MeasuredSample]
-    ) -> str | None:
+    async def _execution_problem(self, conclusion: Conclusion, facts: TrialStatistics, failed: int) -> str | None:
         trial = conclusion.trial
         if too_little := measured_too_little(conclusion, facts):
             return too_little
-        if mostly_failed(conclusion, measured):
+        if mostly_failed(conclusion, failed, facts.outcomes):
             records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
             first = records[0].feedback if records else conclusion.error
-            return f"{failed_answers(measured)} of the baseline's {len(measured)} samples failed; first error: {first}"
+            return f"{failed} of the baseline's {facts.outcomes} samples failed; first error: {first}"
         return None
 
     async def _score(self, suite: EvaluationSuite, facts: TrialStatistics) -> float:
@@ -175,18 +172,7 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
 
 
-def _paid(trial: TrialInput, measured: Sequence[MeasuredSample]) -> Amount:
-    """What a trial paid for: answers with their scores, and scores of answers that others had paid for."""
-    mine = [outcome for outcome in measured if outcome.paid and outcome.trial_id in (None, trial.trial_id)]
-    scored = [outcome for outcome in measured if outcome.scored_by == trial.trial_id]
-    return Amount(
-        samples=len(mine),
-        tokens=sum(outcome.tokens for outcome in mine) + sum(outcome.scoring_tokens for outcome in scored),
-        cost=math.fsum([*(outcome.cost for outcome in mine), *(outcome.scoring_cost for outcome in scored)]),
-    )
-
-
-def _planned(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+def _learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
     # Statistics take long to import, and few trials need these.
     from workflows.rules.judgement.trials import learned_of_noise
 

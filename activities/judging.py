@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from workflows.model.decisions import Reference
 from workflows.model.judgement import Evidence, MustPass, RaceDecision
-from workflows.model.judging import JudgeInput, Judgements, LookInput, Measured
-from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.judging import JudgeInput, Judgements, LookInput
+from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
+from workflows.rules.tally import Tally, asked_for
 from workflows.rules.verdicts import judge
 
 
@@ -19,9 +20,7 @@ class JudgingStore(Protocol):
     """What judging needs of the store."""
 
     async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
-    async def measured(
-        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
-    ) -> Sequence[MeasuredSample]: ...
+    async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None: ...
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> Mapping[int, str]: ...
 
 
@@ -35,7 +34,7 @@ class Judging:
         """The verdicts on candidates against one reference, decided together."""
         suite = await self._store.suite(asked.run_id, asked.split)
         found = [
-            (await self.evidence(suite, await self._measured(suite, candidate), [asked.reference], asked.seed))[0]
+            (await self.evidence(suite, candidate, await self._tallied(suite, candidate), [asked.reference], asked.seed))[0]
             for candidate in asked.candidates
         ]
         return Judgements(judged=tuple(judge(found, suite.judgement)))
@@ -43,43 +42,44 @@ class Judging:
     async def evidence(
         self,
         suite: EvaluationSuite,
-        candidate: Measured,
+        candidate: Reference,
+        answers: Tally,
         references: Sequence[Reference],
         seed: int,
         samples: int | None = None,
     ) -> list[Evidence]:
-        """What comparing a candidate with each reference finds; with `samples`, on the first of them only."""
+        """What comparing a candidate's answers with each reference's finds; `samples` where they are to the first ones only."""
         if not references:
             return []
         named = suite.judgement.must_pass
         must_pass = await self._store.must_pass(suite.run_id, suite.split, named) if named else {}
-        compare = partial(_compared, suite, must_pass=must_pass, seed=seed, samples=samples)
-        return [await asyncio.to_thread(compare, await self._measured(suite, reference), candidate) for reference in references]
+        compare = partial(_compared, candidate=candidate, answers=answers, must_pass=must_pass, seed=seed)
+        within = suite if samples is None else suite.of_the_first(samples)
+        return [await asyncio.to_thread(compare, reference, await self._tallied(within, reference)) for reference in references]
 
     async def look(self, asked: LookInput) -> RaceDecision:
         """Whether a trial goes on after so many samples."""
-        suite = await self._store.suite(asked.run_id, asked.split)
-        reference, candidate = [await self._measured(suite, trial) for trial in (asked.race.reference, asked.candidate)]
-        return await asyncio.to_thread(_looked_at, suite, asked, reference, candidate)
+        suite = (await self._store.suite(asked.run_id, asked.split)).of_the_first(asked.until)
+        reference, candidate = [await self._tallied(suite, trial) for trial in (asked.race.reference, asked.candidate)]
+        return await asyncio.to_thread(_looked_at, asked, reference, candidate)
 
-    async def _measured(self, suite: EvaluationSuite, trial: Reference) -> Measured:
-        answers = await self._store.measured(
-            suite.run_id, suite.split, trial.config_hash, suite.evaluator, trial.first_replicate, trial.replicates
-        )
-        return Measured(trial, answers)
+    async def _tallied(self, suite: EvaluationSuite, trial: Reference) -> Tally:
+        tally = Tally(suite, measures=asked_for(suite.judgement))
+        await self._store.tally(tally, trial.config_hash, trial.first_replicate, trial.replicates)
+        return tally
 
 
 # Statistics take longer to import than all else a worker needs; inside of functions that holds up neither its start nor its
 # event loop.
 
 
-def _compared(suite: EvaluationSuite, reference: Measured, candidate: Measured, **given: Any) -> Evidence:
-    from workflows.rules.judgement.trials import compared
+def _compared(reference: Reference, reference_answers: Tally, **given: Any) -> Evidence:
+    from workflows.rules.judgement.trials import tallies_compared
 
-    return compared(suite, reference, candidate, **given)
+    return tallies_compared(reference, reference_answers, **given)
 
 
-def _looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
-    from workflows.rules.judgement.trials import looked_at
+def _looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:
+    from workflows.rules.judgement.trials import tallies_looked_at
 
-    return looked_at(suite, asked, reference, candidate)
+    return tallies_looked_at(asked, reference, candidate)

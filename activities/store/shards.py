@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+
+import asyncpg
 
 from activities.store import kept_answers
 from activities.store.connection import Connection
@@ -228,6 +230,26 @@ async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: 
     )
 
 
+MEASURED = """
+SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
+       o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id, o.scored_by
+FROM suites suite
+JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
+JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+CROSS JOIN LATERAL (
+    SELECT * FROM outcomes
+    WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
+      AND replicate >= $5 AND replicate < $5 + $6
+    OFFSET 0
+) o
+WHERE suite.run_id = $1 AND suite.split = $2
+ORDER BY drawn.position, o.replicate
+"""
+
+ANSWERS_AT_ONCE = 5_000
+"""How many answers are held in memory while they are added up."""
+
+
 async def measured(
     connection: Connection,
     run_id: str,
@@ -238,77 +260,49 @@ async def measured(
     replicates: int,
 ) -> list[MeasuredSample]:
     """What a trial's answers were worth, sample by sample, replicate by replicate."""
-    rows = await connection.fetch(
-        """
-        SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
-               o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id, o.scored_by
-        FROM suites suite
-        JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
-        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-        CROSS JOIN LATERAL (
-            SELECT * FROM outcomes
-            WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
-              AND replicate >= $5 AND replicate < $5 + $6
-            OFFSET 0
-        ) o
-        WHERE suite.run_id = $1 AND suite.split = $2
-        ORDER BY drawn.position, o.replicate
-        """,
-        run_id,
-        split.value,
-        config_hash,
-        evaluator,
-        first_replicate,
-        replicates,
+    rows = await connection.fetch(MEASURED, run_id, split.value, config_hash, evaluator, first_replicate, replicates)
+    return [_measured_sample(row) for row in rows]
+
+
+async def measured_in_batches(
+    connection: Connection, suite: EvaluationSuite, config_hash: str, first_replicate: int, replicates: int
+) -> AsyncIterator[list[MeasuredSample]]:
+    """The same of a trial of any size, within a transaction."""
+    key = (suite.run_id, suite.split.value, config_hash, suite.evaluator, first_replicate, replicates)
+    cursor = await connection.cursor(MEASURED, *key)
+    while rows := await cursor.fetch(ANSWERS_AT_ONCE):
+        yield [_measured_sample(row) for row in rows]
+
+
+def _measured_sample(row: asyncpg.Record) -> MeasuredSample:
+    details = _score_details(row["score_details"])
+    return MeasuredSample(
+        row["position"],
+        row["weight"],
+        row["replicate"],
+        row["status"],
+        _decoded_scores(row["scores"]),
+        row["passed"],
+        row["tokens"],
+        row["cost"],
+        row["latency_ms"],
+        row["ttft_ms"],
+        details.passed,
+        details.labels,
+        details.tokens,
+        details.cost,
+        row["error_class"],
+        row["paid"],
+        row["trial_id"],
+        row["scored_by"],
     )
-    scores: dict[str, dict[str, float]] = {}
-    decoded: dict[str | None, _ScoreDetails] = {None: _ScoreDetails()}
-    measured = []
-    for (
-        position,
-        weight,
-        replicate,
-        status,
-        score,
-        was_passed,
-        tokens,
-        cost,
-        latency,
-        ttft,
-        details,
-        error,
-        paid,
-        asker,
-        scored_by,
-    ) in rows:
-        # Few distinct scores come again and again; each is decoded once.
-        if score not in scores:
-            scores[score] = json.loads(score)
-        if details not in decoded:
-            decoded[details] = _score_details(details)
-        measured.append(
-            MeasuredSample(
-                position,
-                weight,
-                replicate,
-                status,
-                scores[score],
-                was_passed,
-                tokens,
-                cost,
-                latency,
-                ttft,
-                decoded[details].passed,
-                decoded[details].labels,
-                decoded[details].tokens,
-                decoded[details].cost,
-                error,
-                paid,
-                asker,
-                scored_by,
-            )
-        )
-    return measured
+
+
+@lru_cache(maxsize=4096)
+def _decoded_scores(scores: str) -> dict[str, float]:
+    """Few distinct scores come again and again; each is decoded once. Nobody changes what is shared here."""
+    decoded: dict[str, float] = json.loads(scores)
+    return decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +315,10 @@ class _ScoreDetails:
     cost: float = 0.0
 
 
-def _score_details(details: str) -> _ScoreDetails:
+@lru_cache(maxsize=4096)
+def _score_details(details: str | None) -> _ScoreDetails:
+    if details is None:
+        return _ScoreDetails()
     decoded: dict[str, dict[str, Any]] = json.loads(details)
     return _ScoreDetails(
         {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)},

@@ -38,6 +38,7 @@ from workflows.model.release import ReleaseState
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
+from workflows.rules.tally import Tally
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
 
@@ -210,6 +211,16 @@ class Store:
         """What the answers to a trial were worth; `paid` says which of them were not copied from another run."""
         async with self._database.connection() as connection:
             return await shards.measured(connection, run_id, split, config_hash, evaluator, first_replicate, replicates)
+
+    async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None:
+        """Add up what the answers to a trial were worth, without holding them all."""
+        suite = tally.suite
+        if suite.samples * replicates <= shards.ANSWERS_AT_ONCE:
+            tally.add(await self.measured(suite.run_id, suite.split, config_hash, suite.evaluator, first_replicate, replicates))
+            return
+        async with self._database.snapshot() as connection:
+            async for batch in shards.measured_in_batches(connection, suite, config_hash, first_replicate, replicates):
+                tally.add(batch)
 
     async def records(
         self,

@@ -19,7 +19,8 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.canonical import derive_seed
 from workflows.rules.judgement import answers_of, evidence_of
 from workflows.rules.parts import places
-from workflows.rules.scoring import ScoringFailed, TrialStatistics, objective_score, sample_means, statistics
+from workflows.rules.scoring import ScoringFailed, TrialStatistics, objective_score
+from workflows.rules.tally import sample_means, statistics
 from workflows.runbook import RunBook
 
 

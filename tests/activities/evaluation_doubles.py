@@ -27,6 +27,7 @@ from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.target import ChatTarget, HttpTarget, PythonTarget
 from workflows.model.trial import Conclusion, Purpose, ShardInput, Split, TrialInput, TrialResult
+from workflows.rules.tally import Tally
 
 PLUGINS = "tests.activities.evaluation_plugins"
 QUICK = Patience(seconds=5.0, attempts=4, first_delay=0.01, longest_delay=0.02)
@@ -163,6 +164,10 @@ class MemoryStore:
             for (item_hash, _), outcome in sorted(self.outcomes.items())
             if item_hash == f"item-{sample.id}"
         ]
+
+    async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None:
+        suite = tally.suite
+        tally.add(await self.measured(suite.run_id, suite.split, config_hash, suite.evaluator, first_replicate, replicates))
 
     async def record_trial(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
         if self.refusals_when_recording > 0:

@@ -100,6 +100,10 @@ def suite(samples: int) -> EvaluationSuite:
             "scorers": [{"kind": "exact"}],
             "objective": Objective(metric="exact"),
             "metric": "exact",
+            "judgement": {
+                "constraints": ["mean cost <= 1", "p95 ttft <= 1", "mean exact >= 0"],
+                "objectives": [{"measure": "style", "direction": "maximize"}],
+            },
         }
     )
 
@@ -117,8 +121,9 @@ def test_stored_outcomes_become_means_passes_and_measures() -> None:
     assert answers.passes == [(1, 2), (0, 0), (0, 1), (0, 0)]
     assert answers.mean_of("cost") == pytest.approx([0.2, None, 0.2, None])
     assert answers.mean_of("style") == pytest.approx([0.25, None, None, None])
-    assert answers.measures["exact"] == [(0, 1.0), (0, 0.5), (2, 0.0)]
-    assert answers.measures["ttft_ms"] == []
+    assert list(answers.measures["exact"]) == [(0, 1.0), (0, 0.5), (2, 0.0)]
+    assert list(answers.measures["ttft_ms"]) == []
+    assert "latency_ms" not in answers.measures, "what nobody asks for is not kept"
 
 
 def trial(passes: list[tuple[int, int]], cost: float = 1.0) -> TrialAnswers:

@@ -14,7 +14,8 @@ from tests.workflows.building import request, sample
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split
 from workflows.rules.classification import classify
-from workflows.rules.scoring import ScoringFailed, describe_objective, objective_score, statistics
+from workflows.rules.scoring import ScoringFailed, describe_objective, objective_score
+from workflows.rules.tally import statistics
 
 LABELS = ["a", "b", "c"]
 Pairs = list[tuple[str | None, str]]

@@ -22,10 +22,9 @@ from workflows.rules.scoring import (
     gain,
     is_better,
     objective_score,
-    sample_means,
-    statistics,
     weighted_mean,
 )
+from workflows.rules.tally import sample_means, statistics
 
 
 def _suite(objective: Any = "exact", scorers: Any = ({"kind": "exact"},), samples: int = 4) -> EvaluationSuite:

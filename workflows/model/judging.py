@@ -43,11 +43,7 @@ class LookInput(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A trial's answers, or those to its first samples."""
+    """A trial's answers."""
 
     trial: Reference
     answers: Sequence[MeasuredSample]
-
-    def up_to(self, samples: int) -> Measured:
-        """Without what later samples were answered."""
-        return Measured(self.trial, [answer for answer in self.answers if answer.position < samples])

@@ -56,6 +56,10 @@ class EvaluationSuite(Payload):
     plugins: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or its stated version; a worker with other code must not answer."""
 
+    def of_the_first(self, samples: int) -> EvaluationSuite:
+        """The suite as if it ended after so many samples."""
+        return self if samples == self.samples else self.model_copy(update={"samples": samples})
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

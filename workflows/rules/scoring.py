@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Real
 
@@ -11,11 +10,9 @@ from pydantic import Field
 
 from ratchet.optimizer import Direction
 from workflows.model.frozen import Payload
-from workflows.model.scorers import OVER_LABELS, ClassificationScorer, Component, Objective
-from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.scorers import OVER_LABELS, Component, Objective
 from workflows.model.trial import TrialSummary
-from workflows.rules.classification import Classification, classify
-from workflows.rules.error_counts import summed
+from workflows.rules.classification import Classification
 
 MEANS_OVER_SAMPLES = ("mean", "success_rate", "accuracy")
 
@@ -69,75 +66,6 @@ class TrialStatistics(Payload):
         )
 
 
-def statistics(
-    measured: Sequence[MeasuredSample], suite: EvaluationSuite, expected_pairs: int, missing: Mapping[str, int] | None = None
-) -> TrialStatistics:
-    """The statistics of a trial's outcomes; samples weigh as the dataset says, replicates of a sample alike.
-
-    `missing` are the pairs without an answer, by the class of the error.
-    """
-    failed = Counter(outcome.error_class or "failed" for outcome in measured if outcome.status == "failed")
-    metrics = {name: _metric(name, measured, suite) for name in _given_scores(measured, suite)}
-    passed = sum(1 for outcome in measured if _passed(suite.metric, outcome, suite.metric))
-    return TrialStatistics(
-        samples=len({outcome.position for outcome in measured}),
-        outcomes=len(measured),
-        passed=passed,
-        failed=len(measured) - passed,
-        coverage=len(measured) / expected_pairs if expected_pairs else 0.0,
-        total_tokens=sum(outcome.tokens for outcome in measured),
-        scoring_tokens=sum(outcome.scoring_tokens for outcome in measured),
-        total_cost=math.fsum(outcome.cost for outcome in measured),
-        avg_latency_ms=_mean([o.latency_ms for o in measured if o.latency_ms is not None]),
-        avg_ttft_ms=_mean([o.ttft_ms for o in measured if o.ttft_ms is not None]),
-        errors=summed([failed, missing or {}]),
-        metrics=metrics,
-        classification={
-            scorer.score_name: _classification(scorer, measured)
-            for scorer in suite.scorers
-            if isinstance(scorer, ClassificationScorer)
-        },
-    )
-
-
-def _given_scores(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> list[str]:
-    """The scores that some answer has. A score that none has is no 0 but a mistake; only failed answers say nothing."""
-    expected = dict.fromkeys([*(scorer.score_name for scorer in suite.scorers), suite.metric])
-    given = {name for outcome in measured for name in outcome.scores}
-    answered = any(outcome.status == "answered" for outcome in measured)
-    return [*(name for name in expected if name in given or not answered), *sorted(given.difference(expected))]
-
-
-def _metric(name: str, measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> MetricStatistics:
-    worst = suite.objective.worst_score
-    samples = _by_sample(measured)
-    if not samples:
-        return MetricStatistics(mean=worst, success_rate=0.0, successes=0)
-    return MetricStatistics(
-        mean=weighted_mean([(group[0].weight, _plain_mean([_score(name, o, worst) for o in group])) for group in samples]),
-        success_rate=weighted_mean([(group[0].weight, _success_share(name, group, suite.metric)) for group in samples]),
-        successes=sum(1 for outcome in measured if _passed(name, outcome, suite.metric)),
-    )
-
-
-def _classification(scorer: ClassificationScorer, measured: Sequence[MeasuredSample]) -> Classification:
-    name = scorer.score_name
-    answers = (
-        (group[0].weight / len(group), *outcome.labels[name])
-        for group in _by_sample(measured)
-        for outcome in group
-        if name in outcome.labels
-    )
-    return classify(answers, scorer.labels or [], ignore_case=scorer.ignore_case)
-
-
-def _by_sample(measured: Sequence[MeasuredSample]) -> list[list[MeasuredSample]]:
-    groups: dict[int, list[MeasuredSample]] = {}
-    for outcome in measured:
-        groups.setdefault(outcome.position, []).append(outcome)
-    return [group for _, group in sorted(groups.items())]
-
-
 def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float:
     """Σ weight · value ÷ Σ weight, exactly rounded unless the sums overflow, and finite even then."""
     try:
@@ -151,58 +79,15 @@ def weighted_mean(weighted: Sequence[tuple[float, float]]) -> float:
     return math.fsum(weight / heaviest / total * value for weight, value in weighted)
 
 
-def _plain_mean(values: Sequence[float]) -> float:
+def plain_mean(values: Sequence[float]) -> float:
+    """Σ value ÷ their number, in the same way."""
     return weighted_mean([(1.0, value) for value in values])
-
-
-def _score(name: str, outcome: MeasuredSample, worst: float) -> float:
-    return worst if outcome.status == "failed" else outcome.scores.get(name, worst)
-
-
-def _passed(name: str, outcome: MeasuredSample, metric: str) -> bool:
-    if outcome.status == "failed":
-        return False
-    return outcome.per_score_passed.get(name, outcome.passed if name == metric else False)
-
-
-def _success_share(name: str, group: Sequence[MeasuredSample], metric: str) -> float:
-    return sum(1 for outcome in group if _passed(name, outcome, metric)) / len(group)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def sample_means(measured: Sequence[MeasuredSample], suite: EvaluationSuite) -> list[float | None]:
-    """What every sample adds to the objective, averaged over its replicates; None where no answer is known.
-
-    A mean, a success rate and what is weighted of them is the mean of this over the samples. Other objectives (F1, cost
-    efficiency, a user's own) are no mean over samples; what is compared sample by sample then is the score.
-    """
-    parts: Sequence[Objective | Component] = [suite.objective]
-    if all(part.kind in MEANS_OVER_SAMPLES for part in suite.objective.components):
-        parts = suite.objective.components or parts
-    means: list[float | None] = [None] * suite.samples
-    for group in _by_sample(measured):
-        means[group[0].position] = weighted_mean([(_weight(part), _sample_part(part, group, suite)) for part in parts])
-    return means
 
 
 def is_mean_over_samples(objective: Objective) -> bool:
     """Whether some of the samples tell of all of them."""
     parts: Sequence[Objective | Component] = objective.components or [objective]
     return all(part.kind in MEANS_OVER_SAMPLES for part in parts)
-
-
-def _weight(part: Objective | Component) -> float:
-    return part.weight if isinstance(part, Component) else 1.0
-
-
-def _sample_part(part: Objective | Component, group: Sequence[MeasuredSample], suite: EvaluationSuite) -> float:
-    name = (part.metric if part.kind in MEANS_OVER_SAMPLES else None) or suite.metric
-    if part.kind == "success_rate":
-        return _success_share(name, group, suite.metric)
-    return _plain_mean([_score(name, outcome, suite.objective.worst_score) for outcome in group])
 
 
 def objective_score(objective: Objective, metric: str, trial: TrialStatistics) -> float:

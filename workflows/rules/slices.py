@@ -15,7 +15,8 @@ from workflows.model.scorers import Objective
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split
 from workflows.rules.canonical import canonical_json
-from workflows.rules.scoring import ScoringFailed, objective_score, statistics
+from workflows.rules.scoring import ScoringFailed, objective_score
+from workflows.rules.tally import statistics
 
 TAGS: Final = "tags"
 DEFAULT_FIELDS: Final = (TAGS,)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from workflows.model.judgement import RaceDecision
-from workflows.model.suite import MeasuredSample
 from workflows.model.trial import Conclusion, Purpose
 from workflows.rules.error_counts import told
 from workflows.rules.scoring import TrialStatistics
@@ -28,15 +25,10 @@ def measured_too_little(conclusion: Conclusion, facts: TrialStatistics) -> str |
     )
 
 
-def failed_answers(measured: Sequence[MeasuredSample]) -> int:
-    """Answers that are the candidate's failures."""
-    return sum(1 for outcome in measured if outcome.status == "failed")
-
-
-def mostly_failed(conclusion: Conclusion, measured: Sequence[MeasuredSample]) -> bool:
+def mostly_failed(conclusion: Conclusion, failed: int, answers: int) -> bool:
     """Whether a baseline measured nothing but a mistake in the set-up."""
     purposes = (Purpose.BASELINE, Purpose.NOISE)
-    return conclusion.trial.purpose in purposes and failed_answers(measured) > MOSTLY_FAILED * len(measured)
+    return conclusion.trial.purpose in purposes and failed > MOSTLY_FAILED * answers
 
 
 def race_over(conclusion: Conclusion) -> RaceDecision | None:

@@ -56,7 +56,7 @@ def _check(constraint: Constraint, reference: TrialAnswers, candidate: TrialAnsw
 
 def measured(constraint: Constraint, trial: TrialAnswers) -> Measured | None:
     """The statistic over the trial's answers; None when no answer has the measure."""
-    answers = trial.measures.get(constraint.measure, [])
+    answers = trial.measures.get(constraint.measure, ())
     if not answers:
         return None
     values = np.sort(np.array([value for _, value in answers], dtype=np.float64))

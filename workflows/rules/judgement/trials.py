@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from workflows.model.decisions import Reference
 from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision, Racing
 from workflows.model.judging import LookInput, Measured
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Planning
 from workflows.rules.canonical import derive_seed
-from workflows.rules.judgement.answers import answers_of
+from workflows.rules.judgement.answers import answers_in
 from workflows.rules.judgement.comparing import evidence_of
 from workflows.rules.judgement.noise import estimate_noise
 from workflows.rules.judgement.racing import race
 from workflows.rules.judgement.strict import strict_counts
 from workflows.rules.planning import measured_plan
-from workflows.rules.scoring import sample_means
+from workflows.rules.tally import Tally, asked_for, sample_means
 
 
 def compared(
@@ -28,16 +29,36 @@ def compared(
     samples: int | None = None,
 ) -> Evidence:
     """What comparing a candidate with a reference finds; with `samples`, on the first of them only."""
-    within = suite if samples is None else suite.model_copy(update={"samples": samples})
+    one, other = [
+        _tallied(suite if samples is None else suite.of_the_first(samples), trial) for trial in (reference, candidate)
+    ]
+    return tallies_compared(reference.trial, one, candidate=candidate.trial, answers=other, must_pass=must_pass, seed=seed)
+
+
+def tallies_compared(
+    reference: Reference,
+    reference_answers: Tally,
+    *,
+    candidate: Reference,
+    answers: Tally,
+    must_pass: Mapping[int, str],
+    seed: int,
+) -> Evidence:
+    """The same of answers that were added up already; those of the reference say over how many samples."""
+    suite = reference_answers.suite
     return evidence_of(
-        answers_of(reference.up_to(within.samples).answers, within),
-        answers_of(candidate.up_to(within.samples).answers, within),
+        answers_in(reference_answers),
+        answers_in(answers, suite.samples),
         spec=suite.judgement,
         direction=suite.objective.direction,
-        reference_id=reference.trial.candidate_id,
-        must_pass={place: name for place, name in must_pass.items() if place < within.samples},
-        seed=evidence_seed(seed, suite.split, reference.trial.candidate_id, candidate.trial.candidate_id),
+        reference_id=reference.candidate_id,
+        must_pass={place: name for place, name in must_pass.items() if place < suite.samples},
+        seed=evidence_seed(seed, suite.split, reference.candidate_id, candidate.candidate_id),
     )
+
+
+def _tallied(suite: EvaluationSuite, trial: Measured) -> Tally:
+    return Tally.of(trial.answers, suite, measures=asked_for(suite.judgement))
 
 
 def evidence_seed(seed: int, split: str, reference_id: str, candidate_id: str) -> int:
@@ -47,8 +68,13 @@ def evidence_seed(seed: int, split: str, reference_id: str, candidate_id: str) -
 
 def looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
     """Whether a trial goes on after its first samples."""
-    so_far = suite.model_copy(update={"samples": asked.until})
-    one, other = [answers_of(trial.up_to(asked.until).answers, so_far) for trial in (reference, candidate)]
+    one, other = [_tallied(suite.of_the_first(asked.until), trial) for trial in (reference, candidate)]
+    return tallies_looked_at(asked, one, other)
+
+
+def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:
+    """The same of answers that were added up already."""
+    suite, one, other = candidate.suite, answers_in(reference), answers_in(candidate)
     racing = (suite.judgement.racing or Racing()).model_copy(update={"block": asked.race.block})
     broken = strict_counts(one.passes, other.passes).broken if one.passes and other.passes else 0
     return race(
@@ -58,7 +84,7 @@ def looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, can
         spec=suite.judgement.model_copy(update={"racing": racing}),
         weights=one.weights,
         direction=suite.objective.direction,
-        reference_id=reference.trial.candidate_id,
+        reference_id=asked.race.reference.candidate_id,
         candidates=asked.race.candidates,
         strict_broken=broken,
     )
