@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -19,6 +19,7 @@ from activities.experiment_results import read_results, state_from
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
 from activities.runners import Forgotten, Runners
+from activities.set_aside import SetAside, SetAsideStore
 from activities.shard import context_of
 from activities.store.experiments import TrialExperiment
 from activities.store.refusals import store_errors
@@ -27,6 +28,7 @@ from activities.targets.given import GivenAnswers
 from activities.temporary_tags import TemporaryTags
 from ratchet import experiment_from_input, experiment_headers
 from workflows.contracts import Delegating
+from workflows.model.amounts import Resource
 from workflows.model.failures import (
     AGGREGATION_FAILED,
     INVALID_REQUEST,
@@ -35,6 +37,8 @@ from workflows.model.failures import (
     shorten,
 )
 from workflows.model.remote import (
+    Again,
+    AgainInput,
     AnswersInput,
     Calls,
     CallsInput,
@@ -47,6 +51,7 @@ from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import ShardInput, ShardResult, Split
 from workflows.rules.canonical import canonical_json, derive_seed
+from workflows.rules.given import settlement_of
 from workflows.rules.merging import merged
 from workflows.rules.overlay import Overlay
 
@@ -65,9 +70,14 @@ PATIENCE_WHEN_ASKING = 5.0
 """Seconds. A runner that does not answer a question is asked again by the workflow, later."""
 
 LONGEST_REASON = 1_000
+PATIENCE_WITH_OTHERS = 30.0
+"""Seconds. So long is waited for what others give back when calls that failed shall be made again."""
+
+EXPERIMENT = "experiment"
+"""Under which name an experiment's budget is set aside."""
 
 
-class DelegationStore(Protocol):
+class DelegationStore(SetAsideStore, Protocol):
     """What delegating needs of the store."""
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
@@ -91,6 +101,7 @@ class DelegatedEvaluation(Delegating):
         self._store = store
         self._shards = shards
         self._runners = runners
+        self._aside = SetAside(store, is_away)
         self._is_away = is_away
         self._tags = tags
 
@@ -107,6 +118,7 @@ class DelegatedEvaluation(Delegating):
             await self._publish(asked.shard.run_id, work.suite, overlay)
             common = _common(asked.shard, work.suite, overlay, target)
             samples: list[dict[str, JsonValue]] = []
+            places: list[int] = []
             left = LARGEST_LOAD
             until = asked.shard.last
             kept = 0
@@ -122,11 +134,55 @@ class DelegatedEvaluation(Delegating):
                     break
                 left -= size
                 samples.append(sample)
-            return Calls(common=common, samples=tuple(samples), until=until, found=work.found, kept=kept)
+                places.append(_place(pair, asked.shard))
+            calls = Calls(common=common, samples=tuple(samples), until=until, found=work.found, kept=kept)
+            return await self._covered(asked.shard, calls, places, target, work.suite) if asked.shard.metered else calls
+
+    async def _covered(
+        self, shard: ShardInput, calls: Calls, places: Sequence[int], target: ActivityTarget, suite: EvaluationSuite
+    ) -> Calls:
+        """Those calls that the budget covers."""
+        if not places:
+            return calls
+        holder = f"calls-{shard.first}"
+        lasts = _longest(target, suite)
+        with store_errors():
+            covered = await self._aside.cover(shard, holder, len(places), target.at_most, lasts=lasts)
+        until = calls.until if covered.calls == len(places) else places[covered.calls]
+        return calls.model_copy(
+            update={
+                "samples": calls.samples[: covered.calls],
+                "until": until,
+                "holder": holder,
+                "exhausted": covered.short_of,
+            }
+        )
+
+    @activity.defn(name="reserve_again")
+    async def reserve_again(self, asked: AgainInput) -> Again:
+        async with heartbeating():
+            with store_errors():
+                suite = await until_back(lambda: self._store.suite(asked.shard.run_id, asked.shard.split), self._is_away)
+                target = suite.target
+                assert isinstance(target, ActivityTarget)
+                lasts = _longest(target, suite)
+                covered = await self._aside.cover(
+                    asked.shard,
+                    asked.holder,
+                    asked.calls,
+                    target.at_most,
+                    lasts=lasts,
+                    least=asked.calls,
+                    patience=PATIENCE_WITH_OTHERS,
+                )
+                return Again(exhausted=covered.short_of)
 
     @activity.defn(name="score_answers")
     async def score_answers(self, given: AnswersInput) -> ShardResult:
         async with heartbeating():
+            if given.settlement is not None:
+                with store_errors():
+                    await self._aside.settle(given.shard, given.settlement)
             if given.kept:
                 return merged([await self._shards.score_kept(part) for part in _parts_of(given.shard)])
             return await self._shards.take_over(given.shard, GivenAnswers(given.answers, complete=False))
@@ -154,9 +210,12 @@ class DelegatedEvaluation(Delegating):
             if known.experiment_id is not None:
                 return Triggered(experiment_id=known.experiment_id)
             suite, target = await self._target(trial)
-            body, kept = await self._request(asked, suite, target)
+            body, missing, kept = await self._request(asked, suite, target)
             if body is None:
                 return Triggered(kept=kept)
+            short_of = await self._set_aside(trial, missing, target)
+            if short_of is not None:
+                return Triggered(exhausted=short_of)
             key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
             try:
                 experiment_id = await self._runners.trigger(
@@ -169,8 +228,8 @@ class DelegatedEvaluation(Delegating):
 
     async def _request(
         self, asked: ExperimentInput, suite: EvaluationSuite, target: ExternalTarget
-    ) -> tuple[dict[str, Any] | None, int]:
-        """What a trigger says, None when every answer is there; and how many answers only have to be scored."""
+    ) -> tuple[dict[str, Any] | None, int, int]:
+        """What a trigger says, None when every answer is there; how many are missing, and how many only to be scored."""
         trial = asked.trial
         inline: list[dict[str, JsonValue]] = []
         left = 0 if target.samples == "reference" else LARGEST_INLINE
@@ -187,7 +246,7 @@ class DelegatedEvaluation(Delegating):
                 if left >= 0 or target.samples == "inline":
                     inline.append(sample)
         if overlay is None or not missing:
-            return None, kept
+            return None, missing, kept
         await self._publish(trial.run_id, suite, overlay)
         by_reference = len(inline) < missing
         body = {
@@ -207,7 +266,14 @@ class DelegatedEvaluation(Delegating):
                 "namespace": activity.info().workflow_namespace,
             },
         }
-        return body, kept
+        return body, missing, kept
+
+    async def _set_aside(self, trial: ShardInput, calls: int, target: ExternalTarget) -> Resource | None:
+        """What of the budget does not cover the experiment. It is set aside as a whole: nobody sees what the runner does."""
+        if not trial.metered:
+            return None
+        lasts = target.timeout.total_seconds()
+        return (await self._aside.cover(trial, EXPERIMENT, calls, target.at_most, lasts=lasts, least=calls)).short_of
 
     @activity.defn(name="experiment_state")
     async def experiment_state(self, key: ExperimentKey) -> ExperimentState:
@@ -230,6 +296,10 @@ class DelegatedEvaluation(Delegating):
                 answers = await read_results(
                     lambda cursor: self._runners.results(target.url, key.experiment_id, cursor, patience), suite.scorers
                 )
+            if key.trial.metered:
+                calls = sum([len(work.pairs) async for _, work in self._parts(key.trial)])
+                with store_errors():
+                    await self._aside.settle(key.trial, settlement_of(answers, [EXPERIMENT], calls))
             given = GivenAnswers(answers, complete=True)
             return merged([await self._shards.take_over(part, given) for part in _parts_of(key.trial)])
 
@@ -259,6 +329,12 @@ class DelegatedEvaluation(Delegating):
     async def _parts(self, trial: ShardInput) -> AsyncIterator[tuple[ShardInput, Work]]:
         for part in _parts_of(trial):
             yield part, await self._work(part)
+
+
+def _longest(target: ActivityTarget, suite: EvaluationSuite) -> float:
+    """Seconds after which the calls of a shard should be over, failed attempts and waiting for their turn included."""
+    calls = target.calls(suite.sample_timeout)
+    return 2 * calls.attempts * calls.timeout.total_seconds() + 60.0
 
 
 def _parts_of(trial: ShardInput) -> Iterator[ShardInput]:

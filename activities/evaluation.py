@@ -220,7 +220,7 @@ class ShardEvaluation(Evaluating):
                     batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, purse), self._is_away),
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
                     purse=purse,
-                    given=given is not None,
+                    given=given,
                 )
                 await _finished_or_handed_back(at_work)
             return at_work.result(work.found)

@@ -19,6 +19,8 @@ class LeaseKey:
     trial_id: str = ""
     confirming: bool = False
     """The confirmation may spend what everybody else leaves for it."""
+    lasts: float = 0.0
+    """Seconds for which others wait for what it holds although nobody renews it."""
 
 
 @dataclass(frozen=True, slots=True)

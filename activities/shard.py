@@ -20,6 +20,7 @@ from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, 
 from activities.scorers.grades import Grade
 from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Refused, Unreachable
+from activities.targets.given import GivenAnswers
 from ratchet import ExperimentContext, Output, Sample, Score
 from ratchet.placeholders import UnknownPlaceholder
 from workflows.model.amounts import NOTHING, Amount, Resource
@@ -69,9 +70,9 @@ class ShardAtWork:
         batches: OutcomeBatches,
         breaker: Breaker | None = None,
         purse: Purse | None = None,
-        given: bool = False,
+        given: GivenAnswers | None = None,
     ) -> None:
-        """`given` says that the target has its answers already: all of them are kept, whatever becomes of their scores."""
+        """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores."""
         self._shard = shard
         self._suite = suite
         self._overlay = overlay
@@ -110,7 +111,7 @@ class ShardAtWork:
             call.add_done_callback(self._ended)
         if self._in_flight:
             await asyncio.wait(self._in_flight)
-        if self._given and self._scoring_errors:
+        if self._given is not None and self._scoring_errors:
             await self._keep_the_rest()
 
     @property
@@ -186,8 +187,7 @@ class ShardAtWork:
         """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
         if self._purse is None:
             return await self._outcome_unless_down(pair, None)
-        kept = pair.kept
-        ticket = await self._purse.ticket(NOTHING if kept is None else Amount(samples=1, tokens=kept.tokens, cost=kept.cost))
+        ticket = await self._purse.ticket(self._paid(pair))
         try:
             if self._must_stop:
                 return None
@@ -197,6 +197,12 @@ class ShardAtWork:
             return outcome
         finally:
             ticket.close()
+
+    def _paid(self, pair: PairToAnswer) -> Amount:
+        """What was paid for it before, and is accounted for."""
+        if pair.kept is not None:
+            return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
+        return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
 
     async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None) -> Outcome:
         if self._breaker is None:
@@ -244,10 +250,7 @@ class ShardAtWork:
             if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
                 with contextlib.suppress(CandidateFault, Unreachable):
                     output = await self._target.answer({}, pair.sample, self._context(pair))
-                    ticket = await self._purse.ticket() if self._purse else None
-                    self._keep(pair, output, ticket)
-                    if ticket is not None:
-                        ticket.close()
+                    self._keep(pair, output, None)
 
     async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
         grades = await self._grades(output, pair.sample)

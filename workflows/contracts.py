@@ -26,6 +26,8 @@ from workflows.model.release import (
     Settle,
 )
 from workflows.model.remote import (
+    Again,
+    AgainInput,
     AnswersInput,
     Calls,
     CallsInput,
@@ -194,6 +196,11 @@ class Delegating(ABC):
     @abstractmethod
     async def load_calls(self, asked: CallsInput) -> Calls:
         """What is missing of a shard, as it is handed to somebody else's activity."""
+
+    @activity.defn(name="reserve_again")
+    @abstractmethod
+    async def reserve_again(self, asked: AgainInput) -> Again:
+        """Set budget aside for calls that failed and shall be made again."""
 
     @activity.defn(name="score_answers")
     @abstractmethod

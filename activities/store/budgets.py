@@ -12,7 +12,8 @@ from typing import Any
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from activities.store.connection import Connection
 from activities.store.events import RunUnknown
-from workflows.model.amounts import LAST_DIGITS, NOTHING, RESOURCES, Amount, Resource
+from workflows.model.amounts import LAST_DIGITS, NOTHING, RESOURCES, Amount, Resource, total
+from workflows.model.remote import CallsSettlement
 from workflows.model.search import Budget
 
 SECONDS_UNTIL_STALE = 30
@@ -115,13 +116,14 @@ async def write_books(connection: Connection, key: LeaseKey, books: Books) -> No
         UPDATE budget_leases SET
             held_samples = $4, held_tokens = $5, held_cost = $6, spent_samples = $7, spent_tokens = $8, spent_cost = $9,
             lost_samples = $10, lost_tokens = $11, lost_cost = $12, dearest_tokens = $13, dearest_cost = $14,
-            exceeded = $15, alone = $16, idle = $17, waiting = $18, renewed_at = now()
+            exceeded = $15, alone = $16, idle = $17, waiting = $18, renewed_at = now() + make_interval(secs => $19)
         WHERE run_id = $1 AND holder = $2 AND nonce = $3
         """,
         key.run_id,
         key.holder,
         key.nonce,
         *_columns(books),
+        key.lasts,
     )
 
 
@@ -136,6 +138,31 @@ async def close_lease(connection: Connection, key: LeaseKey, books: Books) -> No
     )
     if closed:
         await _fold(connection, key.run_id, key.candidate_id, key.trial_id, books)
+
+
+async def settle_calls(connection: Connection, key: LeaseKey, settlement: CallsSettlement) -> None:
+    """Calls of strangers are over: what they took is the run's, the rest of what was set aside for them is given back."""
+    await _lock(connection, key.run_id)
+    rows = await connection.fetch(
+        "DELETE FROM budget_leases WHERE run_id = $1 AND holder = ANY($2) AND nonce = $3"
+        " RETURNING held_samples, held_tokens, held_cost",
+        key.run_id,
+        list(settlement.holders),
+        key.nonce,
+    )
+    held = total(Amount(*row) for row in rows)
+    if not held.samples:
+        return
+    most = held.times(1 / held.samples)
+    was_known = bool(most.tokens or most.cost)
+    dearest = settlement.dearest
+    books = Books(
+        spent=Amount(settlement.heard, settlement.tokens, settlement.cost),
+        lost=most.times(settlement.unheard).or_less(held),
+        dearest=dearest,
+        exceeded=int(was_known and dearest is not None and replace(most, samples=0).short_of(dearest) is not None),
+    )
+    await _fold(connection, key.run_id, key.candidate_id, key.trial_id, books)
 
 
 async def settle_trial(connection: Connection, run_id: str, candidate_id: str, trial_id: str) -> Amount:
@@ -308,14 +335,15 @@ async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
                                    spent_cost, lost_samples, lost_tokens, lost_cost, dearest_tokens, dearest_cost, exceeded,
-                                   alone, idle, waiting, attempt, candidate_id, trial_id)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+                                   alone, idle, waiting, attempt, candidate_id, trial_id, renewed_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+                now() + make_interval(secs => $22))
         ON CONFLICT (run_id, holder) DO UPDATE SET
             held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
             spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
             lost_samples = excluded.lost_samples, lost_tokens = excluded.lost_tokens, lost_cost = excluded.lost_cost,
             dearest_tokens = excluded.dearest_tokens, dearest_cost = excluded.dearest_cost, exceeded = excluded.exceeded,
-            alone = excluded.alone, idle = excluded.idle, waiting = excluded.waiting, renewed_at = now()
+            alone = excluded.alone, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at
         """,
         key.run_id,
         key.holder,
@@ -324,6 +352,7 @@ async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
         key.attempt,
         key.candidate_id,
         key.trial_id,
+        key.lasts,
     )
 
 

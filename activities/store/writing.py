@@ -35,6 +35,7 @@ from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits, RateLimit
 from workflows.model.release import ReleaseState
+from workflows.model.remote import CallsSettlement
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
@@ -184,6 +185,11 @@ class Store:
         """Settle a purse for good."""
         async with self._database.transaction() as connection:
             await budgets.close_lease(connection, key, books)
+
+    async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> None:
+        """Settle calls that others made."""
+        async with self._database.transaction() as connection:
+            await budgets.settle_calls(connection, key, settlement)
 
     async def settle_trial(self, trial: TrialInput) -> Amount:
         """Settle what dead workers left open of a trial; what its calls lost in all."""

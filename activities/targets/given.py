@@ -8,9 +8,11 @@ from typing import Any, Protocol
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, Unreachable
 from ratchet import ExperimentContext, Output, Sample
+from workflows.model.amounts import NOTHING, Amount
 from workflows.model.failures import shorten
 from workflows.model.remote import GivenAnswer
 from workflows.model.suite import KeptAnswer
+from workflows.rules.given import bill_of
 
 KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores")
 
@@ -40,6 +42,13 @@ class GivenAnswers:
     def concern(self, pair: ToAnswer) -> bool:
         is_known = (pair.sample.id, pair.replicate) in self._answers
         return self._complete or is_known or (self._kept and pair.kept is not None)
+
+    def paid(self, sample: Sample, replicate: int) -> Amount:
+        """What is settled of it already: whoever made the call had set it aside."""
+        given = self._answers.get((sample.id, replicate))
+        if given is None or given.missing is not None:
+            return NOTHING
+        return Amount(samples=1) + bill_of(given.answer)
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         given = self._answers.get((sample.id, context.replicate))

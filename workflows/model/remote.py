@@ -6,11 +6,47 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
+from workflows.model.amounts import Amount, Resource
 from workflows.model.frozen import Payload
 from workflows.model.trial import ShardInput
 
 ExperimentStatus = Literal["pending", "running", "completed", "failed", "cancelled", "timeout", "unknown", "unreachable"]
 """What a runner says of an experiment; `unknown` when it says that there is none, `unreachable` when it says nothing."""
+
+
+class CallsSettlement(Payload):
+    """What calls of strangers took of what was set aside for them."""
+
+    holders: tuple[str, ...]
+    """Under which names it was set aside."""
+    heard: int = 0
+    """Calls that were answered; one call is one sample."""
+    unheard: int = 0
+    """Calls that may have been paid for, and said nothing."""
+    tokens: int = 0
+    cost: float = 0.0
+    dearest_tokens: int = 0
+    dearest_cost: float = 0.0
+
+    @property
+    def dearest(self) -> Amount | None:
+        """The most that one call took."""
+        return Amount(tokens=self.dearest_tokens, cost=self.dearest_cost) if self.heard else None
+
+
+class AgainInput(Payload):
+    """Asks whether calls that failed may be made again."""
+
+    shard: ShardInput
+    holder: str
+    calls: int
+
+
+class Again(Payload):
+    """Whether they may."""
+
+    exhausted: Resource | None = None
+    """The budget that does not cover them."""
 
 
 class CallsInput(Payload):
@@ -31,6 +67,10 @@ class Calls(Payload):
     found: int = 0
     kept: int = 0
     """Answers that are there and only have to be scored."""
+    holder: str | None = None
+    """Under which name budget was set aside for these calls, when there is a budget."""
+    exhausted: Resource | None = None
+    """The budget that does not cover a single one of them."""
 
 
 class GivenAnswer(Payload):
@@ -54,6 +94,8 @@ class AnswersInput(Payload):
     answers: tuple[GivenAnswer, ...] = ()
     kept: bool = False
     """Score the shard's answers that were kept without a score."""
+    settlement: CallsSettlement | None = None
+    """What the calls took, when budget was set aside for them."""
 
 
 class ExperimentInput(Payload):
@@ -73,6 +115,8 @@ class Triggered(Payload):
     """None when there is nothing to run, because every answer is there already."""
     kept: int = 0
     """So many of those only have to be scored."""
+    exhausted: Resource | None = None
+    """The budget that does not cover the experiment, which therefore was not begun."""
 
 
 class ExperimentKey(Payload):

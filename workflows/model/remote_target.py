@@ -56,7 +56,9 @@ class ActivityTarget(SpecPart):
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the activity, untouched."""
     at_most: AtMost | None = None
-    """What the answer to one sample takes at most. With it, a trial that may exceed a budget of tokens or cost is not begun."""
+    """What one call takes at most for each of its samples. It makes budgets of tokens and cost hard: so much is set aside
+    before every call, also before one that failed is made again, and what a failed call may have taken counts. Default: 1.5
+    times the dearest answer so far, after a first call made alone."""
     version: ShortText | None = None
     """Names the code behind the activity; another version is another evaluator, whose answers are not mixed with these."""
 
@@ -83,7 +85,9 @@ class ExternalTarget(SpecPart):
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the runner, untouched."""
     at_most: AtMost | None = None
-    """What the answer to one sample takes at most. With it, a trial that may exceed a budget of tokens or cost is not begun."""
+    """What the runner takes at most for one sample, its own retries included. It makes budgets of tokens and cost hard: so much
+    is set aside for all samples of an experiment before it is triggered, and one that is not covered is not begun. Default: 1.5
+    times the dearest answer so far, after a first experiment that runs alone."""
     samples: Literal["auto", "inline", "reference"] = "auto"
     """Send the samples with the trigger, or where in the store they are. `auto` sends them up to 4 MB."""
     poll: PositiveDuration = timedelta(seconds=30)

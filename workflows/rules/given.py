@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from workflows.model.remote import GivenAnswer
+from workflows.model.amounts import Amount
+from workflows.model.remote import CallsSettlement, GivenAnswer
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 
 LARGEST_ANSWER = 512 * 1024
@@ -63,6 +65,32 @@ def _given(sample: Mapping[str, Any], answer: Any) -> GivenAnswer:
         fault = f"the answer is unusable: it has {size:,} bytes, at most {LARGEST_ANSWER:,} are kept"
         return GivenAnswer(**pair_of(sample), fault=fault, kind=UNUSABLE)
     return given
+
+
+def bill_of(answer: Any) -> Amount:
+    """What an answer says that it took."""
+    if not isinstance(answer, Mapping):
+        return Amount()
+    return Amount(tokens=int(_number(answer.get("tokens"))), cost=float(_number(answer.get("cost"))))
+
+
+def _number(said: Any) -> float:
+    is_one = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < math.inf
+    return said if is_one else 0
+
+
+def settlement_of(answers: Sequence[GivenAnswer], holders: Sequence[str], calls: int) -> CallsSettlement:
+    """What so many calls took, of which these answers came back; the others may have been paid for all the same."""
+    bills = [bill_of(given.answer) for given in answers if given.answer is not None]
+    return CallsSettlement(
+        holders=tuple(holders),
+        heard=len(bills),
+        unheard=max(0, calls - len(bills)),
+        tokens=sum(bill.tokens for bill in bills),
+        cost=math.fsum(bill.cost for bill in bills),
+        dearest_tokens=max((bill.tokens for bill in bills), default=0),
+        dearest_cost=max((bill.cost for bill in bills), default=0.0),
+    )
 
 
 def size_of(given: GivenAnswer) -> int:

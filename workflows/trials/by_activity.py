@@ -17,8 +17,9 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError,
 from temporalio.workflow import ActivityCancellationType
 
 from workflows.contracts import Delegating
+from workflows.model.amounts import Resource
 from workflows.model.failures import NOT_RETRYABLE, shorten
-from workflows.model.remote import AnswersInput, Calls, CallsInput, GivenAnswer
+from workflows.model.remote import AgainInput, AnswersInput, CallsInput, GivenAnswer
 from workflows.model.remote_target import ActivityCalls
 from workflows.model.trial import Resumed, ShardInput, ShardResult, TrialInput
 from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSWERS
@@ -28,6 +29,7 @@ from workflows.rules.given import answers_in, pair_of, size_of
 from workflows.rules.merging import merged
 from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.in_shards import shards_of
+from workflows.trials.portion import Portion
 from workflows.trials.room import Room
 
 SHARDS_SIDE_BY_SIDE = 3
@@ -65,6 +67,7 @@ class ByActivity:
         self._largest_answer: int | None = None
         self._goes_on_at: int | None = None
         self._given_up_in_a_row = 0
+        self._exhausted: Resource | None = None
         self._so_far = ShardResult(first_error=self._resumed.first_error, errors=self._resumed.errors)
 
     async def run(self) -> list[ShardResult]:
@@ -93,7 +96,7 @@ class ByActivity:
         room = asyncio.Semaphore(SHARDS_SIDE_BY_SIDE)
         for shard in shards_of(self._trial, first, last):
             await room.acquire()
-            if any(one.done() and one.exception() is not None for one in running):
+            if self._exhausted or any(one.done() and one.exception() is not None for one in running):
                 return
             if self._must_go_on_at(shard):
                 return
@@ -112,7 +115,7 @@ class ByActivity:
         """Load, ask, score; in several turns when the samples do not fit into one message."""
         results: list[ShardResult] = []
         first = shard.first
-        while first < shard.last and (first == shard.first or not self._must_go_on_at(shard)):
+        while first < shard.last and not self._exhausted and (first == shard.first or not self._must_go_on_at(shard)):
             part = shard.model_copy(update={"first": first})
             loaded = await workflow.execute_activity_method(
                 Delegating.load_calls,
@@ -122,52 +125,52 @@ class ByActivity:
                 **LOAD_CALLS,
             )
             first = loaded.until
-            results += await self._answered_and_scored(part.model_copy(update={"last": first}), loaded)
-        return merged(results)
+            results += await self._answered_and_scored(Portion(part.model_copy(update={"last": first}), loaded))
+            self._exhausted = self._exhausted or loaded.exhausted
+        return merged(results).model_copy(update={"exhausted": self._exhausted})
 
-    async def _answered_and_scored(self, shard: ShardInput, loaded: Calls) -> list[ShardResult]:
-        waiting = [await uninterrupted(self._score(AnswersInput(shard=shard, kept=True)))] if loaded.kept else []
-        answers: list[GivenAnswer] = []
-        calls = [asyncio.ensure_future(self._call(shard, loaded, batch, answers)) for batch in self._batches(loaded.samples)]
+    async def _answered_and_scored(self, portion: Portion) -> list[ShardResult]:
+        loaded = portion.loaded
+        waiting = [await uninterrupted(self._score(AnswersInput(shard=portion.shard, kept=True)))] if loaded.kept else []
+        calls = [asyncio.ensure_future(self._call(portion, batch)) for batch in self._batches(loaded.samples)]
         try:
             await asyncio.gather(*calls)
         except BaseException:
             for call in calls:
                 call.cancel()
-            await to_the_end(self._hand_back(shard, calls, answers))
+            await to_the_end(self._hand_back(portion, calls))
             raise
-        scored = await uninterrupted(self._scored(shard, answers))
+        scored = await uninterrupted(self._scored(portion))
         return [ShardResult(found=loaded.found), *map(refuse_broken_scoring, [*waiting, *scored])]
 
-    async def _hand_back(
-        self, shard: ShardInput, calls: Sequence[asyncio.Future[None]], answers: Sequence[GivenAnswer]
-    ) -> None:
+    async def _hand_back(self, portion: Portion, calls: Sequence[asyncio.Future[None]]) -> None:
         await asyncio.gather(*calls, return_exceptions=True)
-        await asyncio.gather(self._scored(shard, answers), return_exceptions=True)
+        await asyncio.gather(self._scored(portion), return_exceptions=True)
 
     def _batches(self, samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
         for first in range(0, len(samples), self._calls.batch):
             yield samples[first : first + self._calls.batch]
 
-    async def _call(self, shard: ShardInput, loaded: Calls, batch: Sequence[Sample], answers: list[GivenAnswer]) -> None:
-        asked: dict[str, JsonValue] = {**loaded.common}
+    async def _call(self, portion: Portion, batch: Sequence[Sample]) -> None:
+        asked: dict[str, JsonValue] = {**portion.loaded.common}
         if self._calls.batch == 1:
             asked["sample"] = batch[0]
         else:
             asked["samples"] = list(batch)
         likely = (LIKELY_ANSWER if self._largest_answer is None else self._largest_answer) * len(batch)
         async with self._room.taken(len(canonical_json(asked).encode()) + likely):
-            if self._given_up_in_a_row < HOPELESS and not self._must_go_on_at(shard):
-                given = await self._asked(asked, batch)
+            if self._given_up_in_a_row < HOPELESS and not self._must_go_on_at(portion.shard):
+                given = await self._asked(portion, asked, batch)
                 self._largest_answer = max(self._largest_answer or 0, *map(size_of, given))
-                answers += given
+                portion.answers += given
                 self._refuse_to_go_on_failing(given)
 
-    async def _asked(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> list[GivenAnswer]:
+    async def _asked(self, portion: Portion, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> list[GivenAnswer]:
         """What the activity answers. Calls that are lost with their worker are made again without limit, others are not."""
         own_errors = 0
         pause = FIRST_PAUSE
         while True:
+            portion.calls += len(batch)
             try:
                 returned = await self._execute(asked, batch)
             except ActivityError as error:
@@ -185,6 +188,24 @@ class ByActivity:
             wanted = cause.next_retry_delay if isinstance(cause, ApplicationError) else None
             await workflow.sleep(wanted or pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+            if not await self._covered_again(portion, len(batch)):
+                missing = shorten(f"the {self._exhausted} budget covers no further attempt: {reason_of(cause)}")
+                return [GivenAnswer(**pair_of(sample), missing=missing) for sample in batch]
+
+    async def _covered_again(self, portion: Portion, calls: int) -> bool:
+        """Whether the budget, if there is one, covers calls that failed once more: they may have been paid for."""
+        if portion.loaded.holder is None:
+            return True
+        holder = portion.next_holder()
+        again = await workflow.execute_activity_method(
+            Delegating.reserve_again,
+            AgainInput(shard=portion.shard, holder=holder, calls=calls),
+            task_queue=self._trial.evaluation_task_queue,
+            summary=f"{portion.shard.candidate_id}: budget for {calls} calls once more",
+            **LOAD_CALLS,
+        )
+        self._exhausted = self._exhausted or again.exhausted
+        return again.exhausted is None
 
     async def _execute(self, asked: dict[str, JsonValue], batch: Sequence[Sample]) -> RawValue:
         more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
@@ -228,17 +249,21 @@ class ByActivity:
         if self._given_up_in_a_row >= HOPELESS:
             raise TrialEnded("error", f"gave up on the target: {HOPELESS} calls in a row got no answer; last error: {last}")
 
-    async def _scored(self, shard: ShardInput, answers: Sequence[GivenAnswer]) -> list[ShardResult]:
-        """Score and commit, in so many parts as fit into one message each."""
+    async def _scored(self, portion: Portion) -> list[ShardResult]:
+        """Score and commit, in so many parts as fit into one message each; whichever comes first settles what they took."""
         parts: list[list[GivenAnswer]] = [[]]
         size = 0
-        for answer in answers:
+        for answer in portion.answers:
             size += size_of(answer)
             if size > LARGEST_PART and parts[-1]:
                 parts.append([])
                 size = size_of(answer)
             parts[-1].append(answer)
-        return await asyncio.gather(*[self._score(AnswersInput(shard=shard, answers=tuple(part))) for part in parts if part])
+        settlement = portion.settlement
+        if settlement is None:
+            parts = [part for part in parts if part]
+        asked = AnswersInput(shard=portion.shard, settlement=settlement)
+        return await asyncio.gather(*[self._score(asked.model_copy(update={"answers": tuple(part)})) for part in parts])
 
     async def _score(self, asked: AnswersInput) -> ShardResult:
         which = "those that were kept" if asked.kept else f"{len(asked.answers)} answers"

@@ -64,13 +64,16 @@ class OnRunner:
         self._resumed = trial.resumed
         self._started_at = trial.resumed.started_at if trial.resumed else workflow.info().start_time
         self.experiment_id: str | None = None
-        self._kept = 0
+        self._triggered = Triggered()
 
     async def run(self) -> list[ShardResult]:
         """Trigger, wait, collect. Whatever else ends this, an experiment that may be running is cancelled."""
         await self._trigger()
+        if self._triggered.exhausted is not None:
+            pairs = self._whole.last - self._whole.first
+            return [ShardResult(missing=pairs, exhausted=self._triggered.exhausted)]
         if self.experiment_id is None:
-            return [await self._scored()] if self._kept else []
+            return [await self._scored()] if self._triggered.kept else []
         key = ExperimentKey(trial=self._whole, experiment_id=self.experiment_id)
         try:
             state = await self._finished(key)
@@ -94,8 +97,8 @@ class OnRunner:
             )
         )
         try:
-            triggered = await asyncio.shield(triggering)
-            self.experiment_id, self._kept = triggered.experiment_id, triggered.kept
+            self._triggered = await asyncio.shield(triggering)
+            self.experiment_id = self._triggered.experiment_id
         except asyncio.CancelledError:
             triggering.cancel()
             [late] = await to_the_end(asyncio.gather(triggering, return_exceptions=True))
