@@ -30,6 +30,7 @@ from workflows.model.candidates import Candidate
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import Plan
+from workflows.model.own_optimizer import PythonOptimizer, version_key
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import (
     CandidateKey,
@@ -66,6 +67,14 @@ def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
     from workflows.rules.planning import assumed_plan
 
     return assumed_plan(spec, samples)
+
+
+def _optimizer_version(prepare: PrepareInput) -> dict[str, str]:
+    """Which code a user's optimizer is, if it is one."""
+    optimizer = prepare.request.optimizer
+    if not isinstance(optimizer, PythonOptimizer) or optimizer.ref not in prepare.evaluators:
+        return {}
+    return {version_key(optimizer.ref): prepare.evaluators[optimizer.ref]}
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -134,6 +143,7 @@ class StoreBookkeeping(Bookkeeping):
         except NotCanonical as error:
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
+        versions = self._versions | _optimizer_version(prepare)
         foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples)
         await self._store.open_run(
             NewRun(
@@ -141,7 +151,7 @@ class StoreBookkeeping(Bookkeeping):
                 execution_id=info.workflow_run_id or "",
                 request=spec,
                 task_queue=info.task_queue,
-                versions=self._versions,
+                versions=versions,
                 baseline_hash=baseline_hash,
                 baseline=spec.baseline,
                 suites=list(plan.suites),
@@ -158,7 +168,7 @@ class StoreBookkeeping(Bookkeeping):
             plan=foreseen,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
-            versions=self._versions,
+            versions=versions,
         )
 
     @activity.defn(name="begin_trial")

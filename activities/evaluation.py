@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.breaker import Breakers, TargetDown
 from activities.committing import OutcomeBatches, until_back
-from activities.computing import ComputationStore, Computing
+from activities.computing import Computing
 from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
@@ -25,6 +25,8 @@ from activities.importing import import_elsewhere
 from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.models import ChatModels
+from activities.optimizer_classes import refuse_no_optimizer
+from activities.own_optimizers import OwnOptimizers, OwnOptimizerStore
 from activities.plugin_calls import PluginCalls
 from activities.plugins import VERSION, Plugins, invalid
 from activities.proposing import ProposalStore, Proposing
@@ -48,6 +50,7 @@ from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.judgement import RaceDecision
 from workflows.model.judging import JudgeInput, Judgements, LookInput
 from workflows.model.limits import AdjustedLimits
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
@@ -100,7 +103,7 @@ class Work(Protocol):
     def adjusted(self) -> AdjustedLimits: ...
 
 
-class EvaluationStore(ConclusionStore, ProposalStore, ComputationStore, BudgetStore, Protocol):
+class EvaluationStore(ConclusionStore, ProposalStore, OwnOptimizerStore, BudgetStore, Protocol):
     """What evaluation needs of the store."""
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
@@ -144,6 +147,7 @@ class ShardEvaluation(Evaluating):
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
         self._judging = Judging(store)
         self._computing = Computing(store, plugins, self._calls)
+        self._own_optimizers = OwnOptimizers(store, plugins, self._calls)
         self._concluding = Concluding(store, plugins, self._calls, self._judging)
         self._proposing = Proposing(store, models, plugins, self._calls, is_away)
 
@@ -167,6 +171,8 @@ class ShardEvaluation(Evaluating):
                 raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
 
     def _fingerprints(self, request: InspectInput) -> dict[str, str]:
+        if request.optimizer is not None:
+            refuse_no_optimizer(self._plugins, request.optimizer)
         return self._plugins.fingerprints(request.references, request.arguments)
 
     @activity.defn(name="evaluate_shard")
@@ -284,6 +290,12 @@ class ShardEvaluation(Evaluating):
         async with heartbeating():
             with store_errors():
                 return await self._computing.compute(request)
+
+    @activity.defn(name="step_optimizer")
+    async def step_optimizer(self, step: OwnStep) -> OwnStepped:
+        async with heartbeating():
+            with store_errors():
+                return await self._own_optimizers.step(step)
 
     async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""

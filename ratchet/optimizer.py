@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from ratchet.plugins import Record
+
 
 class _Fact(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
@@ -41,6 +43,10 @@ class RunContext(_Fact):
     """How many samples candidates are scored on."""
     train_samples: int = 0
     """How many there are to learn from; those of the search where no others were set apart."""
+    domains: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
+    """How every factor may change, as the spec says it. Told to optimizers that are given by reference."""
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    """The baseline's configuration. Told to optimizers that are given by reference."""
 
 
 class OptimizerState(_Fact):
@@ -118,6 +124,12 @@ class TrialFacts(_Fact):
     """Where a part was measured: `train`, or the split that candidates are scored on. None for a trial in full."""
     part: Part | None = None
     """The samples it was measured on, when these were not all; with their count."""
+    configuration: dict[str, Any] | None = None
+    """What was tried. Told to optimizers that are given by reference, in the history and in what they observe."""
+    sample_scores: tuple[float | None, ...] = ()
+    """The score of each sample, by its place in the split. Told to optimizers that are given by reference."""
+    records: tuple[Record, ...] = ()
+    """Evaluated samples, failed ones first. Told to optimizers that are given by reference, of what they observe."""
 
 
 class TrialHistory(_Fact):

@@ -16,6 +16,7 @@ from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.janitor import SweepInput, Swept
 from workflows.model.judgement import RaceDecision
 from workflows.model.judging import JudgeInput, Judgements, LookInput
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.release import (
     LoadedDesk,
     OpenRelease,
@@ -178,6 +179,11 @@ class Evaluating(ABC):
     @abstractmethod
     async def compute(self, request: ComputeInput) -> Computed:
         """Run a function of an optimizer over what is stored of the run."""
+
+    @activity.defn(name="step_optimizer")
+    @abstractmethod
+    async def step_optimizer(self, step: OwnStep) -> OwnStepped:
+        """One step of a user's optimizer: it observes, decides, proposes."""
 
 
 class Ingesting(ABC):

@@ -9,16 +9,19 @@ from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from ratchet.optimizer import Part, RunContext
+from ratchet.optimizer import Part, RunContext, StopReason
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.computation import ComputeInput, Reads
 from workflows.model.factors import Configuration, Factor, TextFactor
 from workflows.model.failures import BUDGET_EXHAUSTED, shorten
+from workflows.model.own_optimizer import version_key
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import CandidateKey, ProposalInput, Proposed, ShownSamples
 from workflows.optimizers.protocol import BudgetRefused, ProposalFailed, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of
+from workflows.result import RunEnded
 from workflows.rules.canonical import derive_seed
 from workflows.rules.scoring import describe_objective
 from workflows.rules.validation import Refusal
@@ -127,6 +130,26 @@ class WorkflowFrame:
             limit=shown.limit,
             worst_first=shown.worst_first,
         )
+
+    async def own_step(self, step: OwnStep) -> OwnStepped:
+        """One step of a user's optimizer, which reads the books."""
+        await self._flush()
+        book = self._book
+        assert book.prepared
+        ref = step.optimizer.ref
+        fingerprint = book.prepared.versions.get(version_key(ref), "")
+        try:
+            return await workflow.execute_activity_method(
+                Evaluating.step_optimizer,
+                step.model_copy(update={"fingerprint": fingerprint, "search_split": book.prepared.search_split}),
+                task_queue=self._evaluation_task_queue,
+                summary=shorten(f"round {book.round + 1}: {ref}", LONGEST_SUMMARY),
+                **PROPOSE,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed") from error
 
     async def compute(
         self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None

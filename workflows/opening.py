@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from workflows.contracts import Bookkeeping, Evaluating, Ingesting
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import IngestedDataset, IngestInput, InspectInput, Prepared, PrepareInput
 from workflows.policies import INSPECT, PREPARE
@@ -39,7 +40,11 @@ async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -
         return {}
     inspected = await workflow.execute_activity_method(
         Evaluating.inspect_plugins,
-        InspectInput(references=references, arguments=request.plugin_arguments),
+        InspectInput(
+            references=references,
+            arguments=request.plugin_arguments,
+            optimizer=request.optimizer if isinstance(request.optimizer, PythonOptimizer) else None,
+        ),
         task_queue=evaluation_task_queue,
         summary="import plug-ins",
         **INSPECT,

@@ -20,6 +20,7 @@ from typing import Any
 
 import clients
 from workflows.model.evolution import EvolveOptimizer
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import PythonProposer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import PythonScorer, placed_scorers
@@ -39,6 +40,8 @@ class PluginUse:
     reference: str
     arguments: int
     version: str | None
+    optimizer: dict[str, Any] | None = None
+    """The spec of an optimizer, when it is one."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,9 @@ def plugin_uses(request: OptimizationRequest) -> list[PluginUse]:
     if isinstance(request.optimizer, EvolveOptimizer):
         classifier = request.optimizer.classifier
         uses.append(PluginUse("optimizer.classifier.ref", classifier.ref, 1, classifier.version))
+    if isinstance(request.optimizer, PythonOptimizer):
+        own = request.optimizer
+        uses.append(PluginUse("optimizer.ref", own.ref, 0, own.version, own.model_dump(mode="json")))
     return uses
 
 
@@ -152,6 +158,7 @@ def main() -> None:
 def _answer(question: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     from temporalio.exceptions import ApplicationError
 
+    from activities.optimizer_classes import refuse_no_optimizer
     from activities.plugins import Plugins
 
     uses = [PluginUse(**use) for use in question["uses"]]
@@ -162,6 +169,8 @@ def _answer(question: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     for use in uses:
         try:
             plugins.resolve(use.reference, use.arguments)
+            if use.optimizer is not None:
+                refuse_no_optimizer(plugins, PythonOptimizer.model_validate(use.optimizer))
             fingerprints[use.reference] = plugins.fingerprint(use.reference, use.version)
         except ApplicationError as error:
             problems[use.field] = error.message

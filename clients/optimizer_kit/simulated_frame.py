@@ -13,14 +13,17 @@ from pydantic import JsonValue
 from clients.optimizer_kit.measuring import Measuring
 from clients.optimizer_kit.world import World
 from ratchet import Record
-from ratchet.optimizer import Part, RunContext
+from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
 from workflows.model.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.factors import Configuration, Factor
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
 from workflows.optimizers.computations import computation
 from workflows.optimizers.protocol import ProposalFailed, Shown
+from workflows.result import RunEnded
 from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize
+from workflows.rules.own_steps import Call, OwnOptimizerFailed, take_step, with_what_is_stored
 from workflows.rules.parts import places
 from workflows.rules.validation import Refusal
 from workflows.runbook import RunBook
@@ -29,7 +32,17 @@ from workflows.runbook import RunBook
 class SimulatedFrame:
     """Configurations from memory, proposals from the world, computations in this process."""
 
-    def __init__(self, book: RunBook, world: World, measuring: Measuring) -> None:
+    def __init__(
+        self,
+        book: RunBook,
+        world: World,
+        measuring: Measuring,
+        make: Callable[..., Any] | None = None,
+        call: Call | None = None,
+    ) -> None:
+        """`make` makes the optimizer under test; `call` calls its methods."""
+        self._make = make
+        self._call = call or _called
         self._book = book
         self._world = world
         self._measuring = measuring
@@ -96,6 +109,29 @@ class SimulatedFrame:
             raise ProposalFailed(f"the world's proposer: {error}") from error
         return Proposed(values=values)
 
+    async def own_step(self, step: OwnStep) -> OwnStepped:
+        """As the activity does it: through JSON, with an optimizer that is made for this step."""
+        step = OwnStep.model_validate_json(step.model_dump_json())
+        stored = self._measuring.stored
+        history = with_what_is_stored(self._book.history, stored)
+        observed = None
+        if step.observed is not None:
+            observed = tuple(self._with_records(step, trial) for trial in with_what_is_stored(step.observed, stored))
+        try:
+            make = self._make or self._plugin(step.optimizer.ref)
+            stepped = await take_step(make, step.model_copy(update={"observed": observed}), history, self._call)
+        except OwnOptimizerFailed as error:
+            told = f"optimizer {step.optimizer.ref} {error}"
+            raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed") from error
+        return OwnStepped.model_validate_json(stepped.model_dump_json())
+
+    def _with_records(self, step: OwnStep, trial: TrialFacts) -> TrialFacts:
+        assert self._book.prepared
+        split = self._book.prepared.search_split if trial.part is None else self._book.split_of(trial.part)
+        within = None if trial.part is None else places(trial.part)
+        records = self._measuring.records(trial.config_hash, split, step.optimizer.examples, worst_first=True, places=within)
+        return trial.model_copy(update={"records": tuple(records)})
+
     async def compute(
         self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None
     ) -> JsonValue:
@@ -133,3 +169,8 @@ class SimulatedFrame:
             returned = await returned
         self.seconds += time.perf_counter() - began
         return returned
+
+
+async def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    returned = function(*arguments, **options)
+    return await returned if inspect.isawaitable(returned) else returned

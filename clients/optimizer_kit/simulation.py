@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -26,12 +26,14 @@ from workflows.optimizers.guard import OptimizerGuard
 from workflows.optimizers.protocol import ProposalFailed
 from workflows.result import RunEnded, ended_by_rules
 from workflows.rules.canonical import content_hash
+from workflows.rules.own_steps import Call
 from workflows.rules.spec_check import check_request
 from workflows.runbook import RunBook
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 """No time passes in a simulation: budgets of wall time are not simulated."""
 
+UNDER_TEST = "simulated:optimizer"
 METRIC = "score"
 PASSES_AT = 0.5
 
@@ -65,18 +67,35 @@ class Simulated:
     """Spent outside of the world: the optimizer's and the frame's own time."""
 
 
-def simulate(request: OptimizationRequest | Mapping[str, Any], world: World) -> Simulated:
+def simulate(
+    request: OptimizationRequest | Mapping[str, Any],
+    world: World,
+    *,
+    optimizer: Callable[..., Any] | None = None,
+    call: Call | None = None,
+) -> Simulated:
     """Run an optimizer to its end against a synthetic target, by the rules of real runs: admission, decisions, budgets, stops.
 
     `request` is a spec, of which `target`, `dataset`, `scorers` and `objective` may be left out; `budget: {samples: 500}`
     counts calls of the world's target. The same request and the same world give the same run.
+
+    `optimizer` is a class of your own, or whatever makes one; `request` may then say its `optimizer.options` and
+    `optimizer.candidates_per_round`. With `call` its methods are called in another way than directly.
     """
-    return asyncio.run(simulate_async(request, world))
+    return asyncio.run(simulate_async(request, world, optimizer=optimizer, call=call))
 
 
-async def simulate_async(request: OptimizationRequest | Mapping[str, Any], world: World) -> Simulated:
+async def simulate_async(
+    request: OptimizationRequest | Mapping[str, Any],
+    world: World,
+    *,
+    optimizer: Callable[..., Any] | None = None,
+    call: Call | None = None,
+) -> Simulated:
     """The same where a loop runs already."""
-    return await _Run(_complete(request, world), world).to_the_end()
+    if optimizer is not None and isinstance(request, Mapping):
+        request = {**request, "optimizer": {"name": "python", "ref": UNDER_TEST, **request.get("optimizer", {})}}
+    return await _Run(_complete(request, world), world, optimizer, call).to_the_end()
 
 
 def _complete(request: OptimizationRequest | Mapping[str, Any], world: World) -> OptimizationRequest:
@@ -99,7 +118,7 @@ def _complete(request: OptimizationRequest | Mapping[str, Any], world: World) ->
 class _Run:
     """One simulated run; its steps are those of `workflows.optimization`."""
 
-    def __init__(self, request: OptimizationRequest, world: World) -> None:
+    def __init__(self, request: OptimizationRequest, world: World, make: Callable[..., Any] | None, call: Call | None) -> None:
         self._book = RunBook("simulated", request, BEGINNING)
         search_split = Split.VALIDATION if world.train else Split.ALL
         self._book.open(
@@ -113,7 +132,7 @@ class _Run:
         )
         self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
         self._measuring = Measuring(self._book, self._outcomes)
-        self._frame = SimulatedFrame(self._book, world, self._measuring)
+        self._frame = SimulatedFrame(self._book, world, self._measuring, make, call)
         self._optimizer = build_optimizer(request.optimizer, self._frame)
         self._rounds: list[RoundRecord] = []
         self._rejections: list[Rejection] = []

@@ -22,7 +22,7 @@ from workflows.model.candidates import Candidate
 from workflows.model.computation import StoredTrial
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
-from workflows.model.run import Proposed
+from workflows.model.run import HistoryPage, Proposed, TrialRow
 from workflows.model.scorers import ExactScorer, Objective, PythonScorer, Scorer
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.target import ChatTarget, HttpTarget, PythonTarget
@@ -189,6 +189,9 @@ class MemoryStore:
 
     async def stored_trials(self, run_id: str) -> list[StoredTrial]:
         return []
+
+    async def history(self, page: HistoryPage) -> tuple[TrialRow, ...]:
+        return ()
 
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
         return {}

@@ -200,6 +200,7 @@ def releasing(name: str, mode: str = "approval", **more: Any) -> dict[str, Any]:
     return spec(configuration=configuration, dataset=data, stop={"max_rounds": 6, "no_improvement": 0}, release=release)
 
 
+OWN = {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round": 2}
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
 
 RACING: dict[str, Any] = {"racing": {"block": 8}}
@@ -242,6 +243,10 @@ PATHS = (
     RecordedPath("compressed_continued", compressing(execution={"max_rounds_per_execution": 1})),
     RecordedPath("evolved", evolving()),
     RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
+    RecordedPath("own_optimizer", spec(optimizer=OWN)),
+    RecordedPath("own_optimizer_stops", spec(optimizer={**OWN, "options": {"patience": 1, "size": 0}}, stop=ENDLESS)),
+    RecordedPath("own_optimizer_continued", spec(optimizer=OWN, execution={"max_rounds_per_execution": 1})),
+    RecordedPath("own_optimizer_failed", spec(optimizer={**OWN, "ref": "own_optimizers:RemembersEverything"})),
     RecordedPath("released", releasing("released", "automatic")),
     RecordedPath("approved", releasing("approved"), approved_and_rolled_back),
     RecordedPath("rejected", releasing("rejected"), rejected),

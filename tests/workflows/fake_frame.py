@@ -11,6 +11,7 @@ from ratchet.optimizer import RunContext
 from tests.workflows.building import request
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
 from workflows.optimizers.protocol import ProposalFailed
@@ -27,6 +28,8 @@ class FakeFrame:
         self.answers: list[Proposed | ProposalFailed] = []
         self.computed: list[JsonValue | ProposalFailed] = []
         self.asked: list[dict[str, Any]] = []
+        self.steps: list[OwnStep] = []
+        self.stepped: list[OwnStepped] = []
 
     @property
     def context(self) -> RunContext:
@@ -55,6 +58,10 @@ class FakeFrame:
         if isinstance(answer, ProposalFailed):
             raise answer
         return answer
+
+    async def own_step(self, step: OwnStep) -> OwnStepped:
+        self.steps.append(step)
+        return self.stepped.pop(0)
 
     async def compute(
         self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None

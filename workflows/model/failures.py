@@ -31,6 +31,9 @@ PROPOSER_FAILED: Final = "ProposerFailed"
 COMPUTATION_FAILED: Final = "ComputationFailed"
 """A function over stored outcomes that raises: it would raise again."""
 
+OPTIMIZER_FAILED: Final = "OptimizerFailed"
+"""A user's optimizer that raises; retried a few times. What it returned and cannot be used is not."""
+
 BUDGET_EXHAUSTED: Final = "BudgetExhausted"
 """What is left of the budget does not cover a call; the detail names what is short: samples, tokens or cost."""
 

@@ -22,6 +22,7 @@ from workflows.model.factors import (
 )
 from workflows.model.frozen import SpecPart
 from workflows.model.judgement import JudgementSpec, NoiseFirst
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.prompt import PromptSource
 from workflows.model.proposers import PythonProposer
 from workflows.model.release import ReleaseSpec
@@ -248,6 +249,8 @@ class OptimizationRequest(SpecPart):
             yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
         if isinstance(self.optimizer, EvolveOptimizer):
             yield _Named(self.optimizer.classifier.ref, self.optimizer.classifier.version), 1
+        if isinstance(self.optimizer, PythonOptimizer):
+            yield _Named(self.optimizer.ref, self.optimizer.version), 0
         if self.dataset.ref is not None:
             yield _Named(self.dataset.ref, self.dataset.version), 0
 

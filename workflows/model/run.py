@@ -16,6 +16,7 @@ from workflows.model.frozen import Payload, SpecPart
 from workflows.model.judgement import Judged, Noise, Plan
 from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
 from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.prompt import PromptSnapshot
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.release import ReleaseOutcome
@@ -161,6 +162,8 @@ class InspectInput(Payload):
     references: dict[str, str | None]
     arguments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     """With how many positional arguments each will be called."""
+    optimizer: PythonOptimizer | None = None
+    """A user's optimizer, which has to have its methods and to take its options."""
 
 
 class Inspected(Payload):

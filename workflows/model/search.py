@@ -13,6 +13,7 @@ from workflows.model.durations import Duration
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, Proposer, PythonProposer
 from workflows.model.task_queues import TaskQueue
 from workflows.model.values import CanonicalValue
@@ -98,7 +99,9 @@ class CompressOptimizer(SpecPart):
         return 2 * self.max_edits
 
 
-OptimizerSpec = Annotated[RefineOptimizer | CompressOptimizer | EvolveOptimizer | MeasureOptimizer, Field(discriminator="name")]
+OptimizerSpec = Annotated[
+    RefineOptimizer | CompressOptimizer | EvolveOptimizer | MeasureOptimizer | PythonOptimizer, Field(discriminator="name")
+]
 """Grows as algorithms are added; each has a file in `workflows/optimizers`."""
 
 

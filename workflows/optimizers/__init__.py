@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ratchet.optimizer import Optimizer
 from workflows.model.search import OptimizerSpec
+from workflows.optimizers.by_reference import ByReference
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.measure import Measure
@@ -20,5 +21,7 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
             return Compress(spec, frame)
         case "evolve":
             return Evolve(spec, frame)
+        case "python":
+            return ByReference(spec, frame)
         case "none":
             return Measure(spec, frame)

@@ -20,6 +20,6 @@ class OptimizerGuard:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, ProposalFailed | FailureError):
+        if isinstance(error, Exception) and not isinstance(error, ProposalFailed | FailureError | RunEnded):
             told = shorten(f"{self._where}: {type(error).__name__}: {error}")
             raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed") from error

@@ -13,6 +13,7 @@ from workflows.model.amounts import Resource
 from workflows.model.computation import Reads
 from workflows.model.factors import Configuration, Factor
 from workflows.model.frozen import Payload
+from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import OptimizationResult, Proposed
 
@@ -86,6 +87,10 @@ class Frame(Protocol):
         is not the parent's own. `shown` says whose samples the proposer reads about; by default the parent's, on the search
         split.
         """
+        ...
+
+    async def own_step(self, step: OwnStep) -> OwnStepped:
+        """One step of a user's optimizer, as an activity. Ends the run when it fails."""
         ...
 
     async def compute(

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration, FrozenFactor, TextFactor
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
 from workflows.model.search import CompressOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.optimizers.compress import describe_compression
@@ -168,6 +169,8 @@ def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
         return describe_evolution(options)
     if isinstance(options, CompressOptimizer):
         return describe_compression(options)
+    if isinstance(options, PythonOptimizer):
+        return f"Python: {options.ref}"
     match options.proposer:
         case None:
             return "None (the configurations were given)"

@@ -9,6 +9,7 @@ import jsonschema
 
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import (
@@ -232,6 +233,8 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
         yield from evolution_problems(request, request.optimizer)
     elif isinstance(request.optimizer, CompressOptimizer):
         yield from compression_problems(request, request.optimizer)
+    elif isinstance(request.optimizer, PythonOptimizer):
+        yield from _treatment(request)
     else:
         yield from _refinement(request, request.optimizer)
     yield from _wording(request.optimizer.proposer)
@@ -239,15 +242,7 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
 
 def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Iterator[str]:
     proposer = optimizer.proposer
-    for name in request.optimizer.factors or []:
-        if name not in request.configuration:
-            yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
-        elif isinstance(request.configuration[name], FrozenFactor):
-            own = "write it as {value: …, change: text} or change: structured"
-            fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
-            yield f"optimizer.factors: {name!r} is frozen; {fix}"
-    if not request.changeable and proposer.kind != "noop":
-        yield "configuration: every factor is frozen; let at least one change ({value: …, change: text})"
+    yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
     if isinstance(proposer, ModelProposer) and treated and not any(isinstance(f, TextFactor) for f in treated):
         yield "optimizer.proposer: kind model rewrites text, but no treated factor is text; use kind step or python"
@@ -256,6 +251,19 @@ def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Ite
             "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
             "more than one value; widen one, or use kind model or python"
         )
+
+
+def _treatment(request: OptimizationRequest, *, may_be_frozen: bool = False) -> Iterator[str]:
+    """The factors that may change."""
+    for name in request.optimizer.factors or []:
+        if name not in request.configuration:
+            yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
+        elif isinstance(request.configuration[name], FrozenFactor):
+            own = "write it as {value: …, change: text} or change: structured"
+            fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
+            yield f"optimizer.factors: {name!r} is frozen; {fix}"
+    if not request.changeable and not may_be_frozen:
+        yield "configuration: every factor is frozen; let at least one change ({value: …, change: text})"
 
 
 def _wording(proposer: object) -> Iterator[str]:
