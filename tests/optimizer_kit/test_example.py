@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from typing import Any
 
+from clients.commands.findings import check_spec
 from clients.optimizer_kit import World, check_protocol, simulate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "optimizer" / "climber.py"
@@ -36,6 +38,17 @@ def test_it_climbs_and_stops_by_itself() -> None:
     run = simulate(request, world, optimizer=climber())
     assert run.message == "The steps became too small"
     assert run.best_score is not None and run.best_score > 0.999
+
+
+async def test_its_spec_has_nothing_wrong_and_a_wrong_option_is_told_before_anything_is_spent(tmp_path: Path) -> None:
+    found = await check_spec(EXAMPLE.parent / "spec.yaml", endpoints=False)
+    assert found.findings == []
+    for name in ("climber.py", "spam.py", "emails.jsonl"):
+        shutil.copy(EXAMPLE.parent / name, tmp_path)
+    (tmp_path / "spec.yaml").write_text((EXAMPLE.parent / "spec.yaml").read_text().replace("{step: 0.3}", "{stop: 0.3}"))
+    [wrong] = (await check_spec(tmp_path / "spec.yaml", endpoints=False)).findings
+    assert wrong.line == 10
+    assert "optimizer.options do not fit, TypeError: got an unexpected keyword argument 'stop'" in wrong.message
 
 
 def test_it_is_as_short_as_promised() -> None:
