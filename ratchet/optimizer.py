@@ -56,6 +56,8 @@ class OptimizerState(_Fact):
     best_candidate_id: str | None = None
     best_score: float | None = None
     algorithm_data: dict[str, JsonValue] = Field(default_factory=dict)
+    notes: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the history keeps with the round that was just observed: the Pareto front, how parents were selected. Small."""
 
 
 class Withdrawal(_Fact):

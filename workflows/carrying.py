@@ -36,6 +36,8 @@ def carried(book: RunBook) -> RunState:
         reused=book.accounts.reused,
         consecutive_failures=book.consecutive_failures,
         barren_rounds=book.barren_rounds,
+        lost_rounds=book.lost_rounds,
+        last_failure=book.last_failure,
         recent_trials=_newest_within(CARRIED_BYTES, book.recent_trials),
         recent_rejections=_newest_within(CARRIED_BYTES, book.recent_rejections),
         recent_rounds=_newest_within(CARRIED_BYTES, book.recent_rounds),
@@ -72,6 +74,7 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.round, book.optimizer_state = state.round, state.optimizer
     book.counts, book.accounts = state.counts, Accounts.carried(state)
     book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds
+    book.lost_rounds, book.last_failure = state.lost_rounds, state.last_failure
     book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
     book.recent_rounds, book.waiting = list(state.recent_rounds), [*state.waiting, *book.waiting]
     book.recent_parts, book.open_round = list(state.recent_parts), state.open_round

@@ -20,6 +20,7 @@ from workflows.model.run import Confirmation, Ending, FinishInput, OptimizationR
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.protocol import Reporting
 from workflows.policies import LOCAL_STORE, STORE
+from workflows.records import last_round
 from workflows.result import (
     RunEnded,
     confirmation_references,
@@ -116,7 +117,7 @@ class Closing:
             result = result.model_copy(update=self._optimizer.report(self._book.optimizer_state, result))
         released = await asked_for_release(self._book.request, result)
         result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
-        last = self._book.last_round(end.reason, end.status)
+        last = last_round(self._book, end.reason, end.status)
         if last is not None:
             self._ledger.add(last)
         self._showing.show(end.status, end.message)

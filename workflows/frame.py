@@ -55,12 +55,14 @@ class WorkflowFrame:
         return self._book.request.factors_in_play
 
     async def configuration(self, candidate_id: str) -> Configuration:
-        """The best and the newest are at hand; others are read from the store."""
+        """The best, the baseline and the newest are at hand; others are read from the store."""
         book = self._book
         if book.best and candidate_id == book.best.candidate_id:
             return book.best.configuration
         if book.last and candidate_id == book.last.candidate_id:
             return book.last.configuration
+        if candidate_id in book.at_hand:
+            return book.at_hand[candidate_id]
         key = CandidateKey(run_id=book.run_id, candidate_id=candidate_id)
         candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
         return candidate.configuration

@@ -43,6 +43,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.own_proposals import own_proposal, refuse_inadmissible
     from workflows.policies import STORE
     from workflows.reasons import reason_of
+    from workflows.records import round_record, step_record
     from workflows.result import RunEnded, ended_by_rules, scoring_broke, unmeasured
     from workflows.rules.budget import exhausted_by
     from workflows.rules.canonical import content_hash
@@ -112,7 +113,7 @@ class OptimizationWorkflow:
         await self.ledger.flush()
         [result] = await self.trials.run_all([candidate], Purpose.BASELINE)
         facts = self.book.record_baseline(candidate, result)
-        self.ledger.add(self.book.round_record([candidate], [], [facts], workflow.now()))
+        self.ledger.add(round_record(self.book, [candidate], [], [facts], workflow.now()))
         self._refuse_unmeasured(result)
         with self._optimizer_code("initialize"):
             self.book.optimizer_state = self.optimizer.initialize(self.book.context())
@@ -197,12 +198,16 @@ class OptimizationWorkflow:
                 proposed = self.optimizer.propose(
                     book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
                 )
-                return [*own, *(await proposed if inspect.isawaitable(proposed) else proposed)]
+                proposals = [*own, *(await proposed if inspect.isawaitable(proposed) else proposed)]
         except BudgetRefused as error:
             over = exhausted_by(error.resource, book.limits.budget)
             raise RunEnded(over.reason or StopReason.PROPOSAL_FAILURE, over.message or "", by="proposer") from error
         except ProposalFailed as error:
-            raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+            if book.lose_round(str(error)):
+                raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+            return own
+        book.use_round()
+        return proposals
 
     async def _run_trials(self, candidates: Sequence[Candidate]) -> list[TrialResult]:
         parts = sum(1 for candidate in candidates if candidate.part is not None)
@@ -224,13 +229,14 @@ class OptimizationWorkflow:
         ends_round = self.book.ends_round(candidates)
         learned = self.book.record_parts(candidates, results)
         facts = self.book.record_round(candidates, results) if ends_round else []
-        with self._optimizer_code("observe"):
-            self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, [*learned, *facts])
+        if candidates or self.book.lost_why is None:
+            with self._optimizer_code("observe"):
+                self.book.optimizer_state = self.optimizer.observe(self.book.optimizer_state, [*learned, *facts])
         self.steps_here += 1
         if ends_round:
-            self.ledger.add(self.book.round_record(candidates, rejections, facts, workflow.now()))
+            self.ledger.add(round_record(self.book, candidates, rejections, facts, workflow.now()))
         elif rejections:
-            self.ledger.add(self.book.step_record(rejections, workflow.now()))
+            self.ledger.add(step_record(self.book, rejections, workflow.now()))
         if end := scoring_broke(results):
             raise end
 

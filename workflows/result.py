@@ -51,7 +51,7 @@ def ended_by_rules(book: RunBook, now: datetime) -> RunEnded | None:
         decision = found
     reason, message = decision.reason or StopReason.ALGORITHM_SPECIFIC, decision.message or ""
     if reason is StopReason.TOO_MANY_FAILURES:
-        return RunEnded(reason, f"{message}: {book.recent_trials[-1].error}", "failed")
+        return RunEnded(reason, f"{message}: {book.last_failure}", "failed")
     return RunEnded(reason, message)
 
 

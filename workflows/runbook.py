@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopReason, TrialFacts, TrialHistory
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, TrialFacts, TrialHistory
 from workflows.accounts import Accounts
 from workflows.admission import Admission, Step
 from workflows.model.candidates import Candidate, Rejection
@@ -28,11 +28,14 @@ from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, 
 from workflows.rules.facts import facts_of
 from workflows.rules.parts import Extents
 from workflows.rules.standing import first_standing
-from workflows.rules.stopping import Facts, Limits
+from workflows.rules.stopping import Facts, Limits, most_lost_rounds
 from workflows.rules.validation import Known, candidate_name
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
+
+MOST_AT_HAND = 64
+"""Configurations kept in memory; of older candidates the store is asked."""
 
 MOST_STEPS = 1_000
 """Of one round: an optimizer that measures parts for ever would otherwise never meet a rule that counts rounds."""
@@ -76,6 +79,14 @@ class RunBook:
         self.recent_rounds: list[RoundRecord] = []
         self.recent_parts: list[TrialFacts] = []
         self.open_round = OpenRound()
+        self.lost_rounds = 0
+        """In a row, without a proposal."""
+        self.lost_why: str | None = None
+        """Why this round has none."""
+        self.last_failure: str | None = None
+        """Why the newest failed trial failed."""
+        self.at_hand: dict[str, Configuration] = {}
+        """Configurations of the newest candidates."""
         self.decisions: list[Decision] = []
         """What the newest round decided about its candidates."""
         self.front: tuple[FrontMember, ...] = ()
@@ -140,7 +151,24 @@ class RunBook:
         taken = self.open_round.proposals + len(proposals)
         self.open_round = self.open_round.model_copy(update={"proposals": taken})
         self.accounts.over = None if candidates else room.over
+        self._keep_at_hand(candidates)
         return candidates, rejections
+
+    def _keep_at_hand(self, candidates: Sequence[Candidate]) -> None:
+        for candidate in candidates:
+            self.at_hand.pop(candidate.candidate_id, None)
+            self.at_hand[candidate.candidate_id] = candidate.configuration
+        for oldest in list(self.at_hand)[:-MOST_AT_HAND]:
+            del self.at_hand[oldest]
+
+    def lose_round(self, why: str) -> bool:
+        """The optimizer has nothing to propose in this round, because what it asked for failed. Whether that ends the run."""
+        self.lost_rounds, self.lost_why = self.lost_rounds + 1, why
+        return self.lost_rounds >= most_lost_rounds(self.request.optimizer.name)
+
+    def use_round(self) -> None:
+        """The optimizer has something to propose, or knows that it has nothing."""
+        self.lost_rounds, self.lost_why = 0, None
 
     def answer_place(self, index: int, before: int) -> int:
         """The place in the round of an answer of a model or a plug-in, which is the step's nth."""
@@ -249,7 +277,8 @@ class RunBook:
         assert self.best and self.baseline
         self.round += 1
         self.open_round = OpenRound()
-        self.barren_rounds = 0 if candidates else self.barren_rounds + 1
+        if candidates or self.lost_why is None:
+            self.barren_rounds = 0 if candidates else self.barren_rounds + 1
         baseline, rules = self.baseline.candidate_id, self._rules()
         results = [result for candidate, result in zip(candidates, results, strict=True) if candidate.part is None]
         candidates = [candidate for candidate in candidates if candidate.part is None]
@@ -281,63 +310,9 @@ class RunBook:
         return facts
 
     def _count_failure(self, result: TrialResult) -> None:
-        self.consecutive_failures = self.consecutive_failures + 1 if result.status == "failed" else 0
-
-    def step_record(self, rejections: Sequence[Rejection], decided_at: datetime) -> RoundRecord:
-        """What the store is told of a step that does not decide its round."""
-        return RoundRecord(
-            run_id=self.run_id,
-            round=self.round,
-            status=self.status,
-            rejections=tuple(rejections),
-            counts=self.counts,
-            spend=self.accounts.spend,
-            decided_at=decided_at,
-            open=True,
-        )
-
-    def round_record(
-        self,
-        candidates: Sequence[Candidate],
-        rejections: Sequence[Rejection],
-        facts: Sequence[TrialFacts],
-        decided_at: datetime,
-    ) -> RoundRecord:
-        """What the store is told of the round that was just booked."""
-        scored = [trial for trial in facts if trial.score is not None]
-        sign = 1 if self.request.objective.direction == "maximize" else -1
-        winner = max(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
-        record = RoundRecord(
-            run_id=self.run_id,
-            round=self.round,
-            status=self.status,
-            candidate_ids=tuple(candidate.candidate_id for candidate in candidates if candidate.part is None),
-            rejections=tuple(rejections),
-            best_score=winner.score if winner else None,
-            best_candidate_id=winner.candidate_id if winner else None,
-            best_so_far=self.best.score if self.best else None,
-            best_so_far_id=self.best.candidate_id if self.best else None,
-            new_best=self.best is not None and self.best.round == self.round,
-            decisions=tuple(self.decisions),
-            pareto_front=self.front,
-            counts=self.counts,
-            spend=self.accounts.spend,
-            lost=self.accounts.lost,
-            decided_at=decided_at,
-            paused_for=self.paused_for,
-            limits=self.limits_if_adjusted,
-        )
-        self.recent_rounds = [*self.recent_rounds, record.model_copy(update={"rejections": ()})][-NEWEST:]
-        return record
-
-    def last_round(self, reason: StopReason, status: RunStatus) -> RoundRecord | None:
-        """The last round once more, now with the reason why it was the last."""
-        if not self.recent_rounds:
-            return None
-        update = {"stop_reason": reason, "stopped": True, "status": status, "new_best": False}
-        update |= {"spend": self.accounts.spend, "lost": self.accounts.lost}
-        self.recent_rounds[-1] = self.recent_rounds[-1].model_copy(update=update)
-        return self.recent_rounds[-1]
+        failed = result.status == "failed"
+        self.consecutive_failures = self.consecutive_failures + 1 if failed else 0
+        self.last_failure = result.error if failed else self.last_failure
 
     @property
     def design(self) -> Design:

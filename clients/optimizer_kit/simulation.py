@@ -24,6 +24,7 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.guard import OptimizerGuard
 from workflows.optimizers.protocol import ProposalFailed
+from workflows.records import last_round, round_record
 from workflows.result import RunEnded, ended_by_rules
 from workflows.rules.canonical import content_hash
 from workflows.rules.own_steps import Call
@@ -160,7 +161,7 @@ class _Run:
         self._frame.remember(candidate.candidate_id, candidate.configuration)
         [result] = await self._measuring.run_all([candidate], Purpose.BASELINE)
         facts = self._book.record_baseline(candidate, result)
-        self._rounds.append(self._book.round_record([candidate], [], [facts], BEGINNING))
+        self._rounds.append(round_record(self._book, [candidate], [], [facts], BEGINNING))
         if result.status != "completed":
             why = result.error or result.stopped_early
             raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline was not measured: {why}", "failed")
@@ -185,9 +186,13 @@ class _Run:
                 proposed = self._optimizer.propose(
                     book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
                 )
-                return [*(await proposed if inspect.isawaitable(proposed) else proposed)]
+                proposals = [*(await proposed if inspect.isawaitable(proposed) else proposed)]
         except ProposalFailed as error:
-            raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+            if book.lose_round(str(error)):
+                raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+            return []
+        book.use_round()
+        return proposals
 
     def _observe(
         self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
@@ -197,10 +202,11 @@ class _Run:
         ends_round = book.ends_round(candidates)
         learned = book.record_parts(candidates, results)
         facts = book.record_round(candidates, results) if ends_round else []
-        with self._optimizer_code("observe"):
-            book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*learned, *facts])
+        if candidates or book.lost_why is None:
+            with self._optimizer_code("observe"):
+                book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*learned, *facts])
         if ends_round:
-            self._rounds.append(book.round_record(candidates, rejections, facts, BEGINNING))
+            self._rounds.append(round_record(book, candidates, rejections, facts, BEGINNING))
 
     def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
         self._idle_steps = 0 if paid or not all(candidate.part for candidate in candidates) else self._idle_steps + 1
@@ -213,7 +219,7 @@ class _Run:
 
     def _told(self, end: RunEnded, overhead_seconds: float) -> Simulated:
         book = self._book
-        if (last := book.last_round(end.reason, end.status)) is not None:
+        if (last := last_round(book, end.reason, end.status)) is not None:
             self._rounds[-1] = last
         return Simulated(
             status=end.status,

@@ -13,6 +13,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.run import Prepared
 from workflows.model.suite import MeasuredSample
 from workflows.model.trial import Split, TrialResult, TrialSummary
+from workflows.records import round_record
 from workflows.runbook import RunBook
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -58,7 +59,7 @@ def measured_book(score: float = 0.5, samples: int = 10, **changes: Any) -> RunB
     made = book(samples, **changes)
     candidate = made.baseline_candidate("0" * 64)
     made.record_baseline(candidate, result(candidate, score))
-    made.round_record([candidate], [], made.history, NOW)
+    round_record(made, [candidate], [], made.history, NOW)
     return made
 
 
@@ -102,7 +103,7 @@ def play(run: RunBook, *scores: float | None) -> None:
         candidates, rejections = run.admit([proposal(prompt=f"{run.round} {{{{input.q}}}}")])
         results = [result(c, score, "completed" if score is not None else "failed") for c in candidates]
         facts = run.record_round(candidates, results)
-        run.round_record(candidates, rejections, facts, NOW + timedelta(minutes=run.round))
+        round_record(run, candidates, rejections, facts, NOW + timedelta(minutes=run.round))
 
 
 def sample(

@@ -10,6 +10,7 @@ from ratchet.optimizer import Withdrawal
 from tests.workflows.building import NOW, book, measured_book, proposal, result
 from workflows.model.candidates import ReasonCode
 from workflows.model.search import Adjustment, BudgetChange
+from workflows.records import round_record
 from workflows.rules.canonical import content_hash, normalize
 
 
@@ -39,7 +40,7 @@ def test_a_failed_baseline_is_no_best() -> None:
     candidate = run.baseline_candidate("0" * 64)
     run.record_baseline(candidate, result(candidate, None, "failed"))
     assert run.best is None
-    assert run.round_record([candidate], [], run.history, NOW).new_best is False
+    assert round_record(run, [candidate], [], run.history, NOW).new_best is False
 
 
 def test_duplicates_are_kept_out_within_a_round_and_across_rounds() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.workflows.building import NOW, book, measured_book, play, proposal, result
 from workflows import answers
 from workflows.model.run import Progress
+from workflows.records import round_record
 
 
 def test_progress_is_whole_before_anything_is_measured() -> None:
@@ -87,7 +88,7 @@ def test_lists_give_totals_and_the_newest_hundred() -> None:
 def test_history_does_not_repeat_rejections() -> None:
     run = measured_book()
     candidates, rejected = run.admit([proposal(7.0)])
-    run.round_record(candidates, rejected, run.record_round(candidates, []), NOW)
+    round_record(run, candidates, rejected, run.record_round(candidates, []), NOW)
     assert "rejections" not in answers.history(run).items[-1]
     [item] = answers.rejections(run).items
     assert (item["reason_code"], item["proposed_index"], item["round"]) == ("out_of_range", 0, 1)

@@ -11,6 +11,7 @@ from workflows.comparing import references_of
 from workflows.model.decisions import Decision, Reference
 from workflows.model.judgement import ConstraintCheck, Evidence, RaceDecision, Verdict
 from workflows.model.trial import TrialResult
+from workflows.records import round_record
 from workflows.runbook import RunBook
 
 
@@ -263,7 +264,7 @@ def test_with_several_objectives_the_front_of_all_rounds_is_kept_with_its_verdic
     assert run.front[1].verdicts == {"exact": Verdict.BETTER, "cost": Verdict.WORSE}
     run_round(run, [(0.7, [found(0.2, 0.1)], None)])  # beats both
     assert [member.candidate_id for member in run.front] == [run.history[3].candidate_id]
-    record = run.round_record([], [], run.history[3:], NOW)
+    record = round_record(run, [], [], run.history[3:], NOW)
     assert record.pareto_front == run.front
 
 

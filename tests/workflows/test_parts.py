@@ -6,6 +6,7 @@ from ratchet.optimizer import Part, StopReason
 from tests.workflows.building import NOW, measured_book, proposal, result
 from workflows.model.candidates import ReasonCode
 from workflows.model.search import Adjustment, BudgetChange
+from workflows.records import round_record, step_record
 from workflows.rules.canonical import content_hash
 from workflows.runbook import MOST_STEPS, RunBook
 
@@ -133,7 +134,7 @@ def test_a_round_with_parts_beside_it_is_decided_by_its_candidates_alone() -> No
     assert [facts.candidate_id for facts in run.record_parts(step, results)] == [parent]
     facts = run.record_round(step, results)
     assert [trial.score for trial in facts] == [0.95]
-    record = run.round_record(step, [], facts, NOW)
+    record = round_record(run, step, [], facts, NOW)
     assert record.candidate_ids == (step[1].candidate_id,)
     assert run.best is not None
     assert (run.best.candidate_id, run.best.score) == (step[1].candidate_id, 0.95)
@@ -161,7 +162,7 @@ def test_rejections_beside_a_part_do_not_end_the_round_and_nothing_at_all_does()
     measured, rejections = run.admit([proposal(0.9, part=FOUR), unchanged])
     assert [rejection.reason_code for rejection in rejections] == [ReasonCode.NO_CHANGE]
     assert not run.ends_round(measured)
-    record = run.step_record(rejections, NOW)
+    record = step_record(run, rejections, NOW)
     assert (record.open, record.round, record.counts.rejected) == (True, 1, 1)
     assert run.ends_round([])
 

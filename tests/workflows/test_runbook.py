@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.optimizer import StopReason
+from ratchet.optimizer import OptimizerState, StopReason
 from tests.workflows.building import NOW, book, measured_book, play, proposal, request, result
 from workflows.carrying import carried, pick_up, request_in_force
 from workflows.model.run import Pending, Proposed, RunState, TrialRow
 from workflows.model.search import Adjustment, BudgetChange
+from workflows.records import last_round, round_record
 from workflows.rules.stopping import decide
 from workflows.runbook import NEWEST, RunBook
 
@@ -103,7 +104,7 @@ def test_the_best_of_a_round_is_its_first_best_and_failed_trials_are_no_best() -
     candidates, _ = run.admit([proposal(0.1), proposal(0.2), proposal(0.3)])
     results = [result(candidates[0], None, "failed"), result(candidates[1], 0.4), result(candidates[2], 0.4)]
     facts = run.record_round(candidates, results)
-    record = run.round_record(candidates, [], facts, NOW)
+    record = round_record(run, candidates, [], facts, NOW)
     assert (record.best_candidate_id, record.best_score) == (candidates[1].candidate_id, 0.4)
     assert (record.best_so_far, record.new_best) == (0.9, False)
 
@@ -189,19 +190,19 @@ def test_results_must_match_candidates() -> None:
 def test_the_last_round_says_once_why_it_was_the_last() -> None:
     run = measured_book()
     play(run, 0.9)
-    last = run.last_round(StopReason.MAX_ROUNDS, "completed")
+    last = last_round(run, StopReason.MAX_ROUNDS, "completed")
     assert last is not None
     assert (last.round, last.stopped, last.stop_reason, last.status) == (1, True, StopReason.MAX_ROUNDS, "completed")
     assert last.new_best is False  # its event was sent when the round was decided
     assert [record.stopped for record in run.recent_rounds] == [False, True]
-    assert book().last_round(StopReason.CANCELLED, "cancelled") is None
+    assert last_round(book(), StopReason.CANCELLED, "cancelled") is None
 
 
 def test_a_round_record_carries_the_rejections_but_the_book_keeps_them_once() -> None:
     run = measured_book()
     candidates, rejections = run.admit([proposal(7.0)])
     run.record_round(candidates, [])
-    record = run.round_record(candidates, rejections, [], NOW)
+    record = round_record(run, candidates, rejections, [], NOW)
     assert record.rejections == tuple(rejections) == tuple(run.recent_rejections)
     assert run.recent_rounds[-1] == record.model_copy(update={"rejections": ()})
 
@@ -270,7 +271,7 @@ def _round(run: RunBook, planned: list[tuple[float, bool, float | None]]) -> Any
     outcomes = [planned[candidate.index][2] for candidate in candidates]
     results = [result(c, s, "failed" if s is None else "completed") for c, s in zip(candidates, outcomes, strict=True)]
     facts = run.record_round(candidates, results)
-    return candidates, rejections, facts, run.round_record(candidates, rejections, facts, NOW)
+    return candidates, rejections, facts, round_record(run, candidates, rejections, facts, NOW)
 
 
 def test_what_people_asked_for_before_the_handover_and_meanwhile_is_kept() -> None:
@@ -302,7 +303,7 @@ def _long_run(rounds: int, per_round: int, prompt: str, error: str | None = None
             for c in candidates
         ]
         facts = run.record_round(candidates, outcomes)
-        run.round_record(candidates, rejections, facts, NOW)
+        round_record(run, candidates, rejections, facts, NOW)
     return run
 
 
@@ -339,3 +340,28 @@ def test_admitting_stays_quick_with_thousands_of_candidates() -> None:
     run = _long_run(2000, 1, "{{input.q}}")
     assert len(run.known().candidate_ids) == 2001
     assert run.hash_of(run.history[1].candidate_id) == run.history[1].config_hash
+
+
+# -- lost rounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_three_rounds_in_a_row_without_a_proposal_are_the_last_and_one_is_for_refine() -> None:
+    assert measured_book().lose_round("the model is away")
+    run = measured_book(optimizer={"name": "compress"})
+    assert [run.lose_round("away"), run.lose_round("away")] == [False, False]
+    run.use_round()
+    assert [run.lose_round("away"), run.lose_round("away"), run.lose_round("away")] == [False, False, True]
+
+
+def test_a_lost_round_says_why_and_is_not_one_whose_proposals_were_all_rejected() -> None:
+    run = measured_book(optimizer={"name": "compress"})
+    run.optimizer_state = OptimizerState(notes={"selected": "r0"})
+    run.lose_round("the model is away")
+    run.record_round([], [])
+    record = round_record(run, [], [], [], NOW)
+    assert (record.round, record.extra) == (1, {"proposal_failure": "the model is away"})
+    assert run.barren_rounds == 0
+    run.use_round()
+    run.record_round([], [])
+    assert round_record(run, [], [], [], NOW).extra == {"selected": "r0"}
+    assert run.barren_rounds == 1

@@ -106,6 +106,10 @@ class RunState(Payload):
     consecutive_failures: int = 0
     barren_rounds: int = 0
     """Rounds in a row whose proposals were all rejected."""
+    lost_rounds: int = 0
+    """Rounds in a row without a proposal, because asking for one failed."""
+    last_failure: str | None = None
+    """Why the newest failed trial failed."""
     recent_trials: tuple[TrialResult, ...] = ()
     recent_rejections: tuple[Rejection, ...] = ()
     recent_rounds: tuple[RoundRecord, ...] = ()
