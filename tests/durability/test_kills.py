@@ -44,7 +44,8 @@ class Killed:
 class WorkerProcess:
     """`python -m worker`, as it is run in production, with the tests' plug-ins."""
 
-    def __init__(self, stack: StackAddresses, calls: Path) -> None:
+    def __init__(self, stack: StackAddresses, calls: Path, module: str = "worker") -> None:
+        self._module = module
         self._environment = os.environ | {
             "TEMPORAL_ADDRESS": stack.temporal_address,
             "DATABASE_URL": stack.database_url,
@@ -57,7 +58,7 @@ class WorkerProcess:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "worker", "--grace", "1", "--log-file", str(self._log), cwd=ROOT, env=self._environment
+            sys.executable, "-m", self._module, "--grace", "1", "--log-file", str(self._log), cwd=ROOT, env=self._environment
         )
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
@@ -160,9 +161,11 @@ async def everything_decided(stack: StackAddresses, run_id: str) -> dict[str, li
 
 
 @asynccontextmanager
-async def running(stack: StackAddresses, folder: Path) -> AsyncIterator[tuple[Client, WorkerProcess, Path]]:
+async def running(
+    stack: StackAddresses, folder: Path, module: str = "worker"
+) -> AsyncIterator[tuple[Client, WorkerProcess, Path]]:
     calls = folder / "calls"
-    worker = WorkerProcess(stack, calls)
+    worker = WorkerProcess(stack, calls, module)
     await worker.start()
     try:
         yield await connect(stack.temporal_address), worker, calls

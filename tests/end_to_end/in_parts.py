@@ -124,4 +124,4 @@ if __name__ == "__main__":
     from worker import main
 
     with in_parts():
-        main()
+        raise SystemExit(main())
