@@ -136,7 +136,9 @@ class DelegatedEvaluation(Delegating):
                 samples.append(sample)
                 places.append(_place(pair, asked.shard))
             calls = Calls(common=common, samples=tuple(samples), until=until, found=work.found, kept=kept)
-            return await self._covered(asked.shard, calls, places, target, work.suite) if asked.shard.metered else calls
+            if not (asked.shard.metered or work.adjusted.budgeted):
+                return calls
+            return await self._covered(asked.shard, calls, places, target, work.suite)
 
     async def _covered(
         self, shard: ShardInput, calls: Calls, places: Sequence[int], target: ActivityTarget, suite: EvaluationSuite

@@ -207,7 +207,8 @@ class ShardEvaluation(Evaluating):
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            purse = self._purse(shard, len(wanted), samples_each=1 if given is None else 0) if shard.metered else None
+            metered = shard.metered or work.adjusted.budgeted
+            purse = self._purse(shard, len(wanted), samples_each=1 if given is None else 0) if metered else None
             limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
@@ -227,9 +228,15 @@ class ShardEvaluation(Evaluating):
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
                     purse=purse,
                     given=given,
+                    needs_purse=lambda: self._limits.budgeted(shard.run_id),
                 )
                 await _finished_or_handed_back(at_work)
-            return at_work.result(work.found)
+                goes_on = at_work.waits_for_a_purse and not activity.is_cancelled()
+            done = at_work.result(work.found)
+            if not (goes_on and done.missing):
+                return done.model_copy(update={"metered": metered})
+            rest = await self._evaluate(shard, given)
+            return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found})
 
     def _purse(self, shard: ShardInput, calls: int, *, samples_each: int) -> Purse:
         info = activity.info()

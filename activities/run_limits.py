@@ -25,8 +25,10 @@ class RunAtWork:
     shards: list[str] = field(default_factory=list)
     """The trial of every shard at work."""
     watcher: asyncio.Task[None] | None = None
+    budgeted: bool = False
 
     def adjust(self, to: AdjustedLimits) -> None:
+        self.budgeted = to.budgeted
         if to.concurrent_samples is not None:
             self.limit.resize(to.concurrent_samples)
         if to.priority is not None:
@@ -71,6 +73,11 @@ class RunLimits:
                 yield Room([*narrow, run.limit, *wide])
         finally:
             self._leave(run, trial_id)
+
+    def budgeted(self, run_id: str) -> bool:
+        """Whether a run that is at work has a budget of samples, tokens or cost, as far as is known here."""
+        run = self._runs.get(run_id)
+        return run is not None and run.budgeted
 
     def _leave(self, run: RunAtWork, trial_id: str) -> None:
         run.shards.remove(trial_id)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,6 +71,7 @@ class ShardAtWork:
         breaker: Breaker | None = None,
         purse: Purse | None = None,
         given: GivenAnswers | None = None,
+        needs_purse: Callable[[], bool] = lambda: False,
     ) -> None:
         """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores."""
         self._shard = shard
@@ -84,6 +85,7 @@ class ShardAtWork:
         self.batches = batches
         self._breaker = breaker
         self._purse = purse
+        self._needs_purse = needs_purse
         self._handing_back = False
         self._given = given
         self._scoring_may_fail = asks_a_model(suite.scorers)
@@ -115,9 +117,14 @@ class ShardAtWork:
             await self._keep_the_rest()
 
     @property
+    def waits_for_a_purse(self) -> bool:
+        """The run got its first budget meanwhile: nothing more begins without one."""
+        return self._purse is None and self._needs_purse()
+
+    @property
     def _must_stop(self) -> bool:
         at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back
-        return at_its_end or bool(self._scoring_errors) or self.batches.error is not None
+        return at_its_end or self.waits_for_a_purse or bool(self._scoring_errors) or self.batches.error is not None
 
     def _ended(self, call: asyncio.Task[None]) -> None:
         # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.

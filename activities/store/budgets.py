@@ -13,6 +13,7 @@ from activities.leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from activities.store.connection import Connection
 from activities.store.events import RunUnknown
 from workflows.model.amounts import LAST_DIGITS, NOTHING, RESOURCES, Amount, Resource, total
+from workflows.model.limits import AdjustedLimits
 from workflows.model.remote import CallsSettlement
 from workflows.model.search import Budget
 
@@ -75,6 +76,19 @@ async def set_limits(connection: Connection, run_id: str, budget: Budget) -> Non
         budget.tokens,
         budget.cost,
     )
+
+
+async def adjusted_limits(connection: Connection, run_id: str) -> AdjustedLimits:
+    """The run's limits as the adjust update left them."""
+    row = await connection.fetchrow(
+        "SELECT r.limits, b.limited FROM runs r JOIN budgets b USING (run_id) WHERE run_id = $1", run_id
+    )
+    return AdjustedLimits() if row is None else limits_in(row["limits"], row["limited"])
+
+
+def limits_in(limits: str, budgeted: bool) -> AdjustedLimits:
+    """What a run's row says of its limits."""
+    return AdjustedLimits.model_validate_json(limits).model_copy(update={"budgeted": budgeted})
 
 
 async def lease(connection: Connection, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
@@ -238,7 +252,7 @@ async def _account(connection: Connection, key: LeaseKey) -> Account:
         budget["spent_samples"] + budget["lost_samples"],
         budget["spent_tokens"] + budget["lost_tokens"],
         budget["spent_cost"] + budget["lost_cost"],
-    )
+    ) + await _unmetered(connection, key.run_id)
     dearest = _dearest(budget, others)
     calls = settled.samples + others["calls"]
     of_calls = Amount(
@@ -254,6 +268,32 @@ async def _account(connection: Connection, key: LeaseKey) -> Account:
         others_hold_money=others["hold_money"],
         other_alone=others["alone"],
     )
+
+
+async def _unmetered(connection: Connection, run_id: str) -> Amount:
+    """What trials at work took before their run had a budget. Those that are over have told the account themselves."""
+    rows = await connection.fetch(
+        """
+        SELECT greatest(given.samples - t.leased_samples - coalesce(mine.samples, 0), 0)::bigint,
+               greatest(given.tokens - t.leased_tokens - coalesce(mine.tokens, 0), 0)::bigint,
+               greatest(given.cost - t.leased_cost - coalesce(mine.cost, 0), 0)
+        FROM trials t
+        JOIN suites suite USING (run_id, split)
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS samples, coalesce(sum(o.tokens), 0) AS tokens, coalesce(sum(o.cost), 0) AS cost
+            FROM outcomes o
+            WHERE o.config_hash = t.config_hash AND o.evaluator = suite.evaluator AND o.run_id = t.run_id
+              AND o.trial_id = t.trial_id AND o.reused_from IS NULL
+        ) given
+        LEFT JOIN LATERAL (
+            SELECT sum(spent_samples) AS samples, sum(spent_tokens) AS tokens, sum(spent_cost) AS cost
+            FROM budget_leases l WHERE l.run_id = t.run_id AND l.trial_id = t.trial_id
+        ) mine ON true
+        WHERE t.run_id = $1 AND t.status = 'running' AND NOT t.metered
+        """,
+        run_id,
+    )
+    return total(Amount(*row) for row in rows)
 
 
 def _for_confirmation(wanted: int, calls: int, took: Amount, dearest: Amount | None) -> Amount:
@@ -319,14 +359,20 @@ async def _fold(connection: Connection, run_id: str, candidate_id: str, trial_id
         None if dearest is None else dearest.cost,
         books.exceeded,
     )
-    if lost and trial_id:
+    if trial_id:
         await connection.execute(
-            "UPDATE trials SET lost_samples = lost_samples + $4, lost_tokens = lost_tokens + $5, lost_cost = lost_cost + $6"
-            " WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3",
+            """
+            UPDATE trials SET
+                lost_samples = lost_samples + $4, lost_tokens = lost_tokens + $5, lost_cost = lost_cost + $6,
+                leased_samples = leased_samples + $7, leased_tokens = leased_tokens + $8, leased_cost = leased_cost + $9
+            WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3 AND ($10 OR NOT metered)
+            """,
             run_id,
             candidate_id,
             trial_id,
             *_amount(lost),
+            *_amount(spent),
+            bool(lost),
         )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import asyncpg
 
 from activities.store import kept_answers
+from activities.store.budgets import limits_in
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
 from activities.store.migrating import StoreError
@@ -56,13 +57,14 @@ class ShardWork:
 async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
     """The pairs of the shard's range that nobody has answered yet."""
     told = await connection.fetchrow(
-        "SELECT s.body, r.limits, o.configuration FROM suites s JOIN runs r USING (run_id)"
+        "SELECT s.body, r.limits, b.limited, o.configuration"
+        " FROM suites s JOIN runs r USING (run_id) JOIN budgets b USING (run_id)"
         " LEFT JOIN overlays o ON o.config_hash = $3 WHERE s.run_id = $1 AND s.split = $2",
         shard.run_id,
         shard.split.value,
         shard.config_hash,
     )
-    body, limits, overlay = told or (None, None, None)
+    body, limits, budgeted, overlay = told or (None, "{}", False, None)
     suite = _suite(body, shard.run_id, shard.split)
     configuration = _configuration(overlay, shard.config_hash)
     if suite.reuse == "always" or suite.retry_of is not None:
@@ -102,7 +104,7 @@ async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
     kept = await kept_answers.load(connection, shard, suite.evaluator, [pair.item_hash for pair in pairs]) if pairs else {}
     if kept:
         pairs = [replace(pair, kept=kept.get((pair.item_hash, pair.replicate))) for pair in pairs]
-    return ShardWork(suite, configuration, pairs, in_range - len(pairs), AdjustedLimits.model_validate_json(limits or "{}"))
+    return ShardWork(suite, configuration, pairs, in_range - len(pairs), limits_in(limits, budgeted))
 
 
 def _positions(shard: ShardInput) -> tuple[int, int]:

@@ -50,8 +50,8 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
             WHERE $8 = 'candidate' AND (candidates.round, candidates.index) < (excluded.round, excluded.index)
         )
         INSERT INTO trials (run_id, candidate_id, trial_id, config_hash, round, index, first_replicate,
-                            purpose, split, samples, replicates, part, first_sample, status)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, $16, $17, 'running')
+                            purpose, split, samples, replicates, part, first_sample, metered, status)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, $16, $17, $18, 'running')
         ON CONFLICT (run_id, candidate_id, purpose, part) DO NOTHING
         RETURNING true
         """,
@@ -72,6 +72,7 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
         trial.replicates,
         trial.part,
         trial.first,
+        trial.metered,
     )
     return bool(inserted)
 
@@ -125,9 +126,12 @@ async def record_trial(
         """
         WITH unmetered AS (
             UPDATE budgets SET
-                spent_samples = spent_samples + $6, spent_tokens = spent_tokens + $7, spent_cost = spent_cost + $8,
-                tokens_of_calls = tokens_of_calls + $7, cost_of_calls = cost_of_calls + $8
-            WHERE run_id = $1 AND NOT $12
+                spent_samples = spent_samples + $6 - t.leased_samples, spent_tokens = spent_tokens + $7 - t.leased_tokens,
+                spent_cost = spent_cost + $8 - t.leased_cost, tokens_of_calls = tokens_of_calls + $7 - t.leased_tokens,
+                cost_of_calls = cost_of_calls + $8 - t.leased_cost
+            FROM trials t
+            WHERE budgets.run_id = $1 AND NOT $12
+              AND t.run_id = $1 AND t.candidate_id = $10 AND t.purpose = $13 AND t.part = $14
         )
         UPDATE runs SET
             completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
@@ -146,6 +150,8 @@ async def record_trial(
         trial.candidate.candidate_id,
         result.objective_score,
         trial.metered,
+        trial.purpose.value,
+        trial.part,
     )
     if result.noise is not None and result.plan is not None:
         noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))

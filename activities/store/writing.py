@@ -74,8 +74,7 @@ class Store:
     async def adjusted_limits(self, run_id: str) -> AdjustedLimits:
         """The run's limits as the adjust update left them."""
         async with self._database.connection() as connection:
-            limits = await connection.fetchval("SELECT limits FROM runs WHERE run_id = $1", run_id)
-            return AdjustedLimits() if limits is None else AdjustedLimits.model_validate_json(limits)
+            return await budgets.adjusted_limits(connection, run_id)
 
     async def lease_starts(self, name: tuple[str, str], limit: RateLimit, calls: int, tokens: float, owed: float) -> float:
         """Reserve calls and tokens of a limit that workers share; in how many seconds the first call may start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -192,3 +193,25 @@ async def test_a_retry_takes_over_everything_but_what_failed_proposals_included(
     assert math.isclose(retry["best_score"], retry["best_configuration"]["x"] / 1000)
     taken = await rows(engines, "SELECT DISTINCT reused_from FROM outcomes", retry["optimization_id"])
     assert {row["reused_from"] for row in taken} == {None, first["optimization_id"]}
+
+
+async def test_a_first_budget_binds_trials_that_are_at_work(engines: Engines, spec: Spec) -> None:
+    """It knows what they took before, and they take no more than it allows."""
+    items = {"items": [{"id": f"s{n}", "input": n} for n in range(400)]}
+    slow = {"kind": "python", "ref": "plugged:slow_hill"}
+    handle = await engines.start(spec(name="first-budget", dataset=items, target=slow, execution={"concurrent_samples": 3}))
+
+    async def answered() -> int:
+        return len(await rows(engines, "SELECT 1 FROM outcomes", handle.id))
+
+    async with asyncio.timeout(30):
+        while await answered() < 20:
+            await asyncio.sleep(0.02)
+        limit = await answered() + 120
+        await handle.execute_update("adjust", {"budget": {"samples": limit}})
+    failure = await failure_of(handle)
+    assert failure.type == "sample_budget"
+    found = await answered()
+    assert limit - 20 < found <= limit
+    [account] = await rows(engines, "SELECT * FROM budgets", handle.id)
+    assert account["spent_samples"] + account["lost_samples"] == found

@@ -69,6 +69,11 @@ async def logged_hill(configuration: Mapping[str, Any], sample: Sample, context:
     return await hill(configuration, sample, context)
 
 
+async def slow_hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    await asyncio.sleep(0.1)
+    return await hill(configuration, sample, context)
+
+
 async def coin(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """Right by chance, the more likely the more skill and the easier the sample. The same call has the same answer."""
     ease = Random(sample.id).uniform(-0.2, 0.2)

@@ -57,6 +57,8 @@ class AdjustedLimits(Payload):
     concurrent_samples: int | None = None
     priority: int | None = None
     rate_limits: dict[str, RateLimit] | None = None
+    budgeted: bool = False
+    """Samples, tokens or cost are limited by now."""
 
 
 def parse_rate_limits(text: str, where: str) -> dict[str, RateLimit]:

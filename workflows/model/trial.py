@@ -175,6 +175,8 @@ class Conclusion(Payload):
     """The external runner's, when it ran the trial."""
     looks: tuple[RaceDecision, ...] = ()
     """At a trial that raced: what each of them decided."""
+    metered: bool = False
+    """The run got its first budget while the trial went on."""
 
     @property
     def samples(self) -> int:
@@ -267,5 +269,7 @@ class ShardResult(Payload):
     """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
     exhausted: Resource | None = None
     """The budget that did not cover all of its calls."""
+    metered: bool = False
+    """Budget was set aside for its calls."""
     trial: TrialResult | None = None
     """The trial's, when it was concluded together with its only shard."""

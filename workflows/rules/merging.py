@@ -19,6 +19,7 @@ def merged(parts: Sequence[ShardResult]) -> ShardResult:
         scoring_error=next((part.scoring_error for part in parts if part.scoring_error), None),
         errors=summed(part.errors for part in parts),
         exhausted=next((part.exhausted for part in parts if part.exhausted), None),
+        metered=any(part.metered for part in parts),
     )
 
 
@@ -26,5 +27,5 @@ def ending_of(parts: Sequence[ShardResult]) -> dict[str, Any]:
     """How a trial ended all of whose parts came to their end, in the fields of its conclusion."""
     whole = merged(parts)
     if whole.scoring_error is not None:
-        return {"scoring_error": whole.scoring_error}
-    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted}
+        return {"scoring_error": whole.scoring_error, "metered": whole.metered}
+    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted, "metered": whole.metered}
