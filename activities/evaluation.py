@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -202,7 +202,7 @@ class ShardEvaluation(Evaluating):
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if not wanted:
                 return ShardResult(found=work.found)
-            await self._refuse_other_code(work.suite)
+            await self._refuse_other_code(work.suite.plugins)
             overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
@@ -301,19 +301,21 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="step_optimizer")
     async def step_optimizer(self, step: OwnStep) -> OwnStepped:
         async with heartbeating():
+            await import_elsewhere(self._plugins, [step.optimizer.ref], LONGEST_IMPORT)
+            await self._refuse_other_code({step.optimizer.ref: step.fingerprint} if step.fingerprint else {})
             with store_errors():
                 return await self._own_optimizers.step(step)
 
-    async def _refuse_other_code(self, suite: EvaluationSuite) -> None:
+    async def _refuse_other_code(self, plugins: Mapping[str, str]) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""
-        judged = {reference: hashed for reference, hashed in suite.plugins.items() if not hashed.startswith(VERSION)}
+        judged = {reference: hashed for reference, hashed in plugins.items() if not hashed.startswith(VERSION)}
         await import_elsewhere(self._plugins, list(judged), LONGEST_IMPORT)
         for reference, expected in judged.items():
             mine = await self._calls.threads.run(partial(self._plugins.fingerprint, reference, None))
             if mine != expected:
                 raise ApplicationError(
                     f"plug-in {reference} on this worker ({mine[:12]}…) is not the code that the run began with "
-                    f"({expected[:12]}…); a worker with that code must take this shard, or start a new run with the new code",
+                    f"({expected[:12]}…); a worker with that code must do this, or start a new run with the new code",
                     type=OTHER_CODE,
                 )
 

@@ -13,7 +13,19 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ratchet import ExperimentContext, Output, Record, Sample, Score, current_experiment
+from ratchet import (
+    CandidateProposal,
+    ExperimentContext,
+    OptimizerState,
+    Output,
+    Record,
+    RunContext,
+    Sample,
+    Score,
+    TrialFacts,
+    TrialHistory,
+    current_experiment,
+)
 
 calls: list[str] = []
 in_flight = 0
@@ -291,3 +303,19 @@ async def uses_the_client(output: Output, sample: Sample) -> float:
     async with _client:
         await asyncio.sleep(0.01)
     return 1.0
+
+
+class Proposes:
+    """An optimizer that proposes one thing."""
+
+    def initialize(self, context: RunContext) -> OptimizerState:
+        return OptimizerState()
+
+    def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> list[CandidateProposal]:
+        return [CandidateProposal(configuration={"x": state.generation})]
+
+    def observe(self, state: OptimizerState, trials: list[TrialFacts]) -> OptimizerState:
+        return OptimizerState(generation=state.generation + 1)
+
+    def should_stop(self, state: OptimizerState, history: TrialHistory) -> bool:
+        return False

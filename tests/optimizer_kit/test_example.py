@@ -53,4 +53,4 @@ async def test_its_spec_has_nothing_wrong_and_a_wrong_option_is_told_before_anyt
 
 def test_it_is_as_short_as_promised() -> None:
     code = [line for line in EXAMPLE.read_text().splitlines() if line.strip()]
-    assert len(code) <= 40
+    assert len(code) <= 30
