@@ -21,7 +21,7 @@ from activities.release_checks import unreleasable
 from activities.store import samples
 from activities.store.connection import Database
 from activities.store.events import RunUnknown
-from activities.store.ledger import NewRun
+from activities.store.ledger import DrawnSuite, NewRun
 from activities.store.migrating import StoreError
 from activities.store.refusals import store_errors
 from activities.store.writing import Store
@@ -42,6 +42,7 @@ from workflows.model.run import (
     PrepareInput,
     ReadPrompt,
 )
+from workflows.model.structured_search import SearchOptimizer
 from workflows.model.trial import TrialInput
 from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
@@ -132,6 +133,7 @@ class StoreBookkeeping(Bookkeeping):
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
             problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.sizes)]
+            problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
                 raise invalid_request(problems)
         except DatasetError as error:
@@ -170,6 +172,13 @@ class StoreBookkeeping(Bookkeeping):
             duplicates_dropped=dataset.duplicates_dropped,
             versions=versions,
         )
+
+    async def _unusable_earlier_runs(self, spec: OptimizationRequest, search: DrawnSuite) -> list[str]:
+        """Runs to learn from that say nothing about this one."""
+        if not isinstance(spec.optimizer, SearchOptimizer):
+            return []
+        problems = await self._store.not_comparable(spec.optimizer.warm_start, search.suite, search.item_hashes)
+        return [f"optimizer.warm_start: {run_id!r} {problem}" for run_id, problem in problems.items()]
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> None:

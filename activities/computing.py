@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from temporalio.exceptions import ApplicationError
@@ -11,8 +12,9 @@ from temporalio.exceptions import ApplicationError
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.record_store import RecordStore
+from activities.store.searched import Searched
 from ratchet import Record
-from workflows.model.computation import LARGEST_ANSWER, Computed, ComputeInput, Stored, StoredTrial
+from workflows.model.computation import BOUNDED, LARGEST_ANSWER, Bounded, Computed, ComputeInput, Stored, StoredTrial
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
 from workflows.optimizers.computations import computation
 from workflows.rules.canonical import canonical_json, normalize
@@ -22,6 +24,8 @@ class ComputationStore(RecordStore, Protocol):
     """What computations may read of the store."""
 
     async def stored_trials(self, run_id: str) -> Sequence[StoredTrial]: ...
+    async def searched(self, run_id: str, bounded: Bounded) -> Searched: ...
+    async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> Sequence[StoredTrial]: ...
 
 
 class Computing:
@@ -49,7 +53,7 @@ class Computing:
         return Computed(value=value)
 
     async def _read(self, request: ComputeInput) -> Stored:
-        trials = await self._store.stored_trials(request.run_id) if request.reads.trials else ()
+        stored = await self._trials(request)
         records: Sequence[Record] = ()
         wanted = request.reads.records
         if wanted is not None:
@@ -58,7 +62,17 @@ class Computing:
                 request.run_id, wanted.split, request.config_hash, wanted.limit, wanted.worst_first
             )
         answer = None if request.plugin is None else await self._asked(request.plugin, records)
-        return Stored(trials=trials, records=records, answer=answer)
+        return replace(stored, records=records, answer=answer)
+
+    async def _trials(self, request: ComputeInput) -> Stored:
+        reads = request.reads
+        if not reads.trials:
+            return Stored()
+        earlier = await self._store.of_earlier_runs(reads.earlier_runs, reads.bounded or BOUNDED)
+        if reads.bounded is None:
+            return Stored(trials=await self._store.stored_trials(request.run_id), earlier=earlier)
+        trials, config_hashes = await self._store.searched(request.run_id, reads.bounded)
+        return Stored(trials=trials, config_hashes=config_hashes, earlier=earlier)
 
     async def _asked(self, reference: str, records: Sequence[Record]) -> Any:
         plugin = self._plugins.resolve(reference, 1)

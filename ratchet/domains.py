@@ -27,7 +27,8 @@ class NumberDomain(SpecPart):
     max: float
     """The largest number allowed."""
     step: Annotated[float, Field(gt=0)] | None = None
-    """How far one mutation moves it. Default: a tenth of the range."""
+    """How far one mutation moves it. Default: a tenth of the range. A search keeps to whole steps from the initial number,
+    where a step is given."""
 
     @model_validator(mode="after")
     def _in_range(self) -> NumberDomain:
@@ -47,7 +48,8 @@ class IntegerDomain(SpecPart):
     max: CanonicalInteger
     """The largest number allowed."""
     step: Annotated[CanonicalInteger, Field(gt=0)] | None = None
-    """How far one mutation moves it. Default: a tenth of the range, at least 1."""
+    """How far one mutation moves it. Default: a tenth of the range, at least 1. A search keeps to whole steps from the initial
+    number, where a step is given."""
 
     @model_validator(mode="after")
     def _in_range(self) -> IntegerDomain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -114,7 +115,8 @@ class Closing:
     async def _finish(self, end: RunEnded, ending: Ending, confirmation: Confirmation | None) -> OptimizationResult:
         result = result_of(self._book, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
         if isinstance(self._optimizer, Reporting):
-            result = result.model_copy(update=self._optimizer.report(self._book.optimizer_state, result))
+            told = self._optimizer.report(self._book.optimizer_state, result)
+            result = result.model_copy(update=await told if inspect.isawaitable(told) else told)
         released = await asked_for_release(self._book.request, result)
         result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
         last = last_round(self._book, end.reason, end.status)

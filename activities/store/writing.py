@@ -18,6 +18,7 @@ from activities.store import (
     proposals,
     rate_limits,
     releases,
+    searched,
     shards,
     trials,
 )
@@ -29,7 +30,7 @@ from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
-from workflows.model.computation import StoredTrial
+from workflows.model.computation import Bounded, StoredTrial
 from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import MustPass
@@ -252,6 +253,23 @@ class Store:
         """What computations read: every finished trial of the search, in full or of a part."""
         async with self._database.connection() as connection:
             return await trials.stored_trials(connection, run_id)
+
+    async def searched(self, run_id: str, bounded: Bounded) -> searched.Searched:
+        """The baseline, the best and the newest trials, and the hashes of all that was tried."""
+        async with self._database.connection() as connection:
+            return await searched.searched(connection, run_id, bounded)
+
+    async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
+        """The best and the newest trials of other runs."""
+        async with self._database.connection() as connection:
+            return await searched.of_earlier_runs(connection, run_ids, bounded)
+
+    async def not_comparable(
+        self, run_ids: Sequence[str], suite: EvaluationSuite, item_hashes: Sequence[str]
+    ) -> dict[str, str]:
+        """The runs whose scores say nothing about this suite, and why."""
+        async with self._database.connection() as connection:
+            return await searched.not_comparable(connection, run_ids, suite, item_hashes)
 
     # Proposals
 

@@ -29,7 +29,7 @@ from clients.reporting.figures import objective_text, percent_text, telling_apar
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import lost_text, reused_text
+from clients.reporting.summary_text import importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet.optimizer import Direction
 from workflows.model.run import Confirmation
@@ -105,9 +105,8 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         rows += _confirmed(facts.result.confirmation, facts.direction)
     if facts.result is not None and facts.result.compression is not None:
         rows += _labelled("Compressed:", compression_text(facts.result.compression))
-    released = release_text(facts)
-    if released:
-        rows += _labelled("Release:", released)
+    told = (("Mattered:", importance_text(facts)), ("Release:", release_text(facts)))
+    rows += [row for label, text in told if text for row in _labelled(label, text)]
     return rows + _reused(facts) + _termination(facts)
 
 

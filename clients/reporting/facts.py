@@ -26,9 +26,11 @@ from workflows.model.release import ReleaseState
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import OptimizationResult
 from workflows.model.search import MeasureOptimizer
+from workflows.model.structured_search import SearchOptimizer
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
 from workflows.rules.scoring import is_better
+from workflows.rules.search_check import searched_factors
 from workflows.rules.slices import Slices
 from workflows.rules.stepping import can_step
 
@@ -246,6 +248,9 @@ def _proposable(request: OptimizationRequest) -> Sequence[str]:
     factors, optimizer = request.configuration, request.optimizer
     if isinstance(optimizer, MeasureOptimizer):
         return optimizer.factors or []
+    if isinstance(optimizer, SearchOptimizer):
+        texts = [name for name, factor in factors.items() if isinstance(factor, TextFactor) and optimizer.proposer is not None]
+        return [*searched_factors(optimizer, factors), *texts]
     named = [name for name in optimizer.factors or request.changeable if name in factors]
     match optimizer.proposer:
         case ModelProposer():

@@ -18,6 +18,9 @@ from workflows.rules.error_counts import told
 NEAREST = 3
 """How many stop rules are shown."""
 
+FACTORS = 8
+"""Of how many factors the importance is shown."""
+
 
 def progress_text(progress: Progress) -> str:
     """The answer of the `progress` query."""
@@ -120,6 +123,14 @@ def lost_text(facts: RunFacts) -> str:
     if lost.exceeded:
         parts.append(f"{lost.exceeded:,} calls took more than was set aside for them; raise target.at_most or max_tokens")
     return "; ".join(parts)
+
+
+def importance_text(facts: RunFacts) -> str:
+    """Which of the searched factors mattered, the most important first; nothing where that is not known."""
+    found = facts.result.importances if facts.result is not None else None
+    shown = [f"{one.factor} {one.share:.0%}" for one in found.factors[:FACTORS]] if found else []
+    left = len(found.factors) - len(shown) if found else 0
+    return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
 def _spend(spend: Spend, budget: Mapping[str, float]) -> str:

@@ -16,10 +16,11 @@ from activities.gate import Gates
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
+from activities.store.searched import Searched
 from ratchet import Record, Sample
 from workflows.model.amounts import Amount, total
 from workflows.model.candidates import Candidate
-from workflows.model.computation import StoredTrial
+from workflows.model.computation import Bounded, StoredTrial
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
 from workflows.model.run import HistoryPage, Proposed, TrialRow
@@ -192,6 +193,12 @@ class MemoryStore:
 
     async def history(self, page: HistoryPage) -> tuple[TrialRow, ...]:
         return ()
+
+    async def searched(self, run_id: str, bounded: Bounded) -> Searched:
+        return Searched([], [])
+
+    async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
+        return []
 
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
         return {}

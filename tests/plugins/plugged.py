@@ -178,6 +178,11 @@ def wild_proposer(current: Mapping[str, Any], records: Sequence[Record], factors
     return {"x": 10**9}
 
 
+def rewrites_the_recipe(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    """Takes the last word away."""
+    return {"recipe": " ".join(str(current["recipe"]).split()[:-1]) or "bake"}
+
+
 def knows_invoices(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
     return {"system_prompt": f"{current['system_prompt']} And invoice."}
 
@@ -203,6 +208,19 @@ def takes_no_arguments() -> None:
 
 
 not_callable = 3
+
+
+async def oven(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Bakes best at 180 degrees on the middle rack, with the fan for a quarter of an hour; samples differ a little."""
+    if "RATCHET_TEST_CALLS" in os.environ:
+        line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+        note(f"start {line}")
+        await asyncio.sleep(0.03)
+        note(f"end {line}")
+    height = 1 - abs(configuration["heat"] - 180) / 200 - 0.2 * (configuration["rack"] != "middle")
+    height -= abs(configuration["fan_minutes"] - 15) / 100 if configuration["fan"] else 0.2
+    height -= 0.1 * list(configuration["layers"]).index("dough") + (0.3 if "burn" in configuration["recipe"] else 0.0)
+    return Output({"height": height + (hash_of(sample.id) % 10) / 1000}, tokens=10, cost=0.001)
 
 
 async def dungeon(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:

@@ -30,11 +30,28 @@ class RecordsOf(Payload):
     """Failed ones first, then from the worst score. Otherwise in the order of the split."""
 
 
+class Bounded(Payload):
+    """Some trials only, without their means by sample: the baseline, the best and the newest of the search."""
+
+    best: int
+    newest: int
+    candidates: tuple[str, ...] = ()
+    """These in any case."""
+
+
+BOUNDED = Bounded(best=100, newest=100)
+"""Enough for what learns from the best."""
+
+
 class Reads(Payload):
     """What a computation is given of the store."""
 
     trials: bool = False
     """Every finished trial of the search, in full or of a part, with its configuration and its means by sample."""
+    bounded: Bounded | None = None
+    """Which trials, where not all are needed. The hashes of all configurations come with them."""
+    earlier_runs: tuple[str, ...] = ()
+    """Other runs whose trials are read, too; of them, the best and the newest."""
     records: RecordsOf | None = None
 
 
@@ -85,6 +102,10 @@ class Stored:
 
     trials: Sequence[StoredTrial] = ()
     records: Sequence[Record] = ()
+    config_hashes: Sequence[str] = ()
+    """Of every configuration that was tried, where not all trials were read."""
+    earlier: Sequence[StoredTrial] = ()
+    """Of the earlier runs."""
     answer: Any = None
     """What the plug-in answered to the records, as it returned it."""
 

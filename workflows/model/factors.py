@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
 from ratchet.domains import ChoiceDomain, FlagDomain, IntegerDomain, NumberDomain, OrderDomain
 from workflows.model.frozen import SpecPart
@@ -44,34 +44,68 @@ class TextFactor(SpecPart):
         return self
 
 
-class NumberFactor(NumberDomain):
+class Conditional(SpecPart):
+    """A factor that may count only together with certain values of others."""
+
+    change: Literal["structured"]
+    when: dict[str, list[CanonicalValue]] | None = None
+    """Counts only while other factors have one of these values: `{retriever: [bm25, hybrid]}`. Elsewhere `search` leaves it at
+    its initial value, so that configurations that differ in nothing that counts are not tried twice. Default: it always
+    counts."""
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def _one_value_is_a_list_of_one(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {name: values if isinstance(values, list) else [values] for name, values in value.items()}
+
+
+Scale = Literal["linear", "log"]
+"""Whether equal distances or equal ratios of a number are equally large changes."""
+
+
+class NumberFactor(NumberDomain, Conditional):
     """A real number in a range."""
 
-    change: Literal["structured"]
+    scale: Scale = "linear"
+    """`log` where ratios count, as with learning rates; `min` is more than 0 then."""
+
+    @model_validator(mode="after")
+    def _has_logarithms(self) -> NumberFactor:
+        return _with_logarithms(self)
 
 
-class IntegerFactor(IntegerDomain):
+class IntegerFactor(IntegerDomain, Conditional):
     """A whole number in a range."""
 
-    change: Literal["structured"]
+    scale: Scale = "linear"
+    """`log` where ratios count; `min` is more than 0 then."""
+
+    @model_validator(mode="after")
+    def _has_logarithms(self) -> IntegerFactor:
+        return _with_logarithms(self)
 
 
-class ChoiceFactor(ChoiceDomain):
+_Number = TypeVar("_Number", NumberFactor, IntegerFactor)
+
+
+def _with_logarithms(factor: _Number) -> _Number:
+    if factor.scale == "log" and factor.min <= 0:
+        raise ValueError(f"min is {factor.min}, which has no logarithm; raise it, or drop scale: log")
+    return factor
+
+
+class ChoiceFactor(ChoiceDomain, Conditional):
     """One of several values."""
 
-    change: Literal["structured"]
 
-
-class OrderFactor(OrderDomain):
+class OrderFactor(OrderDomain, Conditional):
     """An order of given items; every candidate is a permutation."""
 
-    change: Literal["structured"]
 
-
-class FlagFactor(FlagDomain):
+class FlagFactor(FlagDomain, Conditional):
     """Yes or no."""
-
-    change: Literal["structured"]
 
 
 class JsonFactor(SpecPart):

@@ -22,6 +22,7 @@ from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.release import ReleaseOutcome
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget
+from workflows.model.structured_search import Importances
 from workflows.model.trial import Split, TrialResult
 from workflows.model.values import ShortText
 
@@ -338,6 +339,8 @@ class OptimizationResult(Payload):
     confirmation: Confirmation | None = None
     compression: Compression | None = None
     """What became shorter, when the run compressed."""
+    importances: Importances | None = None
+    """Which factors mattered, when the run searched structured ones."""
     release: ReleaseOutcome | None = None
     """What the run did about releasing its winner; `ratchet status ID` shows what became of it since."""
     plan: Plan | None = None

@@ -15,6 +15,7 @@ from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, Proposer, PythonProposer
+from workflows.model.structured_search import SearchOptimizer
 from workflows.model.task_queues import TaskQueue
 from workflows.model.values import CanonicalValue
 
@@ -100,7 +101,8 @@ class CompressOptimizer(SpecPart):
 
 
 OptimizerSpec = Annotated[
-    RefineOptimizer | CompressOptimizer | EvolveOptimizer | MeasureOptimizer | PythonOptimizer, Field(discriminator="name")
+    RefineOptimizer | CompressOptimizer | EvolveOptimizer | SearchOptimizer | MeasureOptimizer | PythonOptimizer,
+    Field(discriminator="name"),
 ]
 """Grows as algorithms are added; each has a file in `workflows/optimizers`."""
 

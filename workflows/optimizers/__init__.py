@@ -10,6 +10,7 @@ from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.protocol import Frame
 from workflows.optimizers.refine import Refine
+from workflows.optimizers.search import Search
 
 
 def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
@@ -23,5 +24,7 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
             return Evolve(spec, frame)
         case "python":
             return ByReference(spec, frame)
+        case "search":
+            return Search(spec, frame)
         case "none":
             return Measure(spec, frame)

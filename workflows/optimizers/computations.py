@@ -12,11 +12,15 @@ from workflows.model.computation import Computation
 COUNTED_FAILURES: Final = "counted_failures"
 COUNTED_EDITS: Final = "counted_edits"
 COUNTED_TOKENS: Final = "counted_tokens"
+SUGGESTED: Final = "suggested"
+IMPORTANCES: Final = "importances"
 
 COMPUTATIONS: Final = {
     COUNTED_EDITS: "workflows.rules.token_savings:counted_edits",
     COUNTED_TOKENS: "workflows.rules.token_savings:counted_tokens",
     COUNTED_FAILURES: "workflows.rules.failure_table:counted",
+    SUGGESTED: "workflows.rules.suggesting.suggestion:suggested",
+    IMPORTANCES: "workflows.rules.suggesting.importance:importances",
 }
 
 

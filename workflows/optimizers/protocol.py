@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -48,8 +48,10 @@ class Shown:
 class Reporting(Protocol):
     """An optimizer that has more to say of a run's result than every run has."""
 
-    def report(self, state: OptimizerState, result: OptimizationResult) -> Mapping[str, Payload]:
-        """Further fields of the result."""
+    def report(
+        self, state: OptimizerState, result: OptimizationResult
+    ) -> Mapping[str, Payload] | Awaitable[Mapping[str, Payload]]:
+        """Further fields of the result; may await what `propose` may."""
         ...
 
 

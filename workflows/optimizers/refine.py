@@ -14,6 +14,7 @@ from workflows.model.factors import Configuration, FrozenFactor, TextFactor
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
 from workflows.model.search import CompressOptimizer, OptimizerSpec, RefineOptimizer
+from workflows.model.structured_search import SearchOptimizer
 from workflows.optimizers.compress import describe_compression
 from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.protocol import Frame
@@ -52,7 +53,7 @@ class Refine:
                 return self._steps(state, configuration, parent, history, wanted)
             case ModelProposer() | PythonProposer() as proposer:
                 asked = [self._rewritten(proposer, configuration, parent, history, index) for index in range(wanted)]
-                return await _all_of(asked)
+                return await all_of(asked)
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         best_id, best_score = state.best_candidate_id, state.best_score
@@ -137,7 +138,7 @@ class Refine:
         return {**configuration, name: step(configuration[name], self._frame.factors[name], random)}, name
 
 
-async def _all_of(asked: Sequence[Awaitable[CandidateProposal]]) -> list[CandidateProposal]:
+async def all_of(asked: Sequence[Awaitable[CandidateProposal]]) -> list[CandidateProposal]:
     """Every answer. A failure waits for the others, which are being paid for, so that their cost is booked."""
     answers = await asyncio.gather(*asked, return_exceptions=True)
     for answer in answers:
@@ -171,6 +172,8 @@ def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
         return describe_compression(options)
     if isinstance(options, PythonOptimizer):
         return f"Python: {options.ref}"
+    if isinstance(options, SearchOptimizer):
+        return f"Structured search ({options.sampler})"
     match options.proposer:
         case None:
             return "None (the configurations were given)"

@@ -27,6 +27,7 @@ from workflows.model.scorers import (
     placed_scorers,
 )
 from workflows.model.search import CompressOptimizer, MeasureOptimizer, RefineOptimizer
+from workflows.model.structured_search import SearchOptimizer
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
@@ -45,6 +46,7 @@ from workflows.rules.placeholders import (
 )
 from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
 from workflows.rules.releasing import release_problems
+from workflows.rules.search_check import condition_problems, search_problems
 from workflows.rules.stepping import can_step
 from workflows.rules.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.validation import refuse_value
@@ -90,7 +92,7 @@ def _forgot_change(value: object) -> bool:
     return isinstance(value, Mapping) and "value" in value and len(value) > 1 and set(value) <= DEFINITION_FIELDS
 
 
-DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema"})
+DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema", "scale", "when"})
 
 
 def _texts_of(factor: Factor) -> list[tuple[str, str]]:
@@ -235,8 +237,11 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
         yield from compression_problems(request, request.optimizer)
     elif isinstance(request.optimizer, PythonOptimizer):
         yield from _treatment(request)
+    elif isinstance(request.optimizer, SearchOptimizer):
+        yield from search_problems(request, request.optimizer)
     else:
         yield from _refinement(request, request.optimizer)
+    yield from condition_problems(request.configuration)
     yield from _wording(request.optimizer.proposer)
 
 

@@ -1,0 +1,101 @@
+"""What a structured search reads: so few trials of a run, and of earlier ones, that it costs the same in the end as in the
+beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from activities.store.connection import Connection
+from activities.store.encoding import from_json
+from workflows.model.computation import Bounded, StoredTrial
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import SEARCHING, Purpose, Split
+
+_SEARCHING = [purpose.value for purpose in SEARCHING]
+
+
+class Searched(NamedTuple):
+    """Some trials of a run, and the hashes of all configurations that it tried."""
+
+    trials: list[StoredTrial]
+    config_hashes: list[str]
+
+
+async def searched(connection: Connection, run_id: str, bounded: Bounded) -> Searched:
+    """The baseline, the best and the newest trials in the order of the proposals; their means by sample stay where they are."""
+    hashes = await connection.fetch(
+        "SELECT DISTINCT config_hash FROM trials WHERE run_id = $1 AND purpose = ANY($2)", run_id, _SEARCHING
+    )
+    return Searched(await _trials(connection, run_id, bounded), [row["config_hash"] for row in hashes])
+
+
+async def _trials(connection: Connection, run_id: str, bounded: Bounded) -> list[StoredTrial]:
+    rows = await connection.fetch(
+        """
+        WITH ranked AS (
+            SELECT t.candidate_id, t.config_hash, t.round, t.index, t.purpose, t.split, t.status, t.score,
+                   row_number() OVER (ORDER BY t.round DESC, t.index DESC, t.candidate_id DESC) AS newest,
+                   row_number() OVER (
+                       ORDER BY CASE WHEN r.direction = 'maximize' THEN -t.score ELSE t.score END NULLS LAST, t.round, t.index
+                   ) AS best
+            FROM trials t JOIN runs r USING (run_id)
+            WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running'
+        )
+        SELECT k.*, o.configuration FROM ranked k JOIN overlays o USING (config_hash)
+        WHERE k.purpose = 'baseline' OR k.newest <= $3 OR k.best <= $4 OR k.candidate_id = ANY($5)
+        ORDER BY k.round, k.index, k.candidate_id
+        """,
+        run_id,
+        _SEARCHING,
+        bounded.newest,
+        bounded.best,
+        list(bounded.candidates),
+    )
+    return [
+        StoredTrial(
+            candidate_id=row["candidate_id"],
+            config_hash=row["config_hash"],
+            configuration=from_json(row["configuration"]),
+            parent_candidate_ids=(),
+            round=row["round"],
+            purpose=Purpose(row["purpose"]),
+            split=Split(row["split"]),
+            status=row["status"],
+            score=row["score"],
+            sample_means=(),
+        )
+        for row in rows
+    ]
+
+
+async def of_earlier_runs(connection: Connection, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
+    """Their trials, run by run; what was deleted meanwhile is missing."""
+    return [trial for run_id in run_ids for trial in await _trials(connection, run_id, bounded)]
+
+
+async def not_comparable(
+    connection: Connection, run_ids: Sequence[str], suite: EvaluationSuite, item_hashes: Sequence[str]
+) -> dict[str, str]:
+    """The runs whose scores say nothing about this suite, and why. The order in which its samples are drawn does not matter."""
+    rows = await connection.fetch(
+        """
+        SELECT s.run_id, s.body, ARRAY(
+            SELECT item_hash FROM suite_samples d WHERE d.run_id = s.run_id AND d.split = s.split ORDER BY item_hash
+        ) AS item_hashes
+        FROM suites s JOIN runs r ON r.run_id = s.run_id AND r.search_split = s.split WHERE s.run_id = ANY($1)
+        """,
+        list(run_ids),
+    )
+    measured = {row["run_id"]: (EvaluationSuite.model_validate_json(row["body"]), row["item_hashes"]) for row in rows}
+    problems: dict[str, str] = {}
+    for run_id in run_ids:
+        if run_id not in measured:
+            problems[run_id] = "is no run in this store; `ratchet list` shows those that are"
+            continue
+        earlier, samples = measured[run_id]
+        if sorted(samples) != sorted(item_hashes):
+            problems[run_id] = "measured other samples (with splits, another seed draws others); leave it out"
+        elif (earlier.scorers, earlier.objective, earlier.metric) != (suite.scorers, suite.objective, suite.metric):
+            problems[run_id] = "has other scorers or another objective; leave it out"
+    return problems
