@@ -88,7 +88,11 @@ async def bench_stack() -> AsyncIterator[Bench]:
         data = folder / "data"
         data.mkdir()
         settings = Settings(
-            stack.database_url, plugins="bench_plugins", plugin_path=PLUGINS, grace=timedelta(seconds=1), data_dir=data
+            stack.database_url,
+            plugins="bench_plugins,rule_plugins",
+            plugin_path=PLUGINS,
+            grace=timedelta(seconds=1),
+            data_dir=data,
         )
         await exits.enter_async_context(serving(client, settings))
         yield Bench(stack, client, data)

@@ -28,6 +28,7 @@ from scipy import stats
 
 from benchmarks.figures import Figure, main
 from benchmarks.peers_environments import GEPA, ROOT, install
+from benchmarks.quality_engine import per_evaluation
 from benchmarks.quality_world import TASK, VARIANTS
 
 OURS: dict[str, dict[str, Any]] = {
@@ -156,7 +157,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 async def _overhead(scale: Scale) -> list[Figure]:
-    """What the optimizer and the frame take for themselves, with nothing else running."""
+    """What the optimizer and the frame take for themselves, and what the real engines take with them."""
     small, large = scale.timed
     each = []
     for budget in (small, large):
@@ -168,6 +169,7 @@ async def _overhead(scale: Scale) -> list[Figure]:
         Figure(f"overhead per evaluation, {small} evaluations", each[0], unit="ms"),
         Figure(f"overhead per evaluation, {large} evaluations", each[1], 5.0, "ms"),
         Figure("overhead per evaluation grows with evaluations to the power of", growth, 1.0),
+        *await per_evaluation(OURS[PROVED], scale.timed),
     ]
 
 
