@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clients.reporting.differences import VERDICTS
 from clients.reporting.figures import duration_text, percent_text, telling_apart
 from clients.reporting.visible import one_line
 from workflows.model.request import OptimizationRequest
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from activities.store.rows import LiveProgress
 
 FRAMES_PER_SECOND = 8
-WIDEST = 90
+WIDEST = 100
 BAR = 28
+TRIALS_SHOWN = 5
+DECISIONS_SHOWN = 3
 
 
 class LiveDisplay:
@@ -35,6 +38,7 @@ class LiveDisplay:
         self._request = request
         self._progress: LiveProgress | None = None
         self._note = "starting"
+        self._decisions: list[str] = []
         self._live = Live(self, console=console, refresh_per_second=FRAMES_PER_SECOND, transient=True)
 
     def __enter__(self) -> LiveDisplay:
@@ -48,6 +52,10 @@ class LiveDisplay:
         """Lines that stay, above the panel."""
         for line in lines:
             self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def decided(self, decisions: Iterable[str]) -> None:
+        """What rounds decided, and why; the newest stay in sight."""
+        self._decisions = [*self._decisions, *decisions][-DECISIONS_SHOWN:]
 
     def note(self, text: str) -> None:
         """What the run is waiting for; empty when nothing is unusual."""
@@ -75,25 +83,35 @@ class LiveDisplay:
     def _fill(self, body: Table, progress: LiveProgress) -> None:
         status = f"{progress.status} · {_doing(progress)}" + (f" · {self._note}" if self._note else "")
         body.add_row("Status", Text(status, style="yellow" if progress.status == "paused" else "bold"))
+        body.add_row("Round", round_text(progress, self._request))
         counts = progress.counts
         body.add_row(
             "Trials",
             f"{counts.completed} done · {counts.running} running · {counts.failed} failed · {counts.stopped} stopped · "
             f"{counts.rejected} rejected",
         )
-        body.add_row("Samples", self._samples(progress))
+        body.add_row("In flight", self._in_flight(progress))
         body.add_row("Score", Text(score_text(progress)))
         body.add_row("Spend", spend_text(progress, self._request))
         body.add_row("Time", time_text(progress, self._request))
+        for number, told in enumerate(self._decisions):
+            body.add_row("" if number else "Decided", Text(told, overflow="ellipsis", no_wrap=True))
 
-    def _samples(self, progress: LiveProgress) -> Table:
-        row = Table.grid(padding=(0, 1))
-        total = max(progress.expected, 1)
-        row.add_row(
-            ProgressBar(total=total, completed=min(progress.answered, total), width=BAR),
-            f"{progress.answered:,}/{progress.expected:,} of the trials in flight" if progress.expected else "none in flight",
-        )
-        return row
+    def _in_flight(self, progress: LiveProgress) -> Table | str:
+        if not progress.in_flight:
+            return "nothing"
+        rows = Table.grid(padding=(0, 1))
+        rows.add_column(no_wrap=True)
+        rows.add_column()
+        rows.add_column(no_wrap=True)
+        for trial in progress.in_flight[:TRIALS_SHOWN]:
+            bar = ProgressBar(total=max(trial.expected, 1), completed=min(trial.answered, trial.expected), width=BAR)
+            purpose = "" if trial.purpose in ("baseline", "candidate") else f" {trial.purpose}"
+            rows.add_row(Text(one_line(trial.candidate_id)), bar, f"{trial.answered:,}/{trial.expected:,}{purpose}")
+        left = len(progress.in_flight) - TRIALS_SHOWN
+        if left > 0:
+            rows.add_row(f"and {left} more", "", f"{progress.answered:,}/{progress.expected:,} in all")
+        return rows
 
 
 def _doing(progress: LiveProgress) -> str:
@@ -104,8 +122,14 @@ def _doing(progress: LiveProgress) -> str:
     return f"round {progress.round + 1}" if progress.counts.running else f"{progress.round} rounds decided"
 
 
+def round_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
+    """`4 of at most 20`"""
+    most = request.stop.max_rounds if request else 0
+    return f"{progress.round} decided" + (f" of at most {most}" if most else "")
+
+
 def score_text(progress: LiveProgress) -> str:
-    """`0.61 baseline → 0.84 best (+37.70%)`"""
+    """`0.61 baseline → 0.84 best (+37.70%), r3-8f0c44a1, better in the search`"""
     if progress.baseline_score is None:
         return "not measured yet"
     if progress.best_score is None or progress.best_score == progress.baseline_score:
@@ -114,7 +138,9 @@ def score_text(progress: LiveProgress) -> str:
     change = (
         (progress.best_score - progress.baseline_score) / abs(progress.baseline_score) * 100 if progress.baseline_score else 0
     )
-    return f"{before} baseline → {after} best" + (f" ({percent_text(change)})" if change else "")
+    told = f"{before} baseline → {after} best" + (f" ({percent_text(change)})" if change else "")
+    verdict = f", {VERDICTS[progress.search_verdict]} in the search" if progress.search_verdict else ""
+    return f"{told}, {one_line(progress.best_candidate_id or '')}{verdict}"
 
 
 def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
@@ -149,10 +175,11 @@ def seconds_left(progress: LiveProgress, request: OptimizationRequest | None, el
 
 
 class PlainDisplay:
-    """For pipes and logs: the lines, and what is unusual, and nothing that moves."""
+    """For pipes and logs: the lines, and what is unusual, and nothing that moves; decisions where they are asked for."""
 
-    def __init__(self, print_line: Callable[[str], None]) -> None:
+    def __init__(self, print_line: Callable[[str], None], *, decisions: bool = False) -> None:
         self._print = print_line
+        self._tells_decisions = decisions
         self._noted = ""
 
     def __enter__(self) -> PlainDisplay:
@@ -164,6 +191,11 @@ class PlainDisplay:
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._print(line)
+
+    def decided(self, decisions: Iterable[str]) -> None:
+        if self._tells_decisions:
+            for told in decisions:
+                self._print(f"  {told}")
 
     def note(self, text: str) -> None:
         if text and text != self._noted:

@@ -99,21 +99,23 @@ class StoreReader:
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
                 f"""
-                SELECT {_RUN}, coalesce(live.answered, 0) AS answered, coalesce(live.expected, 0) AS expected
+                SELECT {_RUN}, live.in_flight
                 FROM runs r
-                LEFT JOIN LATERAL (
-                    SELECT sum(t.samples::bigint * t.replicates)::bigint AS expected, sum(
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(jsonb_agg(jsonb_build_object(
+                        'candidate_id', t.candidate_id, 'purpose', t.purpose, 'round', t.round, 'started_at', t.started_at,
+                        'expected', t.samples::bigint * t.replicates, 'answered',
                         (SELECT count(*) FROM outcomes o WHERE o.config_hash = t.config_hash AND o.evaluator = s.evaluator
                                                            AND o.run_id = t.run_id AND o.trial_id = t.trial_id)
-                    )::bigint AS answered
+                    ) ORDER BY t.round, t.index, t.candidate_id), '[]') AS in_flight
                     FROM trials t JOIN suites s USING (run_id, split)
                     WHERE t.run_id = r.run_id AND t.status = 'running'
-                ) live ON true
+                ) live
                 WHERE r.run_id = $1
                 """,
                 run_id,
             )
-        return None if row is None else rows.LiveProgress(**_run(row))
+        return None if row is None else _live(row)
 
     async def has_run(self, run_id: str) -> bool:
         """Whether the store knows a run."""
@@ -385,6 +387,12 @@ class StoreReader:
 
 def _listed(row: Any) -> rows.ListedRun:
     return rows.ListedRun(**_run(_decoded(row, "budget", "confirmation")))
+
+
+def _live(row: Any) -> rows.LiveProgress:
+    values = _run(_decoded(row, "in_flight"))
+    sums = {name: sum(trial[name] for trial in values["in_flight"]) for name in ("answered", "expected")}
+    return rows.LiveProgress(**values, **sums)
 
 
 def _run(row: Any) -> dict[str, Any]:

@@ -66,6 +66,18 @@ class RunPage(Payload):
     items: tuple[ListedRun, ...]
 
 
+class TrialInFlight(Payload):
+    """A trial that runs now."""
+
+    candidate_id: str
+    purpose: Purpose
+    round: int
+    answered: int
+    expected: int
+    """Answers it will have when it is over."""
+    started_at: datetime
+
+
 class LiveProgress(RunSummary):
     """What a progress display polls."""
 
@@ -73,6 +85,8 @@ class LiveProgress(RunSummary):
     """Answers of the trials that run now."""
     expected: int
     """Answers they will have when they are over."""
+    in_flight: tuple[TrialInFlight, ...] = ()
+    """These trials, in the order of their proposals."""
 
 
 class RunDetail(RunSummary):

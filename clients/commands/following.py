@@ -25,8 +25,9 @@ from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.servers import Servers, ServersAway, is_unreachable
 from clients.commands.workers import Workers
 from clients.live import LiveDisplay, PlainDisplay
-from clients.reporting.progress_lines import progress_lines, told
-from clients.reporting.stored import facts_of
+from clients.reporting.boxes import Verbosity
+from clients.reporting.progress_lines import decision_texts, progress_lines, told
+from clients.reporting.stored import facts_of, request_in_force
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
 
@@ -49,17 +50,16 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None: ...
     def lines(self, lines: Iterable[str]) -> None: ...
+    def decided(self, decisions: Iterable[str]) -> None: ...
     def note(self, text: str) -> None: ...
     def update(self, progress: LiveProgress, request: OptimizationRequest | None) -> None: ...
 
 
-def display_for(context: Context, run_id: str) -> Display:
+def display_for(context: Context, run_id: str, verbosity: Verbosity) -> Display:
     """A moving picture on a terminal, plain lines elsewhere; on stderr when stdout is for JSON."""
-    if context.json:
-        return PlainDisplay(context.note)
-    if sys.stdout.isatty():
+    if not context.json and sys.stdout.isatty():
         return LiveDisplay(run_id)
-    return PlainDisplay(context.say)
+    return PlainDisplay(context.note if context.json else context.say, decisions=verbosity is Verbosity.FULL)
 
 
 @dataclass
@@ -70,6 +70,8 @@ class Follower:
     run_id: str
     display: Display
     shown: int | None = None
+    decided: int = 0
+    """Rounds whose decisions were told."""
     request: OptimizationRequest | None = None
     _last: LiveProgress | None = None
     _changed_at: float = 0.0
@@ -138,7 +140,7 @@ class Follower:
     async def _show(self, progress: LiveProgress, now: float) -> None:
         if self.request is None:
             run = await self.servers.reader.run(self.run_id)
-            self.request = OptimizationRequest.model_validate(run.spec) if run is not None else None
+            self.request = request_in_force(run) if run is not None else None
         before, self._last = self._last, progress
         if before is None or before.counts != progress.counts or before.answered != progress.answered:
             self._changed_at = now
@@ -157,9 +159,12 @@ class Follower:
 
     def _tell(self, report: RunReport) -> None:
         facts = facts_of(report)
+        self.request = request_in_force(report.run)
         lines = progress_lines(facts, shown=self.shown)
         self.shown = told(facts)
         self.display.lines(lines)
+        self.display.decided(decision_texts(facts, self.decided))
+        self.decided = len(facts.rounds)
 
     async def _who_is_missing(self) -> str:
         """Which of the run's task queues nobody polls."""

@@ -268,7 +268,7 @@ async def attend(
     let_go = asyncio.Event()
     with interruption.instead_set(let_go):
         async with workers_for(servers, context.home, plugins=plugins) as workers:
-            follower = Follower(servers, run_id, display_for(context, run_id))
+            follower = Follower(servers, run_id, display_for(context, run_id, options.ending.verbosity))
             if await follower.until_end(let_go, workers):
                 return await show_end(context, servers, run_id, options.ending)
             context.say("\nLetting go of the run: what is in flight is handed back …")

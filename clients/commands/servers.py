@@ -13,7 +13,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.store.connection import Database, StoreAway
+from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.reading import StoreReader
 from clients.commands.context import CommandError, ExitCode
@@ -168,4 +168,4 @@ def is_unreachable(error: BaseException) -> bool:
     """Whether an error says that a server is away, whatever we were about to do."""
     if isinstance(error, RPCError):
         return error.status in _AWAY
-    return isinstance(error, StoreAway | StackError | ConnectionError)
+    return is_away(error) or isinstance(error, StoreAway | StackError)

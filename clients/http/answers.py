@@ -73,6 +73,8 @@ class InFlight(Payload):
 
     answered: int
     expected: int
+    """Answers they will have when they are over."""
+    trials: tuple[rows.TrialInFlight, ...]
 
 
 class OptimizationDetail(ListedOptimization):

@@ -76,7 +76,7 @@ async def get_optimization(
             "max_rounds": stop.max_rounds,
             "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
             "confirmation": row.result.confirmation if row.result else None,
-            "in_flight": InFlight(answered=progress.answered, expected=progress.expected),
+            "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
             "execution": await _execution(backend, row),
             "temporal_url": backend.servers.page_of(run_id),
             "last_event_id": newest,

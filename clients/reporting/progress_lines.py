@@ -62,6 +62,17 @@ def told(facts: RunFacts) -> int:
     return sum(1 for _ in _to_tell(facts))
 
 
+def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
+    """What the rounds after the first few decided about each candidate, and why, by the number of its iteration."""
+    numbers = {iteration.candidate_id: iteration.number for iteration in facts.iterations}
+    decisions = (decision for record in facts.rounds[told_rounds:] if record.round for decision in record.decisions)
+    return [
+        f"{numbers.get(decision.candidate_id, decision.candidate_id)}: {one_line(decision.explanation)}"
+        for decision in decisions
+        if decision.explanation
+    ]
+
+
 def _to_tell(facts: RunFacts) -> Iterator[Step]:
     """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
     waits = facts.result is None and facts.request.judgement.accept != "score"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activities.store.rows import RoundRow, RunReport, TrialInFull
+from activities.store.rows import RoundRow, RunDetail, RunReport, TrialInFull
 from clients.reporting.facts import Iteration, IterationStatus, RunFacts, Statistics
 from workflows.model.candidates import Rejection
 from workflows.model.factors import Configuration
 from workflows.model.ledger import RoundRecord
 from workflows.model.request import OptimizationRequest
+from workflows.model.search import Budget, Stop
 from workflows.model.trial import SEARCHING
 
 
@@ -42,6 +43,17 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
         plan=run.plan,
         releases=report.releases,
     )
+
+
+def request_in_force(run: RunDetail) -> OptimizationRequest:
+    """The spec with the stop rules and the budget that people set since."""
+    request, limits = OptimizationRequest.model_validate(run.spec), run.limits
+    adjusted: dict[str, Stop | Budget] = {}
+    if limits.get("stop"):
+        adjusted["stop"] = Stop.model_validate(limits["stop"])
+    if limits.get("budget"):
+        adjusted["budget"] = Budget.model_validate(limits["budget"])
+    return request.model_copy(update=adjusted)
 
 
 def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> tuple[Iteration, ...]:

@@ -43,7 +43,7 @@ async def test_a_run_is_shown_with_its_spec_its_result_and_what_was_confirmed(ht
     assert run["confirmation"]["judged"]["verdict"] == "better"
     assert run["execution"] == "closed"
     assert run["stop"]["max_rounds"] == 6
-    assert run["in_flight"] == {"answered": 0, "expected": 0}
+    assert run["in_flight"] == {"answered": 0, "expected": 0, "trials": []}
 
 
 async def test_trials_come_in_the_words_of_the_contract_and_in_pages(http: httpx.AsyncClient, finished: str) -> None:

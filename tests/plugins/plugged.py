@@ -256,3 +256,19 @@ def failures_that_raise(records: list[Record]) -> Mapping[str, int]:
 
 def failures_that_are_no_counts(records: list[Record]) -> Any:
     return ["injury"]
+
+
+async def vocabulary(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Knows the words that its prompt lists, and answers anything else with markup."""
+    word, prompt = sample.input["word"], configuration["prompt"]
+    known = f"Know {word}." in prompt
+    answer = word if known else f"<img src=x onerror='window.obeyed = true'> What is {word}?"
+    return Output(answer, tokens=len(prompt), cost=len(prompt) / 1e6, latency_ms=3)
+
+
+def teaching(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    """Three unknown words more, and the first known one forgotten."""
+    unknown = sorted(record.inputs["word"] for record in records if not record.score)[:3]
+    lines = current["prompt"].split("\n")
+    first = next(place for place, line in enumerate(lines) if line.startswith("Know "))
+    return {"prompt": "\n".join([*lines[:first], *lines[first + 1 :], *(f"Know {word}." for word in unknown)])}

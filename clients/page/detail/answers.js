@@ -55,7 +55,7 @@ function scoreOf(name, value, details) {
 function block(name, text) {
   const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return h("div", { class: "text-block" },
-    h("h5", {}, name),
+    h("p", { class: "block-name" }, name),
     h("pre", { tabindex: "0", role: "group", "aria-label": name }, shown),
     text.length > LONGEST ? h("p", { class: "soft" }, `${whole(text.length - LONGEST)} more characters; the API has them all.`) : null,
   );

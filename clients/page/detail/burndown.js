@@ -53,7 +53,7 @@ function burning(budgets, run, rounds, width) {
     return [
       s("path", { class: `burn burn-${place}`, d: pathOf(points) }),
       s("path", { class: `burn ahead burn-${place}`, d: future }),
-      s("text", { class: "burn-name", x: points.at(-1)[0] + (goesOn ? -6 : -6), y: points.at(-1)[1] - 7, "text-anchor": "end" }, budget.title),
+      s("text", { class: "burn-name", x: points.at(-1)[0] - 6, y: points.at(-1)[1] - 7, "text-anchor": "end" }, budget.title),
     ];
   });
   const label = `What is left of each budget over time: ${budgets.map((budget) => `${budget.title} ${share(Math.max(1 - budget.used / budget.limit, 0))}`).join(", ")}. The table below has the numbers.`;
@@ -94,6 +94,7 @@ function timeAxis(x, width) {
 }
 
 function tableOf(budgets, run, rounds) {
+  const limited = budgets.filter(({ limit }) => limit > 0);
   const forecasts = budgets.map((budget) => forecast(budget, run, rounds));
   const ahead = forecasts.some(Boolean);
   return h("table", { class: "plain budgets" },
@@ -102,7 +103,7 @@ function tableOf(budgets, run, rounds) {
       h("th", { scope: "col", class: "number" }, "Left"), ahead ? h("th", { scope: "col" }, "At the present rate") : null,
     )),
     h("tbody", {}, budgets.map((budget, place) => h("tr", {},
-      h("th", { scope: "row" }, budget.limit ? h("span", { class: `swatch burn-${place}`, "aria-hidden": "true" }) : null, budget.title),
+      h("th", { scope: "row" }, budget.limit ? h("span", { class: `swatch burn-${limited.indexOf(budget)}`, "aria-hidden": "true" }) : null, budget.title),
       h("td", { class: "number" }, budget.text(budget.used)),
       h("td", { class: "number" }, budget.limit ? budget.text(budget.limit) : "no limit"),
       h("td", { class: "number" }, budget.limit ? share(Math.max(1 - budget.used / budget.limit, 0)) : "–"),

@@ -108,7 +108,7 @@ function standings(theirs, ours, samples) {
     ["Verdict", (one) => (one === ours && ours.judged ? h("span", { class: "pill", "data-kind": VERDICTS[ours.judged.verdict] }, capital(words(ours.judged.verdict))) : "")],
     ["Fixed, broken", (one) => (one === ours ? `${whole(ours.counts.fixed)}, ${whole(ours.counts.broken)}` : "")],
     ["Paid", (one) => cost(one.paid)],
-    ["Gained over its own baseline", (one) => (one.gained_points === null ? "–" : `${signed(one.gained_points, 1)} points`)],
+    ["Gained over its own baseline", (one) => (one.gained_points === null ? "–" : `${one.gained_points < 0 ? "−" : "+"}${Math.abs(one.gained_points).toFixed(1)} points`)],
     ["Paid per point", (one) => (one.paid_per_point === null ? "–" : cost(one.paid_per_point))],
   ];
   const head = (one) => h("th", { scope: "col" }, h("a", { href: linkTo(["runs", one.optimization_id]) }, one.optimization_id));

@@ -35,26 +35,40 @@ function textChange({ factor, segments }, layout, from, to) {
 /** Lines of both texts that stand beside each other: each a list of pieces, the unchanged ones alike on both sides. */
 export function rowsOf(segments) {
   const rows = [];
-  let row = { pieces: [], changed: false };
+  let row = emptyRow();
+  const flush = () => {
+    if (row.pieces.length) rows.push(row);
+    row = emptyRow();
+  };
   const add = (kind, text) => {
     if (!text) return;
     row.pieces.push({ kind, text });
     if (kind !== "same") row.changed = true;
   };
-  for (const { kind, text } of segments) {
-    if (kind !== "same") {
+  segments.forEach(({ kind, text }, place) => {
+    if (kind === "same") {
+      if (endsLines(row)) flush();
+      for (const line of text.match(/[^\n]*\n|[^\n]+/g) ?? []) {
+        add("same", line);
+        if (line.endsWith("\n")) flush();
+      }
+    } else if (place === segments.length - 1 && text.startsWith("\n") && !row.changed) {
+      flush(); // the last line had no end of its own; what follows are lines of their own
+      add(kind, text.slice(1));
+    } else {
       add(kind, text);
-      continue;
     }
-    const lines = text.split("\n");
-    lines.forEach((line, place) => {
-      const ends = place < lines.length - 1;
-      add("same", ends ? `${line}\n` : line);
-      if (ends) rows.push(row), (row = { pieces: [], changed: false });
-    });
-  }
-  if (row.pieces.length) rows.push(row);
+  });
+  flush();
   return rows;
+}
+
+const emptyRow = () => ({ pieces: [], changed: false });
+
+/** Whether both sides of a row have come to the end of a line, so that what follows is another row. */
+function endsLines({ pieces, changed }) {
+  const side = (leftOut) => pieces.filter(({ kind }) => kind !== leftOut).map(({ text }) => text).join("");
+  return changed && [side("added"), side("removed")].every((text) => text === "" || text.endsWith("\n"));
 }
 
 /** Long stretches without a change become one row that can be opened. */
@@ -82,7 +96,7 @@ function unifiedRow(row) {
 
 function splitRow(row) {
   if (row.hidden) return hiddenRows(row.hidden, splitRow);
-  const side = (left_out) => h("div", { class: "diff-line" }, row.pieces.filter(({ kind }) => kind !== left_out).map(piece));
+  const side = (leftOut) => h("div", { class: "diff-line" }, row.pieces.filter(({ kind }) => kind !== leftOut).map(piece));
   return h("div", { class: row.changed ? "diff-row changed" : "diff-row" }, side("added"), side("removed"));
 }
 

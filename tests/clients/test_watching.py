@@ -1,0 +1,74 @@
+"""`ratchet watch` while servers die and come back, and what it says of decisions where there is no terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.test_cli_end_to_end import Bench, bench_in, ending, read_until
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Bench]:
+    """A bench whose stack nobody else uses."""
+    yield from bench_in(tmp_path, tmp_path / ".ratchet")
+
+
+def waiting_run(bench: Bench) -> str:
+    """A run whose first candidate is in flight until the gate is opened; nobody attends to it."""
+    bench.write("watched", inputs=[{"n": 1, "waits": True}, {"n": 3}], stop={"max_rounds": 2})
+    run_id: str = bench.facts("run", "spec.yaml", "--detach")["run_id"]
+    return run_id
+
+
+def kill_the_store(bench: Bench) -> None:
+    state = json.loads((bench.home / "stack" / "state.json").read_text())
+    os.kill(state["postgres"]["pid"], signal.SIGKILL)
+
+
+@pytest.mark.timeout(300)
+def test_a_watcher_goes_on_when_the_store_is_killed_and_comes_back(alone: Bench) -> None:
+    run_id = waiting_run(alone)
+    watching = alone.attached("watch", run_id, "--verbosity", "full")
+    read_until(watching, "Iteration 0")
+    alone.until(alone.waits_in_round_1)
+    kill_the_store(alone)
+    said = read_until(watching, "a server does not answer")
+    alone.open_gate()
+    code, rest = ending(watching)
+    assert code == 0, said + rest
+    assert (said + rest).count("Iteration 1: ") == 1 + 1  # its line, and its row in the full report
+    assert "Terminated: " in rest
+
+
+@pytest.mark.timeout(300)
+def test_a_watcher_of_a_stack_that_somebody_stops_takes_it_over(alone: Bench) -> None:
+    run_id = waiting_run(alone)
+    dev = alone.attached("dev")
+    read_until(dev, "Ctrl-C stops it")
+    watching = alone.attached("watch", run_id)
+    read_until(watching, "Iteration 0")
+    alone.until(alone.waits_in_round_1)
+    dev.send_signal(signal.SIGINT)
+    assert ending(dev)[0] == 0
+    alone.open_gate()
+    code, rest = ending(watching)
+    assert code == 0, rest
+    assert "Terminated: " in rest
+
+
+def test_decisions_are_told_line_by_line_where_everything_is_asked_for(alone: Bench) -> None:
+    alone.write("told", stop={"max_rounds": 2})
+    full = alone.ratchet("run", "spec.yaml", "--verbosity", "full")
+    before_the_box = full.stdout.split("╔")[0]
+    assert "\n  1: " in before_the_box
+    assert any(word in before_the_box for word in ("kept: score", "dropped: score"))
+    run_id = next(line.split()[-1] for line in full.stdout.splitlines() if line.startswith("Started"))
+    again = alone.ratchet("run", "spec.yaml", "--new")
+    assert "\n  1: " not in again.stdout.split("╔")[0]
+    assert alone.facts("status", run_id)["in_flight"] == []
