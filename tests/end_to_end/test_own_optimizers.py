@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowHandle
 
 from clients.optimizer_kit import World, simulate_async
 from ratchet import Sample
@@ -32,6 +33,16 @@ async def trials_of(engines: Engines, run_id: str) -> list[Any]:
         )
 
 
+async def steps_of(handle: WorkflowHandle[Any, Any]) -> list[dict[str, Any]]:
+    """What the optimizer answered, step by step, as the run's history has it."""
+    completed = [
+        event.activity_task_completed_event_attributes.result.payloads
+        for event in (await handle.fetch_history()).events
+        if event.HasField("activity_task_completed_event_attributes")
+    ]
+    return [json.loads(payloads[0].data) for payloads in completed if payloads and b'"decision"' in payloads[0].data]
+
+
 async def test_it_proposes_observes_and_finds_something_better(engines: Engines, spec: Spec) -> None:
     result = await engines.run(spec(optimizer=own(), stop={"max_rounds": 6, "no_improvement": 0}))
     assert (result["status"], result["stop_reason"]) == ("completed", "max_rounds")
@@ -44,12 +55,7 @@ async def test_it_proposes_observes_and_finds_something_better(engines: Engines,
 async def test_it_is_told_configurations_scores_by_sample_and_what_went_wrong(engines: Engines, spec: Spec) -> None:
     handle = await engines.start(spec(optimizer=own(examples=3), stop={"max_rounds": 2, "no_improvement": 0}))
     await handle.result()
-    steps = [
-        json.loads(event.activity_task_completed_event_attributes.result.payloads[0].data)
-        for event in (await handle.fetch_history()).events
-        if event.HasField("activity_task_completed_event_attributes")
-        and b'"decision"' in event.activity_task_completed_event_attributes.result.payloads[0].data
-    ]
+    steps = await steps_of(handle)
     assert [step["state"]["generation"] for step in steps] == [0, 1]
     first, second = steps
     assert (first["state"]["algorithm_data"]["from"], first["state"]["algorithm_data"]["max"]) == (10, 1000)
@@ -85,6 +91,21 @@ async def test_async_ones_and_continue_as_new_change_nothing(engines: Engines, s
     )
     for same in ("best_candidate_id", "counts", "spend"):
         assert cut[same] == whole[same]
+
+
+async def test_it_may_measure_parts_first_and_is_told_what_they_gave(engines: Engines, spec: Spec) -> None:
+    items = [{"id": f"s{n}", "input": n} for n in range(16)]
+    dataset = {"items": items, "splits": {"train": 0.5, "validation": 0.5}}
+    rounds = {"max_rounds": 2, "no_improvement": 0}
+    handle = await engines.start(spec(optimizer=own("own_optimizers:Peeks"), dataset=dataset, stop=rounds))
+    result = await handle.result()
+    assert result["rounds"] == 2
+    assert result["spend"]["samples"] == 8 + 2 * (2 * 3 + 8)
+    second = (await steps_of(handle))[1]
+    for told in second["state"]["algorithm_data"]["told"]:
+        scores, shown = told[:8], told[8:]
+        assert [score is None for score in scores] == [True, *[False] * 3, *[True] * 4]
+        assert len(shown) == 3, "the records of these samples, and of no others"
 
 
 async def test_it_may_decide_to_stop_and_says_why(engines: Engines, spec: Spec) -> None:

@@ -18,6 +18,7 @@ from ratchet import (
     TrialFacts,
     TrialHistory,
 )
+from ratchet.optimizer import Part
 
 
 class Stepper:
@@ -71,6 +72,30 @@ class AsyncStepper(Stepper):
         self, state: OptimizerState, history: TrialHistory, max_candidates: int
     ) -> Sequence[CandidateProposal]:
         return super().propose(state, history, max_candidates)
+
+
+class Peeks(Stepper):
+    """Measures each of its proposals on three training samples first, and in full only what did best there."""
+
+    def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
+        steps = super().propose(state, history, max_candidates)
+        if "peeked" in state.algorithm_data:
+            peeked: Any = state.algorithm_data["peeked"]
+            [best] = [proposal for proposal in steps if proposal.configuration["x"] == peeked]
+            return [best]
+        part = Part(split="train", first=1, count=3)
+        return [proposal.model_copy(update={"part": part}) for proposal in steps]
+
+    def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
+        if all(trial.part is None for trial in trials):
+            after = super().observe(state, trials)
+            data = {name: value for name, value in after.algorithm_data.items() if name != "peeked"}
+            return after.model_copy(update={"algorithm_data": data})
+        best = max(trials, key=lambda trial: sum(score or 0.0 for score in trial.sample_scores))
+        told: Any = [[*trial.sample_scores, *[record.inputs for record in trial.records]] for trial in trials]
+        assert best.configuration is not None
+        data = {**state.algorithm_data, "peeked": best.configuration["x"], "told": told}
+        return state.model_copy(update={"algorithm_data": data})
 
 
 class RaisesInObserve(Stepper):
