@@ -18,11 +18,11 @@ class PluginCalls:
     threads: PluginThreads = field(default_factory=PluginThreads)
     loops: PluginLoops = field(default_factory=PluginLoops)
 
-    async def call(self, plugin: Plugin, *arguments: Any) -> Any:
+    async def call(self, plugin: Plugin, *arguments: Any, **named: Any) -> Any:
         """What the plug-in returned: async ones run in a loop of theirs, others in threads, and what those return may be
         awaitable, too."""
         loop = self.loops.of(plugin.reference)
         if plugin.is_async:
-            return await loop.run(lambda: plugin.call(*arguments))
-        returned = await self.threads.run(lambda: plugin.call(*arguments))
+            return await loop.run(lambda: plugin.call(*arguments, **named))
+        returned = await self.threads.run(lambda: plugin.call(*arguments, **named))
         return await loop.run(lambda: returned) if inspect.isawaitable(returned) else returned

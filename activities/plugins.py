@@ -34,6 +34,9 @@ def invalid(message: str) -> ApplicationError:
     return ApplicationError(shorten(message), type=INVALID_REQUEST, non_retryable=True)
 
 
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """A resolved plug-in."""
@@ -42,6 +45,15 @@ class Plugin:
     call: Callable[..., Any]
     is_async: bool
     source_hash: str
+
+    def taken(self, offered: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the offered keyword arguments that it has a parameter for."""
+        try:
+            parameters = inspect.signature(self.call).parameters.values()
+        except (TypeError, ValueError):
+            return {}
+        named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
+        return {name: value for name, value in offered.items() if name in named}
 
 
 class Plugins:

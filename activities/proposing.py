@@ -203,8 +203,9 @@ class Proposing:
     ) -> Proposed:
         plugin = self._plugins.resolve(proposer.ref, 3)
         arguments = (dict(configuration), list(records), list(request.factors))
+        named = plugin.taken({"index": request.index, "seed": request.seed})
         try:
-            returned = await self._calls.call(plugin, *arguments)
+            returned = await self._calls.call(plugin, *arguments, **named)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(
                 shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED

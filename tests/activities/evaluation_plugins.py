@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -319,3 +319,17 @@ class Proposes:
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> bool:
         return False
+
+
+def numbered_proposer(
+    current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str], *, index: int = 0, seed: int = 0
+) -> Mapping[str, Any]:
+    return {"prompt": f"candidate {index} of seed {seed}"}
+
+
+class IndexOnly:
+    async def __call__(self, current: Any, records: Any, factors: Any, index: int = -1) -> Mapping[str, Any]:
+        return {"prompt": f"candidate {index}"}
+
+
+index_only = IndexOnly()

@@ -219,6 +219,17 @@ class TestPlugins:
         answer = await proposed(memory(), request(by_plugin("longer_async")))
         assert answer.values == {"prompt": f"{PROMPT}\nmore"}
 
+    @pytest.mark.parametrize(
+        ("name", "texts"),
+        [
+            ("numbered_proposer", ["candidate 0 of seed 10", "candidate 1 of seed 11"]),
+            ("index_only", ["candidate 0", "candidate 1"]),
+        ],
+    )
+    async def test_one_that_asks_for_them_is_told_its_place_and_a_seed(self, name: str, texts: list[str]) -> None:
+        given = [await proposed(memory(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
+        assert [answer.values["prompt"] for answer in given] == texts
+
     async def test_a_retry_does_not_call_it_again(self) -> None:
         evaluation_plugins.calls.clear()
         store = memory()

@@ -28,7 +28,12 @@ class ModelProposer(SpecPart):
 
 
 class PythonProposer(SpecPart):
-    """A callable `(current, records, factors) -> new values by factor name`, sync or async."""
+    """A callable `(current, records, factors) -> new values by factor name`, sync or async.
+
+    With `candidates_per_round` above 1 it is asked several times about the same candidate: one that has the optional parameters
+    `index` (0, 1, 2, … within the round) or `seed` (another whole number every time, and the same again in a run that is
+    repeated) is given them by name, and can answer differently: `def propose(current, records, factors, *, index=0, seed=0)`.
+    """
 
     kind: Literal["python"]
     ref: PluginReference
