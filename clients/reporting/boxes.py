@@ -29,7 +29,7 @@ from clients.reporting.figures import objective_text, percent_text, telling_apar
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet.optimizer import Direction
 from workflows.model.run import Confirmation
@@ -119,7 +119,7 @@ def _plan(facts: RunFacts, verbosity: Verbosity) -> list[str]:
 
 def _reused(facts: RunFacts) -> list[str]:
     """Said only where there is something to say."""
-    told = (("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
+    told = (("Adjusted:", adjusted_text(facts)), ("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
     return [row for label, text in told if text for row in _labelled(label, text)]
 
 

@@ -159,7 +159,7 @@ def spend_chart(facts: RunFacts) -> str:
     costs = [(record.round, record.spend.cost) for record in facts.rounds]
     if not costs or not costs[-1][1]:
         return ""
-    budget = facts.request.budget.cost
+    budget = facts.limits.budget.cost
     x = Axis(0, costs[-1][0] or 1, LEFT, WIDTH - RIGHT)
     y = Axis(0, max(costs[-1][1], budget) * 1.05, HEIGHT - BOTTOM, TOP)
     marks = [_grid(x, y, "round", "cost"), _path("spend", [(x.at(number), y.at(cost)) for number, cost in costs])]

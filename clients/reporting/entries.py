@@ -161,7 +161,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "answers": facts.answers,
         "reused": facts.reused,
         "errors": errors_met(facts),
-        "budget": facts.request.budget.model_dump(mode="json"),
+        "budget": facts.limits.budget.model_dump(mode="json"),
         "dataset_id": facts.dataset_id,
         "evaluation_suite_id": facts.evaluation_suite_id,
         "started_at": instant(facts.started_at),

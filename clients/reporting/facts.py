@@ -20,7 +20,7 @@ from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence, Plan
-from workflows.model.ledger import Counts, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.release import ReleaseState
 from workflows.model.request import OptimizationRequest
@@ -124,10 +124,17 @@ class RunFacts(Payload):
     """What the run can find out."""
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
+    adjusted: LimitsInForce | None = None
+    """Stop rules and budget as people left them; None when they are those of the spec."""
 
     @property
     def direction(self) -> Direction:
         return self.request.objective.direction
+
+    @property
+    def limits(self) -> LimitsInForce:
+        """Stop rules and budget in force now, or when the run ended."""
+        return self.adjusted or LimitsInForce(stop=self.request.stop, budget=self.request.budget)
 
 
 @dataclass(frozen=True, slots=True)

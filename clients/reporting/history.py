@@ -34,6 +34,7 @@ from clients.reporting.history_format import (
     TreatmentFactor,
 )
 from workflows.model.factors import TextFactor
+from workflows.model.ledger import LimitsInForce
 from workflows.model.request import OptimizationRequest
 from workflows.optimizers.refine import describe_proposer
 from workflows.rules.scoring import describe_objective
@@ -58,9 +59,9 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         scorer_description=describe_objective(request.objective, request.metric),
         mutator_description=describe_proposer(request.optimizer, _longest_text(request, factors)),
         termination_policy_description=describe(
-            Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
+            Limits(facts.limits.stop, facts.limits.budget, request.execution.max_consecutive_failed_trials)
         ),
-        components=_components(request),
+        components=_components(request, facts.limits),
         dataset_id=facts.dataset_id,
         evaluation_suite_id=facts.evaluation_suite_id,
         sample_weights=facts.sample_weights,
@@ -151,7 +152,7 @@ def _recorded(iteration: Iteration, sample_means: bool, treated: tuple[str, ...]
     )
 
 
-def _components(request: OptimizationRequest) -> Components:
+def _components(request: OptimizationRequest, limits: LimitsInForce) -> Components:
     spec = request.model_dump(mode="json", by_alias=True)
     objective = {**spec["objective"], "metric": request.metric, "worst": request.objective.worst_score}
     return Components(
@@ -160,8 +161,8 @@ def _components(request: OptimizationRequest) -> Components:
             {**written, "name": scorer.score_name} for written, scorer in zip(spec["scorers"], request.scorers, strict=True)
         ),
         optimizer=spec["optimizer"],
-        stop=spec["stop"],
-        budget=spec["budget"],
+        stop=limits.stop.model_dump(mode="json"),
+        budget=limits.budget.model_dump(mode="json"),
         max_consecutive_failed_trials=request.execution.max_consecutive_failed_trials,
         min_coverage=request.execution.min_coverage,
         replicates=request.replicates,

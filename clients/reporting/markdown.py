@@ -15,7 +15,7 @@ from clients.reporting.figures import duration_text, objective_text, percent_tex
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
-from clients.reporting.summary_text import importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, visible
 
 _OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
@@ -71,7 +71,12 @@ def _figures(facts: RunFacts) -> str:
     rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
     rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
     rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
-    more = (("Mattered", importance_text(facts)), ("Reused", reused_text(facts)), ("Lost", lost_text(facts)))
+    more = (
+        ("Adjusted", adjusted_text(facts)),
+        ("Mattered", importance_text(facts)),
+        ("Reused", reused_text(facts)),
+        ("Lost", lost_text(facts)),
+    )
     rows += [(label, text) for label, text in more if text]
     if facts.result is not None and facts.result.compression is not None:
         rows.append(("Compressed", compression_text(facts.result.compression)))

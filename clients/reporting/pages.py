@@ -16,7 +16,7 @@ from clients.reporting.figures import duration_text, objective_text, percent_tex
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
-from clients.reporting.summary_text import importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import one_line, visible
 
 ROWS: Final = 200
@@ -101,6 +101,7 @@ def _figures(facts: RunFacts) -> str:
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Iterations", f"{len(facts.iterations)}; {facts.counts.rejected} proposals rejected"),
         ("Spent", f"{spend.cost:.4g}; {spend.tokens:,} tokens; {spend.samples:,} calls; {spend.trials:,} trials"),
+        ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),
         ("Reused", reused_text(facts) or ""),
         ("Lost", lost_text(facts) or ""),

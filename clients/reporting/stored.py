@@ -8,7 +8,7 @@ from activities.store.rows import RoundRow, RunDetail, RunReport, TrialInFull
 from clients.reporting.facts import Iteration, IterationStatus, RunFacts, Statistics
 from workflows.model.candidates import Rejection
 from workflows.model.factors import Configuration
-from workflows.model.ledger import RoundRecord
+from workflows.model.ledger import LimitsInForce, RoundRecord
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget, Stop
 from workflows.model.trial import SEARCHING
@@ -42,6 +42,7 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
         versions=run.versions,
         plan=run.plan,
         releases=report.releases,
+        adjusted=_adjusted(run, request),
     )
 
 
@@ -54,6 +55,13 @@ def request_in_force(run: RunDetail) -> OptimizationRequest:
     if limits.get("budget"):
         adjusted["budget"] = Budget.model_validate(limits["budget"])
     return request.model_copy(update=adjusted)
+
+
+def _adjusted(run: RunDetail, asked: OptimizationRequest) -> LimitsInForce | None:
+    """Stop rules and budget as people left them; None when they changed nothing."""
+    now = request_in_force(run)
+    same = (now.stop, now.budget) == (asked.stop, asked.budget)
+    return None if same else LimitsInForce(stop=now.stop, budget=now.budget)
 
 
 def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> tuple[Iteration, ...]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
 
 from clients.reporting.differences import VERDICTS, confirmed_text
 from clients.reporting.facts import Improvement, RunFacts, best_iteration, decision_on, errors_met, improvement
@@ -45,7 +48,7 @@ def progress_text(progress: Progress) -> str:
 def status_text(facts: RunFacts, now: datetime) -> str:
     """A run as the store knows it."""
     best, change = best_iteration(facts), improvement(facts)
-    budget = facts.request.budget
+    budget = facts.limits.budget
     limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
     return _rows(
         {
@@ -60,6 +63,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Trials": _trials(facts.counts),
             "Can find": facts.plan.words if facts.plan else "",
             "Spend": _spend(facts.spend, limits),
+            "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
             "Errors": _errors(facts),
             "Reused": reused_text(facts),
@@ -111,6 +115,29 @@ def _errors(facts: RunFacts) -> str:
 def reused_text(facts: RunFacts) -> str:
     """What other runs had paid for already."""
     return f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused else ""
+
+
+def adjusted_text(facts: RunFacts) -> str:
+    """What people changed of stop rules and budget while the run went on: `max_rounds 20 → 30, wall_time none → 2h`."""
+    if facts.adjusted is None:
+        return ""
+    asked: list[tuple[BaseModel, BaseModel]] = [
+        (facts.request.stop, facts.adjusted.stop),
+        (facts.request.budget, facts.adjusted.budget),
+    ]
+    changed = [
+        f"{name} {_limit_text(getattr(before, name))} → {_limit_text(getattr(after, name))}"
+        for before, after in asked
+        for name in type(before).model_fields
+        if getattr(before, name) != getattr(after, name)
+    ]
+    return ", ".join(changed)
+
+
+def _limit_text(limit: Any) -> str:
+    if not limit:
+        return "none"
+    return duration_text(limit.total_seconds()) if isinstance(limit, timedelta) else f"{limit:,}"
 
 
 def lost_text(facts: RunFacts) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from activities.store.rows import RejectionRow, RoundRow, RunDetail, RunReport, TrialInFull
-from clients.reports import IterationStatus, facts_of, progress_lines
+from clients.reporting.history import document_of, history_of
+from clients.reporting.summary_text import status_text
+from clients.reports import IterationStatus, box, facts_of, progress_lines
 from tests.clients.test_report_example import STARTED, request
 from workflows.model.candidates import ReasonCode
 from workflows.model.ledger import Counts, RoundRecord, Spend
@@ -124,6 +126,24 @@ def test_iterations_are_the_trials_of_the_search_in_the_order_of_the_proposals()
     }
     assert list(first.configuration) == ["model", "temperature", "systemPrompt"]  # as the spec has them
     assert facts.request == request() and facts.rejections[0].reason_code is ReasonCode.TOO_LONG
+
+
+def test_adjusted_limits_are_shown_instead_of_those_of_the_spec() -> None:
+    spec = request()
+    budget = {**spec.budget.model_dump(mode="json"), "cost": 9.5, "wall_time": 7200.0}
+    stop = {**spec.stop.model_dump(mode="json"), "max_rounds": 44}
+    facts = facts_of(report(trial("base", 0), limits={"stop": stop, "budget": budget, "concurrent_samples": 3}))
+    told = f"max_rounds {spec.stop.max_rounds} → 44, cost none → 9.5, wall_time none → 2h"
+    assert f"Adjusted: {told}" in status_text(facts, STARTED)
+    assert "of 9.5" in status_text(facts, STARTED)
+    assert "Adjusted:" in box(facts) and "max_rounds" in box(facts)
+    document = document_of(history_of(facts))
+    assert document["components"]["stop"]["max_rounds"] == 44
+    assert document["components"]["budget"]["cost"] == 9.5
+    assert document["terminationPolicyDescription"].startswith("Max 45 iterations OR ")
+    assert document["spec"]["stop"]["max_rounds"] == spec.stop.max_rounds
+    unchanged = {"stop": spec.stop.model_dump(mode="json"), "budget": spec.budget.model_dump(mode="json")}
+    assert facts_of(report(limits=unchanged)).adjusted is None
 
 
 def test_an_iteration_waits_for_those_before_it_so_that_its_number_stays() -> None:
