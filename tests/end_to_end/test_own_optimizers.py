@@ -112,6 +112,7 @@ async def test_it_may_decide_to_stop_and_says_why(engines: Engines, spec: Spec) 
     impatient = own(options={"patience": 1, "size": 0})
     result = await engines.run(spec(optimizer=impatient, stop={"max_rounds": 50, "no_improvement": 0}))
     assert (result["stop_reason"], result["message"]) == ("convergence", "Nothing better for a while")
+    assert result["rounds"] == 1, "deciding to stop is no round"
 
 
 async def test_the_run_knows_which_code_it_was(engines: Engines, spec: Spec) -> None:

@@ -56,7 +56,7 @@ class ByReference:
         decision = self._stepped.decision
         if decision.should_stop:
             message = decision.message or f"Stopped by {self._options.ref}"
-            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message)
+            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
         return self._stepped.proposals
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
