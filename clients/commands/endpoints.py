@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from workflows.model.proposers import ModelProposer
+from workflows.model.remote_target import ExternalTarget
 from workflows.model.request import OptimizationRequest
 from workflows.model.scorers import placed_scorers
 from workflows.model.target import ChatTarget, HttpTarget
@@ -34,13 +36,15 @@ class Problem:
 
 
 async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
-    """Problems with the endpoints of target, scorers and proposer; each model endpoint is asked once, an HTTP target never."""
+    """Problems with the endpoints of target, scorers and proposer: a model endpoint is asked for its models, a runner only
+    whether it listens, an HTTP target nothing."""
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
             places.setdefault(_url_for(request, where), []).append((where, model))
     found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
-    return [*_of_http_target(request), *(problem for problems in found for problem in problems)]
+    runner = await asyncio.to_thread(_of_runner, request)
+    return [*_of_http_target(request), *runner, *(problem for problems in found for problem in problems)]
 
 
 def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
@@ -54,6 +58,26 @@ def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
         yield Problem(f"{told}; add its origin to RATCHET_HTTP_URLS", local=True)
     if target.auth != "none" and not os.environ.get("RATCHET_HTTP_TOKEN", "").strip():
         yield Problem(f"target.auth: is {target.auth}, and RATCHET_HTTP_TOKEN is not set; set it", local=True)
+
+
+def _of_runner(request: OptimizationRequest) -> list[Problem]:
+    """A runner that workers may not call, or that does not answer. It is asked for nothing, and sent no token."""
+    target = request.target
+    if not isinstance(target, ExternalTarget):
+        return []
+    named = [place.strip() for place in os.environ.get("RATCHET_RUNNER_URLS", "").split(",") if place.strip()]
+    parts = urlsplit(target.url)
+    is_named = any(_origin(target.url) == _origin(place) for place in named)
+    if not is_named and parts.hostname not in LOOPBACK:
+        told = f"target.url: workers call only runners their operator named, and {target.url} is none of them"
+        return [Problem(f"{told}; add its origin, {parts.scheme}://{parts.netloc}, to RATCHET_RUNNER_URLS", local=True)]
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER):
+            return []
+    except OSError as error:
+        told = f"target.url: the runner at {parts.hostname}:{port} cannot be reached: {error}"
+        return [Problem(f"{told}; start it, or correct the URL", local=True)]
 
 
 def _url_for(request: OptimizationRequest, where: str) -> str:
@@ -114,7 +138,7 @@ def _is_trusted(url: str) -> bool:
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     try:
         parts = urlsplit(url)
-        return parts.scheme, parts.hostname, parts.port
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
         return "", None, None
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Protocol, Self
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 
 from activities.store.rows import LiveProgress, RunReport
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import TERMINAL, known_run
+from clients.commands.polling import ACTIVITIES, WORKFLOWS, is_polled, unserved_target
 from clients.commands.servers import Servers, ServersAway, is_unreachable
 from clients.commands.workers import Workers
 from clients.live import LiveDisplay, PlainDisplay
@@ -35,8 +30,6 @@ POLL = 0.25
 DESCRIBE_EVERY = 2.0
 STILL_FOR = 5.0
 """Seconds without any change after which we look whether anybody serves the run."""
-POLLER_IS_GONE_AFTER = timedelta(seconds=75)
-"""Long polls come back once a minute."""
 AWAY_AT_MOST = 120.0
 READING_MAY_TAKE = 0.1
 """The share of the time that may be spent on reading whole reports for the lines."""
@@ -168,6 +161,10 @@ class Follower:
 
     async def _who_is_missing(self) -> str:
         """Which of the run's task queues nobody polls."""
+        if self.request is not None:
+            unserved = await unserved_target(self.servers.client, self.request.target)
+            if unserved is not None:
+                return unserved
         if self.servers.embedded:
             return ""
         described = (await known_run(self.servers, self.run_id)).execution
@@ -175,20 +172,10 @@ class Follower:
             return ""
         queue = described.task_queue
         evaluation = (self.request and self.request.execution.evaluation_task_queue) or f"{queue}-evaluation"
-        kinds = [(queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW), (evaluation, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)]
-        for name, kind in kinds:
-            if not await self._is_polled(name, kind):
+        for name, kind in ((queue, WORKFLOWS), (evaluation, ACTIVITIES)):
+            if not await is_polled(self.servers.client, name, kind):
                 return f"nobody serves task queue {name!r}; start a worker there: ratchet worker"
         return ""
-
-    async def _is_polled(self, name: str, kind: TaskQueueType.ValueType) -> bool:
-        client = self.servers.client
-        request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name), task_queue_type=kind)
-        with contextlib.suppress(RPCError):
-            pollers = (await client.workflow_service.describe_task_queue(request)).pollers
-            oldest = datetime.now(UTC) - POLLER_IS_GONE_AFTER
-            return any(poller.last_access_time.ToDatetime(UTC) > oldest for poller in pollers)
-        return True
 
 
 async def why_it_was_refused(servers: Servers, run_id: str) -> CommandError:

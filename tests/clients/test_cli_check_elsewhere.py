@@ -1,0 +1,67 @@
+"""`ratchet check` of targets that run elsewhere: whether somebody serves them, without asking them for anything."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from clients.commands.findings import Finding
+from clients.commands.polling import unserved_target, unserved_without_servers
+from tests.clients.test_cli_check import changed, checked
+from tests.conftest import Engines
+from tests.end_to_end.test_activity_target import height, theirs
+from workflows.model.remote_target import ActivityTarget
+
+PYTHON = '{kind: python, ref: "mine:target"}'
+
+
+async def findings(directory: Path, url: str) -> list[Finding]:
+    return (await checked(directory, changed(PYTHON, f'{{kind: external, url: "{url}"}}'), endpoints=True)).findings
+
+
+async def test_a_runner_that_workers_may_not_call_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = await findings(tmp_path, "https://runner.example.invalid/v1")
+    assert found.message == (
+        "target.url: workers call only runners their operator named, and https://runner.example.invalid/v1 is none of them; "
+        "add its origin, https://runner.example.invalid, to RATCHET_RUNNER_URLS"
+    )
+    monkeypatch.setenv("RATCHET_RUNNER_URLS", "https://runner.example.invalid:443")
+    [found] = await findings(tmp_path, "https://runner.example.invalid/v1")
+    assert found.message.startswith("target.url: the runner at runner.example.invalid:443 cannot be reached: ")
+
+
+async def test_a_runner_that_listens_is_sent_nothing(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        assert await findings(tmp_path, url) == []
+        async with asyncio.timeout(10):
+            while not heard:
+                await asyncio.sleep(0.01)
+    assert heard == [b""]
+    [found] = await findings(tmp_path, url)
+    assert found.message.endswith("start it, or correct the URL")
+
+
+async def test_a_task_queue_that_nobody_serves_is_told_with_what_to_do(engines: Engines) -> None:
+    alone = ActivityTarget(kind="activity", activity="theirs", task_queue="nobody-here")
+    told = await unserved_target(engines.client, alone)
+    assert told is not None
+    assert told.startswith("target.task_queue: nobody serves activities of task queue 'nobody-here' in namespace default of ")
+    assert "start the worker that has activity 'theirs' there" in told
+    async with theirs(engines, height) as given, asyncio.timeout(20):
+        while await unserved_target(engines.client, ActivityTarget.model_validate(given)) is not None:
+            await asyncio.sleep(0.05)
+
+
+def test_while_the_servers_do_not_run_nobody_can_serve_it() -> None:
+    told = unserved_without_servers(ActivityTarget(kind="activity", activity="theirs", task_queue="queue"))
+    assert told is not None and "start them with `ratchet dev`" in told
