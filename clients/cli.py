@@ -17,6 +17,7 @@ from clients.commands import (
     exporting,
     prompts,
     releasing,
+    replaying,
     reporting,
     running,
     serving,
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-RUNS = (running, watching, steering, reporting, exporting, comparing)
+RUNS = (running, watching, steering, reporting, exporting, replaying, comparing)
 SUBJECTS = (starting, checking, *RUNS, releasing, prompts, datasets, serving, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)

@@ -23,7 +23,7 @@ from clients.reporting.facts import (
 )
 from clients.reporting.figures import CAUSES
 from clients.reporting.history import fingerprint, history_of
-from clients.reporting.history_files import NotAHistory, history_text, read_history, write_history
+from clients.reporting.history_files import NotAHistory, history_json, history_text, read_history, write_history
 from clients.reporting.history_format import SCHEMA_VERSION, RecordedHistory
 from clients.reporting.progress_lines import progress_lines, starting_line, terminated_line
 from clients.reporting.stored import facts_of
@@ -47,6 +47,7 @@ __all__ = [
     "fingerprint",
     "fixed_factors",
     "get_entries",
+    "history_json",
     "history_of",
     "history_text",
     "improvement",

@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowHandle
 from activities.store.connection import Database
 from clients.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
+from tests.replaying import nothing_differs
 from worker import Settings, serving
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -39,9 +40,10 @@ class Engines:
         )
 
     async def run(self, spec: dict[str, Any], *, run_id: str | None = None) -> dict[str, Any]:
-        """Run to the end."""
+        """Run to the end. Whatever a test is about, what its run decided follows from what is stored of it."""
         handle = await self.start(spec, run_id=run_id)
         result: dict[str, Any] = await handle.result()
+        await nothing_differs(self.database, handle.id)
         return result
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.store import dataset_reading, deleting, releases, rows
+from activities.store import dataset_reading, deleting, recorded, releases, rows
 from activities.store.comparisons import Comparison, comparison
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
@@ -37,7 +37,7 @@ _TRIAL = """
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
-    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id,
+    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id, t.score_low, t.score_high,
     coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
 _EVENTS = (
@@ -146,11 +146,15 @@ class StoreReader:
                 f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index", run_id
             )
             released = await releases.releases(connection, run_id=run_id)
+            splits = await recorded.splits(connection, run_id)
+            proposals = await recorded.proposal_costs(connection, run_id)
         return rows.RunReport(
             run=run,
             rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
             trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
             rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+            splits=splits,
+            proposals=proposals,
             releases=tuple(released),
         )
 

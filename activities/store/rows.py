@@ -169,6 +169,8 @@ class StoredTrial(Payload):
     duration_ms: int | None
     started_at: datetime
     finished_at: datetime | None
+    score_low: float | None = None
+    score_high: float | None = None
     evidence: tuple[Evidence, ...] = ()
     """What its comparison with the baseline, and with the best of its time, found."""
     looks: tuple[RaceDecision, ...] = ()
@@ -343,6 +345,23 @@ class SampleView(Payload):
     tags: tuple[str, ...]
 
 
+class DrawnSplit(Payload):
+    """The samples that trials of a run were measured on."""
+
+    split: Split
+    samples: int
+    weights: tuple[float, ...] | None
+    """In the order of the suite; None when all weigh alike."""
+
+
+class ProposalCost(Payload):
+    """What the proposals of a round took."""
+
+    round: int
+    tokens: int
+    cost: float
+
+
 class RunReport(Payload):
     """Everything a report, an export or a replay of decisions needs."""
 
@@ -350,5 +369,7 @@ class RunReport(Payload):
     rounds: tuple[RoundRow, ...]
     trials: tuple[TrialInFull, ...]
     rejections: tuple[RejectionRow, ...]
+    splits: tuple[DrawnSplit, ...] = ()
+    proposals: tuple[ProposalCost, ...] = ()
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""

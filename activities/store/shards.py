@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -241,7 +242,7 @@ JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_h
 CROSS JOIN LATERAL (
     SELECT * FROM outcomes
     WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
-      AND replicate >= $5 AND replicate < $5 + $6
+      AND replicate >= $5 AND replicate < $5 + $6 AND ($7::timestamptz IS NULL OR created_at <= $7)
     OFFSET 0
 ) o
 WHERE suite.run_id = $1 AND suite.split = $2
@@ -260,17 +261,26 @@ async def measured(
     evaluator: str,
     first_replicate: int,
     replicates: int,
+    *,
+    until: datetime | None = None,
 ) -> list[MeasuredSample]:
-    """What a trial's answers were worth, sample by sample, replicate by replicate."""
-    rows = await connection.fetch(MEASURED, run_id, split.value, config_hash, evaluator, first_replicate, replicates)
+    """What a trial's answers were worth, sample by sample, replicate by replicate; without those that came later."""
+    key = (run_id, split.value, config_hash, evaluator, first_replicate, replicates, until)
+    rows = await connection.fetch(MEASURED, *key)
     return [_measured_sample(row) for row in rows]
 
 
 async def measured_in_batches(
-    connection: Connection, suite: EvaluationSuite, config_hash: str, first_replicate: int, replicates: int
+    connection: Connection,
+    suite: EvaluationSuite,
+    config_hash: str,
+    first_replicate: int,
+    replicates: int,
+    *,
+    until: datetime | None = None,
 ) -> AsyncIterator[list[MeasuredSample]]:
     """The same of a trial of any size, within a transaction."""
-    key = (suite.run_id, suite.split.value, config_hash, suite.evaluator, first_replicate, replicates)
+    key = (suite.run_id, suite.split.value, config_hash, suite.evaluator, first_replicate, replicates, until)
     cursor = await connection.cursor(MEASURED, *key)
     while rows := await cursor.fetch(ANSWERS_AT_ONCE):
         yield [_measured_sample(row) for row in rows]

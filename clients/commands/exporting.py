@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clients.commands.servers import Servers
 
-FORMATS = ("yaml", "json", "csv", "mermaid")
+FORMATS = ("yaml", "history-json", "json", "csv", "mermaid")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,15 +34,16 @@ def add_to(app: typer.Typer) -> None:
             typer.Option(
                 "--format",
                 metavar="FORMAT",
-                help="yaml (the history, which `ratchet replay` reads), json (rounds and trials), csv (answers and scores), "
-                "mermaid (the lineage).",
+                help="yaml or history-json (the history, which `ratchet replay` reads), json (rounds and trials), "
+                "csv (answers and scores), mermaid (the lineage).",
             ),
         ] = "yaml",
         output: Annotated[
             Path | None, typer.Option("--output", metavar="FILE", help="Write it there instead of showing it.")
         ] = None,
         sample_means: Annotated[
-            bool, typer.Option(help="With yaml: the score of every sample, so that verdicts can be recomputed from the file.")
+            bool,
+            typer.Option(help="With the history: the score of every sample, so that verdicts can be recomputed from the file."),
         ] = True,
     ) -> int:
         """Write a run, finished or not, for other programs."""
@@ -73,7 +74,7 @@ async def export_run(context: Context, run_id: str, form: str, output: Path | No
 async def _pieces(servers: Servers, run_id: str, form: str, sample_means: bool) -> AsyncIterator[str]:
     from clients.commands.ending import facts_or_error
     from clients.reporting.exports import mermaid, outcome_rows
-    from clients.reports import get_entries, history_text
+    from clients.reports import get_entries, history_json, history_text
 
     if form == "csv":
         async for rows in outcome_rows(servers.reader, run_id):
@@ -83,6 +84,8 @@ async def _pieces(servers: Servers, run_id: str, form: str, sample_means: bool) 
     match form:
         case "mermaid":
             yield mermaid(facts)
+        case "history-json":
+            yield history_json(facts, sample_means=sample_means)
         case "json":
             yield json.dumps(get_entries(facts), ensure_ascii=False, indent=2) + "\n"
         case _:

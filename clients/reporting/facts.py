@@ -9,17 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
 from clients.reporting.differences import Difference, difference_of
-from ratchet.optimizer import Direction
+from ratchet.optimizer import Direction, TrialStatus
+from workflows.model.amounts import Resource
 from workflows.model.candidates import Rejection
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence, Plan
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.release import ReleaseState
@@ -27,6 +28,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.run import OptimizationResult
 from workflows.model.search import MeasureOptimizer
 from workflows.model.structured_search import SearchOptimizer
+from workflows.model.trial import Purpose, Split, TrialSummary
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
 from workflows.rules.scoring import is_better
@@ -82,12 +84,79 @@ class Iteration(Payload):
     """The score of each sample, in the order of the suite."""
     evidence: tuple[Evidence, ...] = ()
     """What its comparison with the baseline, and with the best of its time, found."""
+    trial_id: str = ""
+    purpose: Purpose = Purpose.CANDIDATE
+    index: int = 0
+    """Its place among the round's proposals."""
+    trial_status: TrialStatus = "completed"
+    error: str | None = None
+    failure: Literal["execution", "scoring"] | None = None
+    first: int = 0
+    """The first sample of its split that it was to answer, in the order of the suite."""
+    samples: int = 0
+    """How many samples it was to answer, as often as `replicates` says."""
+    replicates: int = 1
+    first_replicate: int = 0
+    stopped_early: str | None = None
+    looks: tuple[RaceDecision, ...] = ()
+    """What each look at it decided, where it raced."""
+    exhausted: Resource | None = None
+    """The budget that did not cover all of it."""
+    paid: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    reused: int = 0
 
     @property
     def duration_ms(self) -> int | None:
         if self.started_at is None or self.ended_at is None:
             return None
         return round((self.ended_at - self.started_at).total_seconds() * 1000)
+
+
+def iteration_status(status: str, score: float | None, failure: str | None) -> IterationStatus:
+    """How a trial ended, in the words of the exported history."""
+    if status == "completed" and score is not None:
+        return IterationStatus.SUCCESS
+    return IterationStatus.SCORING_FAILED if failure == "scoring" else IterationStatus.EXECUTION_FAILED
+
+
+def failure_reason(status: str, error: str | None) -> str:
+    """Why a trial has no score."""
+    if status == "failed":
+        return error or "the trial failed"
+    return f"{status}: {error}" if error else status
+
+
+def statistics_of(summary: TrialSummary, coverage: float | None) -> Statistics:
+    """A trial's figures."""
+    return Statistics(
+        sample_count=summary.total,
+        success_rate=summary.pass_rate,
+        total_tokens=summary.total_tokens,
+        mean_latency_ms=summary.avg_latency_ms,
+        success_count=summary.passed,
+        failure_count=summary.failed,
+        total_cost=summary.total_cost,
+        coverage=coverage or 0.0,
+        errors=summary.errors,
+    )
+
+
+class Drawn(Payload):
+    """The samples of a split, in the order of `sample_means`."""
+
+    split: Split
+    samples: int
+    weights: tuple[float, ...] | None = None
+    """None: all alike."""
+
+
+class ProposalCost(Payload):
+    """What the proposals of a round took."""
+
+    round: int
+    tokens: int = 0
+    cost: float = 0.0
 
 
 class RunFacts(Payload):
@@ -101,6 +170,8 @@ class RunFacts(Payload):
     result: OptimizationResult | None = None
     """None while the run goes on."""
     iterations: tuple[Iteration, ...] = ()
+    further: tuple[Iteration, ...] = ()
+    """Trials beside the search: of the noise, on some samples only, of the confirmation. They have no number."""
     rounds: tuple[RoundRecord, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     counts: Counts = Field(default_factory=Counts)
@@ -115,13 +186,15 @@ class RunFacts(Payload):
     dataset_id: str | None = None
     dataset_name: str | None = None
     evaluation_suite_id: str | None = None
-    sample_weights: tuple[float, ...] | None = None
-    """The weight of each sample, in the order of `sample_means`. None: all alike."""
+    search_split: Split = Split.ALL
+    splits: tuple[Drawn, ...] = ()
+    proposals: tuple[ProposalCost, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
     slices: Slices | None = None
     """Baseline and best by part of the dataset."""
     plan: Plan | None = None
     """What the run can find out."""
+    noise: Noise | None = None
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
     adjusted: LimitsInForce | None = None

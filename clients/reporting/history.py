@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from clients.reporting.differences import difference_of
@@ -24,12 +25,15 @@ from clients.reporting.history_format import (
     BestIteration,
     Components,
     RecordedConfirmation,
+    RecordedCost,
     RecordedHistory,
     RecordedInterval,
     RecordedIteration,
     RecordedRejection,
     RecordedRound,
     RecordedSlices,
+    RecordedSplit,
+    RecordedTrial,
     TerminationReason,
     TreatmentFactor,
 )
@@ -64,11 +68,14 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         components=_components(request, facts.limits),
         dataset_id=facts.dataset_id,
         evaluation_suite_id=facts.evaluation_suite_id,
-        sample_weights=facts.sample_weights,
+        search_split=facts.search_split,
+        splits=tuple(RecordedSplit.model_validate(drawn.model_dump()) for drawn in facts.splits),
         start_time=facts.started_at,
         end_time=ended,
-        total_duration_ms=round((ended - facts.started_at).total_seconds() * 1000) if ended else None,
+        total_duration_ms=_duration_as_shown(facts.started_at, ended),
         iterations=tuple(_recorded(iteration, sample_means, factors) for iteration in facts.iterations),
+        further_trials=tuple(_recorded(trial, sample_means, factors) for trial in facts.further),
+        proposals=tuple(RecordedCost.model_validate(cost.model_dump()) for cost in facts.proposals),
         rounds=tuple(RecordedRound.model_validate(record.model_dump()) for record in facts.rounds),
         rejections=tuple(
             RecordedRejection(
@@ -93,6 +100,9 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         lost=facts.lost,
         answers=facts.answers,
         reused=facts.reused,
+        plan=facts.plan,
+        noise=facts.noise,
+        result=facts.result,
         versions=facts.versions,
         spec=request,
     )
@@ -101,9 +111,10 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
 def document_of(history: RecordedHistory) -> dict[str, Any]:
     """The document as plain values, with its fingerprint."""
     document: dict[str, Any] = history.model_dump(mode="json", by_alias=True, exclude={"content_fingerprint"})
-    for iteration in document["iterations"]:
-        if iteration["sampleMeans"] is None:
-            del iteration["sampleMeans"]
+    for iteration in (*document["iterations"], *document["furtherTrials"]):
+        for name in ("sampleMeans", "evidence", "looks"):
+            if not iteration[name]:
+                del iteration[name]
     measured = [*document["iterations"], *([document["bestIteration"]] if document["bestIteration"] else [])]
     for one in measured:
         if not one["statistics"]["errors"]:
@@ -145,11 +156,19 @@ def _recorded(iteration: Iteration, sample_means: bool, treated: tuple[str, ...]
             "dataset_split": iteration.split,
             "start_time": iteration.started_at,
             "end_time": iteration.ended_at,
-            "duration_ms": iteration.duration_ms,
+            "duration_ms": _duration_as_shown(iteration.started_at, iteration.ended_at),
             "extra": iteration.extra,
+            "trial": _trial(iteration),
+            "evidence": [evidence.model_dump() for evidence in iteration.evidence],
+            "looks": [look.model_dump() for look in iteration.looks],
             "sample_means": iteration.sample_means if sample_means else None,
         }
     )
+
+
+def _trial(iteration: Iteration) -> dict[str, Any]:
+    fields = set(RecordedTrial.model_fields) - {"status"}
+    return {**iteration.model_dump(include=fields), "status": iteration.trial_status}
 
 
 def _components(request: OptimizationRequest, limits: LimitsInForce) -> Components:
@@ -202,6 +221,14 @@ def _termination(facts: RunFacts) -> TerminationReason | None:
     if result is None:
         return None
     return TerminationReason(cause=CAUSES[result.stop_reason], message=result.message, reason=result.stop_reason)
+
+
+def _duration_as_shown(start: datetime | None, end: datetime | None) -> int | None:
+    """Milliseconds between two times as the document has them, so that one follows from the others."""
+    if start is None or end is None:
+        return None
+    since, until = (moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in (start, end))
+    return round((until - since).total_seconds() * 1000)
 
 
 def _rounded(value: float, decimals: int) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -32,6 +33,9 @@ _COMMENTS: Final = {
     "datasetId": "What it was measured on",
     "startTime": "Timing",
     "iterations": "Iterations",
+    "furtherTrials": "Trials beside the search: of the noise, on some samples only, and of the confirmation",
+    "proposals": "What the proposals of each round took",
+    "result": "The result that the run gave",
     "rounds": "Decided rounds, each with what had been spent by then",
     "rejections": "Proposals that were kept out",
     "bestIteration": "Primary result: best iteration found",
@@ -55,6 +59,11 @@ def history_text(facts: RunFacts, *, sample_means: bool = True) -> str:
     """The history as YAML."""
     document = document_of(history_of(facts, sample_means=sample_means))
     return yaml_text(document, bare=_BARE, spaced=_SPACED, comments=_COMMENTS)
+
+
+def history_json(facts: RunFacts, *, sample_means: bool = True) -> str:
+    """The same as JSON."""
+    return json.dumps(document_of(history_of(facts, sample_means=sample_means)), ensure_ascii=False, indent=1) + "\n"
 
 
 def write_history(facts: RunFacts, folder: Path, *, sample_means: bool = True) -> Path:
@@ -127,25 +136,47 @@ def _run_id_of(path: Path) -> str | None:
 
 def read_history(path: Path) -> tuple[RecordedHistory, bool]:
     """A history with its types, and whether it is still as it was written."""
+    history, document = read_document(path)
+    return history, history.content_fingerprint == fingerprint(document)
+
+
+def read_document(path: Path) -> tuple[RecordedHistory, dict[str, Any]]:
+    """A history with its types, and as it stands in the file, which is YAML or JSON."""
     try:
-        document = yaml.load(path.read_bytes(), Loader=_Loader)  # noqa: S506 (a safe loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise NotAHistory(f"{path}: is not YAML: {error}") from None
+        written = path.read_bytes()
+        document = _parsed(written)
+    except OSError as error:
+        raise NotAHistory(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise NotAHistory(f"{path}: is neither YAML nor JSON: {error}") from None
     if not isinstance(document, dict) or "schemaVersion" not in document:
-        raise NotAHistory(f"{path}: is not an optimization history; it has no schemaVersion")
+        raise NotAHistory(
+            f"{path}: is not an optimization history; it has no schemaVersion: write one with `ratchet export ID`, "
+            "or with --format history-json"
+        )
     version = document["schemaVersion"]
     if version != SCHEMA_VERSION:
         raise NotAHistory(f"{path}: has schemaVersion {version!r}; this version of Ratchet reads {SCHEMA_VERSION!r}")
     _refuse_aliases(document, path)
     try:
-        history = RecordedHistory.model_validate(document)
-        return history, history.content_fingerprint == fingerprint(document)
+        fingerprint(document)
+        return RecordedHistory.model_validate(document), document
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise NotAHistory(f"{path}: {where}: {first['msg']}") from None
     except TypeError as error:
         raise NotAHistory(f"{path}: holds a value that JSON does not know: {error}") from None
+
+
+def _parsed(written: bytes) -> Any:
+    if written.lstrip()[:1] == b"{":
+        return json.loads(written, parse_constant=_refused)
+    return yaml.load(written, Loader=_Loader)  # noqa: S506 (a safe loader)
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _refuse_aliases(document: Any, path: Path) -> None:

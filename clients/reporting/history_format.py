@@ -6,20 +6,24 @@ they were decided by.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from pydantic import AliasChoices, Field, JsonValue, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 from clients.reporting.facts import IterationStatus
-from ratchet.optimizer import StopReason
+from ratchet.optimizer import StopReason, TrialStatus
+from workflows.model.amounts import Resource
 from workflows.model.candidates import ReasonCode
+from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
-from workflows.model.judgement import Verdict
-from workflows.model.ledger import Counts, RunStatus, Spend, Unanswered
+from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
+from workflows.model.ledger import Counts, LimitsInForce, RunStatus, Spend, Unanswered
 from workflows.model.request import OptimizationRequest
+from workflows.model.run import OptimizationResult
+from workflows.model.trial import Purpose, Split
 
 SCHEMA_VERSION: Final = "ratchet-optimize-1"
 FINGERPRINT: Final = "contentFingerprint"
@@ -65,6 +69,27 @@ class _Measured(HistoryPart):
     score: float | None = None
 
 
+class RecordedTrial(HistoryPart):
+    """How an iteration was measured, and how that ended."""
+
+    trial_id: str = ""
+    purpose: Purpose = Purpose.CANDIDATE
+    index: int = 0
+    """Its place among the round's proposals."""
+    status: TrialStatus = "completed"
+    error: str | None = None
+    failure: Literal["execution", "scoring"] | None = None
+    first: int = 0
+    samples: int = 0
+    replicates: int = 1
+    first_replicate: int = 0
+    stopped_early: str | None = None
+    exhausted: Resource | None = None
+    paid: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    reused: int = 0
+
+
 class RecordedIteration(_Measured):
     status: IterationStatus
     failure_reason: str | None = None
@@ -77,7 +102,13 @@ class RecordedIteration(_Measured):
     end_time: Instant | None = None
     duration_ms: int | None = None
     extra: dict[str, JsonValue] = Field(default_factory=dict)
+    trial: RecordedTrial = Field(default_factory=RecordedTrial)
+    evidence: tuple[Evidence, ...] = ()
+    """What its comparisons found."""
+    looks: tuple[RaceDecision, ...] = ()
+    """What each look at it decided, where it raced."""
     sample_means: tuple[float | None, ...] | None = None
+    """The score of every sample, in the order of the split; none where it was not answered."""
 
 
 class BestIteration(_Measured):
@@ -91,22 +122,32 @@ class RecordedDecision(HistoryPart):
     verdict: Verdict | None = None
     accepted: bool | None = None
     adjusted_p: float | None = None
+    family: int = 0
+    objectives: dict[str, Verdict] = Field(default_factory=dict)
     explanation: str = ""
 
 
 class RecordedRound(HistoryPart):
     round: int
-    decided_at: Instant
+    decided_at: datetime
     candidate_ids: tuple[str, ...] = ()
     best_score: float | None = None
     best_candidate_id: str | None = None
     best_so_far: float | None = None
     best_so_far_id: str | None = None
+    new_best: bool = False
     stop_reason: StopReason | None = None
     stopped: bool = False
+    counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
     decisions: tuple[RecordedDecision, ...] = ()
+    pareto_front: tuple[FrontMember, ...] = ()
+    paused_for: timedelta = timedelta(0)
+    limits: LimitsInForce | None = None
+    """Stop rules and budget, once people had changed them."""
     extra: dict[str, JsonValue] = Field(default_factory=dict)
+    status: RunStatus = "running"
 
 
 class RecordedRejection(HistoryPart):
@@ -151,6 +192,19 @@ class RecordedSlices(HistoryPart):
     left_out: dict[str, int] = Field(default_factory=dict)
 
 
+class RecordedSplit(HistoryPart):
+    split: Split
+    samples: int
+    weights: tuple[float, ...] | None = None
+    """Of the samples, in order; none where all are alike."""
+
+
+class RecordedCost(HistoryPart):
+    round: int
+    tokens: int = 0
+    cost: float = 0.0
+
+
 class TerminationReason(HistoryPart):
     cause: str
     message: str
@@ -192,11 +246,16 @@ class RecordedHistory(HistoryPart):
     components: Components
     dataset_id: str | None = None
     evaluation_suite_id: str | None = None
-    sample_weights: tuple[float, ...] | None = None
+    search_split: Split = Split.ALL
+    splits: tuple[RecordedSplit, ...] = ()
     start_time: Instant
     end_time: Instant | None = None
     total_duration_ms: int | None = None
     iterations: tuple[RecordedIteration, ...]
+    further_trials: tuple[RecordedIteration, ...] = ()
+    """Of the noise, on some samples only, and of the confirmation."""
+    proposals: tuple[RecordedCost, ...] = ()
+    """What the proposals of each round took."""
     rounds: tuple[RecordedRound, ...] = ()
     rejections: tuple[RecordedRejection, ...] = ()
     best_iteration: BestIteration | None = None
@@ -211,6 +270,10 @@ class RecordedHistory(HistoryPart):
     lost: Unanswered = Field(default_factory=Unanswered)
     answers: int = 0
     reused: int = 0
+    plan: Plan | None = None
+    noise: Noise | None = None
+    result: OptimizationResult | None = None
+    """The run's own result, whole."""
     versions: dict[str, str] = Field(default_factory=dict)
     spec: OptimizationRequest
     content_fingerprint: str | None = None

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activities.store.rows import RoundRow, RunDetail, RunReport, TrialInFull
-from clients.reporting.facts import Iteration, IterationStatus, RunFacts, Statistics
+from clients.reporting.facts import (
+    Drawn,
+    Iteration,
+    IterationStatus,
+    ProposalCost,
+    RunFacts,
+    failure_reason,
+    iteration_status,
+    statistics_of,
+)
 from workflows.model.candidates import Rejection
 from workflows.model.factors import Configuration
-from workflows.model.ledger import LimitsInForce, RoundRecord
+from workflows.model.ledger import LimitsInForce, RoundRecord, Spend
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget, Stop
 from workflows.model.trial import SEARCHING
 
 
-def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -> RunFacts:
-    """The facts of a run as `StoreReader.report` gives it; the weights when they are not all alike."""
+def facts_of(report: RunReport) -> RunFacts:
+    """The facts of a run as `StoreReader.report` gives it."""
     run = report.run
     request = OptimizationRequest.model_validate(run.spec)
     return RunFacts(
@@ -26,6 +35,7 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
         request=request,
         result=run.result,
         iterations=_iterations(report.trials, request),
+        further=tuple(_iteration(0, trial, request) for trial in report.trials if _is_beside_the_search(trial)),
         rounds=tuple(_record(run.run_id, row) for row in report.rounds),
         rejections=tuple(Rejection.model_validate(row.model_dump()) for row in report.rejections),
         counts=run.counts,
@@ -38,9 +48,12 @@ def facts_of(report: RunReport, sample_weights: Sequence[float] | None = None) -
         dataset_id=run.dataset_id,
         dataset_name=run.dataset_name,
         evaluation_suite_id=run.evaluation_suite_id,
-        sample_weights=None if sample_weights is None else tuple(sample_weights),
+        search_split=run.search_split,
+        splits=tuple(Drawn.model_validate(drawn.model_dump()) for drawn in report.splits),
+        proposals=tuple(ProposalCost.model_validate(proposal.model_dump()) for proposal in report.proposals),
         versions=run.versions,
         plan=run.plan,
+        noise=run.noise,
         releases=report.releases,
         adjusted=_adjusted(run, request),
     )
@@ -64,6 +77,10 @@ def _adjusted(run: RunDetail, asked: OptimizationRequest) -> LimitsInForce | Non
     return None if same else LimitsInForce(stop=now.stop, budget=now.budget)
 
 
+def _is_beside_the_search(trial: TrialInFull) -> bool:
+    return trial.purpose not in SEARCHING and trial.status != "running"
+
+
 def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> tuple[Iteration, ...]:
     """Up to the first trial that still runs, so that an iteration never changes its number while the run goes on."""
     search = sorted(
@@ -79,8 +96,7 @@ def _iterations(trials: Sequence[TrialInFull], request: OptimizationRequest) -> 
 
 
 def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) -> Iteration:
-    status = _status(trial)
-    summary = trial.summary
+    status = iteration_status(trial.status, trial.score, trial.failure)
     return Iteration(
         number=number,
         round=trial.round,
@@ -91,37 +107,31 @@ def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) ->
         rationale=trial.rationale,
         extra=trial.extra,
         split=trial.split.value,
-        statistics=Statistics(
-            sample_count=summary.total,
-            success_rate=summary.pass_rate,
-            total_tokens=summary.total_tokens,
-            mean_latency_ms=summary.avg_latency_ms,
-            success_count=summary.passed,
-            failure_count=summary.failed,
-            total_cost=summary.total_cost,
-            coverage=trial.coverage or 0.0,
-            errors=summary.errors,
-        ),
+        statistics=statistics_of(trial.summary, trial.coverage),
         score=trial.score if status is IterationStatus.SUCCESS else None,
         status=status,
-        failure_reason=None if status is IterationStatus.SUCCESS else _failure_reason(trial),
+        failure_reason=None if status is IterationStatus.SUCCESS else failure_reason(trial.status, trial.error),
         started_at=trial.started_at,
         ended_at=trial.finished_at,
         sample_means=trial.sample_means,
         evidence=trial.evidence,
+        trial_id=trial.trial_id,
+        purpose=trial.purpose,
+        index=trial.index,
+        trial_status=trial.status,
+        error=trial.error,
+        failure=trial.failure,
+        first=trial.first_sample,
+        samples=trial.samples,
+        replicates=trial.replicates,
+        first_replicate=trial.first_replicate,
+        stopped_early=trial.stopped_early,
+        looks=trial.looks,
+        exhausted=trial.exhausted,
+        paid=Spend(samples=trial.paid_samples, tokens=trial.paid_tokens, cost=trial.paid_cost),
+        lost=Spend(samples=trial.lost_samples, tokens=trial.lost_tokens, cost=trial.lost_cost),
+        reused=trial.reused_samples,
     )
-
-
-def _status(trial: TrialInFull) -> IterationStatus:
-    if trial.status == "completed" and trial.score is not None:
-        return IterationStatus.SUCCESS
-    return IterationStatus.SCORING_FAILED if trial.failure == "scoring" else IterationStatus.EXECUTION_FAILED
-
-
-def _failure_reason(trial: TrialInFull) -> str:
-    if trial.status == "failed":
-        return trial.error or "the trial failed"
-    return f"{trial.status}: {trial.error}" if trial.error else str(trial.status)
 
 
 def _in_the_specs_order(configuration: Configuration, request: OptimizationRequest) -> Configuration:

@@ -230,9 +230,9 @@ def test_factor_values_are_accepted_for_factor_suits(tmp_path: Path) -> None:
         ("just text", "has no schemaVersion"),
         ("schemaVersion: ratchet-optimize-9\n", "schemaVersion 'ratchet-optimize-9'"),
         ("schemaVersion: ratchet-optimize-1\n", "runId: Field required"),
-        ("a: [", "is not YAML"),
+        ("a: [", "is neither YAML nor JSON"),
         ("schemaVersion: ratchet-optimize-1\na: &a [1]\nb: [*a, *a]\n", "aliases"),
-        ("schemaVersion: !!python/object/apply:os.system [true]\n", "is not YAML"),
+        ("schemaVersion: !!python/object/apply:os.system [true]\n", "is neither YAML nor JSON"),
     ],
 )
 def test_what_is_no_history_is_refused_with_the_reason(content: str, message: str, tmp_path: Path) -> None:

@@ -184,6 +184,5 @@ def test_rounds_come_back_as_recorded_with_the_end_that_was_stamped_later() -> N
         decided_at=STARTED,
     )
     result = OptimizationResult(optimization_id="run-1", status="cancelled", stop_reason="cancelled")
-    facts = facts_of(report(trial("base", 0), rounds=(row,), result=result, status="cancelled"), sample_weights=[1.0, 2.0])
+    facts = facts_of(report(trial("base", 0), rounds=(row,), result=result, status="cancelled"))
     assert facts.rounds == (record.model_copy(update={"stop_reason": "cancelled", "stopped": True}),)
-    assert facts.sample_weights == (1.0, 2.0)

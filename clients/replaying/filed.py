@@ -1,0 +1,68 @@
+"""A run gone through again from an exported file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from clients.replaying.course import Course
+from clients.replaying.differing import Difference, differences
+from clients.replaying.from_means import FromMeans
+from clients.replaying.recomputing import Gone
+from clients.reporting.facts import RunFacts
+from clients.reporting.history import document_of, history_of
+from clients.reporting.history_facts import facts_from
+from clients.reporting.history_files import NotAHistory, read_document
+from clients.reporting.history_format import FINGERPRINT, RecordedHistory
+from workflows.model.trial import Purpose
+
+CHANGED = "the file is no longer as it was written"
+
+
+async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Gone]:
+    """Where a file says something else than follows from what it holds, and what was gone through."""
+    history, document = read_document(path)
+    facts = facts_from(history)
+    for problem in _unusable(history, facts):
+        raise NotAHistory(f"{path}: {problem}")
+    trials = FromMeans(facts)
+    course = Course(facts, trials)
+    try:
+        again = await course.again()
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise NotAHistory(f"{path}: its parts contradict each other; the run cannot be gone through again ({told})") from None
+    recomputed = document_of(history_of(again))
+    found = [*course.findings, *differences(document, recomputed)]
+    written = [one for one in found if one.field == FINGERPRINT]
+    others = [one for one in found if one.field != FINGERPRINT]
+    if written and not others:
+        others = [Difference(FINGERPRINT, document.get(FINGERPRINT), f"{CHANGED}: {written[0].recomputed}")]
+    return history, others, trials.tally
+
+
+def _unusable(history: RecordedHistory, facts: RunFacts) -> Iterator[str]:
+    """What nothing can be worked out from, with the field and the fix."""
+    if not history.splits:
+        yield "splits: is missing; export the run again with this version of Ratchet"
+        return
+    sizes = {drawn.split.value: drawn.samples for drawn in facts.splits}
+    if facts.search_split.value not in sizes:
+        yield f"searchSplit: {facts.search_split.value!r} is none of the splits {', '.join(sizes)}; export the run again"
+    for place, drawn in enumerate(facts.splits):
+        if drawn.weights is not None and len(drawn.weights) != drawn.samples:
+            yield f"splits.{place}.weights: has {len(drawn.weights)} values for {drawn.samples} samples; export the run again"
+    for where, trials in (("iterations", facts.iterations), ("furtherTrials", facts.further)):
+        for place, past in enumerate(trials):
+            field = f"{where}.{place}"
+            if past.split not in sizes:
+                yield f"{field}.datasetSplit: {past.split!r} is none of the splits {', '.join(sizes)}; export the run again"
+            elif past.sample_means is not None and len(past.sample_means) != sizes[past.split]:
+                yield (
+                    f"{field}.sampleMeans: has {len(past.sample_means)} values for {sizes[past.split]} samples; "
+                    "export the run again"
+                )
+    if facts.iterations and facts.iterations[0].purpose is not Purpose.BASELINE:
+        yield "iterations.0.trial.purpose: the first iteration is not the baseline; export the run again"
+    if facts.rounds and not facts.iterations:
+        yield "iterations: is empty, but rounds are not; export the run again"

@@ -1,0 +1,42 @@
+"""Finished runs gone through again, from the store and from an exported file."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from activities.store.connection import Database
+from activities.store.reading import StoreReader
+from activities.store.recorded import RecordedOutcomes
+from clients.replaying.differing import Difference
+from clients.replaying.filed import replay_file
+from clients.replaying.stored import replay_store
+from clients.reports import facts_of, history_text
+
+
+async def differences_in_store(database: Database, run_id: str) -> list[Difference]:
+    """What the store says otherwise than its outcomes do."""
+    report = await StoreReader(database).report(run_id)
+    assert report is not None, run_id
+    found, _ = await replay_store(report, RecordedOutcomes(database))
+    return found
+
+
+async def differences_in_export(database: Database, run_id: str, *, sample_means: bool = True) -> list[Difference]:
+    """What the exported file says otherwise than its means do."""
+    report = await StoreReader(database).report(run_id)
+    assert report is not None, run_id
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "history.yaml"
+        path.write_text(history_text(facts_of(report), sample_means=sample_means))
+        _, found, _ = await replay_file(path)
+    return found
+
+
+async def nothing_differs(database: Database, run_id: str) -> None:
+    """Everything that a run decided follows from what is stored, and from what is exported."""
+    for where, found in (
+        ("in the store", await differences_in_store(database, run_id)),
+        ("in the exported file", await differences_in_export(database, run_id)),
+    ):
+        assert not found, "\n".join([f"{run_id} {where}:", *map(str, found)])
