@@ -32,7 +32,7 @@ FINGERPRINT: Final = "contentFingerprint"
 def instant(moment: datetime) -> str:
     """UTC, ISO 8601, with `Z`."""
     utc = moment.astimezone(UTC)
-    return utc.isoformat(timespec="milliseconds" if utc.microsecond else "seconds").replace("+00:00", "Z")
+    return utc.isoformat(timespec="milliseconds" if utc.microsecond >= 1000 else "seconds").replace("+00:00", "Z")
 
 
 Instant = Annotated[datetime, PlainSerializer(instant, return_type=str)]
