@@ -22,6 +22,9 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 16, 16, 34
 SIGMAS: Final = 1.96
 """95 % of a normal distribution."""
 MOST_NODES: Final = 400
+COLUMN: Final = 90
+"""Of the lineage: pixels between two rounds."""
+STRAIGHT, MOST_BENT = 12.0, 56.0
 CELL: Final = 12
 PASSED: Final = 0.5
 
@@ -91,9 +94,9 @@ def lineage_chart(facts: RunFacts) -> str:
         rounds.setdefault(one.round, []).append(one)
     columns = {number: place for place, number in enumerate(sorted(rounds))}
     tallest = max(len(column) for column in rounds.values())
-    height, width = max(80, 40 * tallest + 30), max(WIDTH, 90 * len(columns) + 30)
+    height, width = max(120, 40 * tallest + 70), max(WIDTH, COLUMN * len(columns) + 30)
     place = {
-        one.candidate_id: (45 + 90 * columns[number], round(height * (row + 1) / (len(column) + 1), 1))
+        one.candidate_id: (45 + COLUMN * columns[number], round(20 + (height - 20) * (row + 1) / (len(column) + 1), 1))
         for number, column in rounds.items()
         for row, one in enumerate(column)
     }
@@ -222,8 +225,14 @@ def _node(facts: RunFacts, one: Iteration, x: float, y: float) -> str:
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    half = (start[0] + end[0]) / 2
-    return f'<path class="edge" d="M{start[0]},{start[1]} C{half},{start[1]} {half},{end[1]} {end[0]},{end[1]}"/>'
+    """A curve; where it would run through the candidates between, it is bent over them."""
+    half, bend = (start[0] + end[0]) / 2, _bend(start, end)
+    return f'<path class="edge" d="M{start[0]},{start[1]} C{half},{start[1] - bend} {half},{end[1] - bend} {end[0]},{end[1]}"/>'
+
+
+def _bend(start: tuple[float, float], end: tuple[float, float]) -> float:
+    columns = round((end[0] - start[0]) / COLUMN)
+    return min(14.0 * columns, MOST_BENT) if columns > 1 and abs(start[1] - end[1]) < STRAIGHT else 0.0
 
 
 def _path(kind: str, points: Iterable[tuple[float, float]]) -> str:

@@ -74,7 +74,8 @@ def optimism_text(confirmation: Confirmation) -> str:
     if confirmation.promised is None or confirmation.optimism is None:
         return ""
     more = "more" if confirmation.optimism >= 0 else "less"
-    return f"the search promised a gain of {signed(confirmation.promised)}, {signed(abs(confirmation.optimism))[1:]} {more}"
+    apart = signed(abs(confirmation.optimism))[1:]
+    return f"the search promised {signed(confirmation.promised)}, {apart} {more} than was confirmed"
 
 
 def caution_text(confirmation: Confirmation) -> str:

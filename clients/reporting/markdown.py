@@ -15,7 +15,8 @@ from clients.reporting.figures import duration_text, objective_text, percent_tex
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
-from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
+from clients.reporting.releases import release_text
+from clients.reporting.summary_text import adjusted_text, can_find, importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, visible
 
 _OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
@@ -33,7 +34,7 @@ def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: S
         return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
     parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
     if verbosity is Verbosity.FULL:
-        parts += [*_decisions(facts), *_rejections(facts)]
+        parts += [*_slices(facts), *_decisions(facts), *_rejections(facts)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -70,6 +71,7 @@ def _figures(facts: RunFacts) -> str:
     spend, rows = facts.spend, [("Objective", objective_text(facts.request))]
     rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
     rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
+    rows += [(label, text) for label, text in (("Can find", can_find(facts)), ("Release", release_text(facts))) if text]
     rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
     more = (
         ("Adjusted", adjusted_text(facts)),
@@ -160,6 +162,22 @@ def _iteration(facts: RunFacts, iteration: Iteration) -> tuple[str, ...]:
         f"{statistics.total_cost:.4g}",
         escaped(iteration.rationale or "", LONGEST_CELL),
     )
+
+
+def _slices(facts: RunFacts) -> list[str]:
+    if facts.slices is None or not facts.slices.slices:
+        return []
+    rows = [
+        (
+            escaped(part.name),
+            f"{part.samples:,}",
+            *("" if one is None else score_text(one) for one in (part.baseline, part.best)),
+        )
+        for part in facts.slices.slices
+    ]
+    left = [f"…and {count:,} more values of {escaped(field)}." for field, count in facts.slices.left_out.items()]
+    heading = f"### Slices of the {facts.slices.split.value} samples"
+    return [heading, table(("slice", "samples", "baseline", "best"), rows), *left]
 
 
 def _decisions(facts: RunFacts) -> list[str]:

@@ -16,7 +16,8 @@ from clients.reporting.figures import duration_text, objective_text, percent_tex
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
-from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
+from clients.reporting.releases import release_text
+from clients.reporting.summary_text import adjusted_text, can_find, importance_text, lost_text, reused_text
 from clients.reporting.visible import one_line, visible
 
 ROWS: Final = 200
@@ -54,7 +55,7 @@ def html(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Seque
     parts.append(_best_value(facts))
     if verbosity is not Verbosity.MINIMAL:
         parts += [_samples(facts), _edits(facts), _front(facts), _section("Lineage", lineage_chart(facts))]
-        parts += [_section("Spend", spend_chart(facts)), _iterations(facts, verbosity)]
+        parts += [_slices(facts), _section("Spend", spend_chart(facts)), _iterations(facts, verbosity)]
     if verbosity is Verbosity.FULL:
         parts.append(_rejections(facts))
     return (
@@ -100,6 +101,8 @@ def _figures(facts: RunFacts) -> str:
         ("Objective", objective_text(facts.request)),
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Iterations", f"{len(facts.iterations)}; {facts.counts.rejected} proposals rejected"),
+        ("Can find", can_find(facts)),
+        ("Release", release_text(facts)),
         ("Spent", f"{spend.cost:.4g}; {spend.tokens:,} tokens; {spend.samples:,} calls; {spend.trials:,} trials"),
         ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),
@@ -160,6 +163,23 @@ def _samples(facts: RunFacts) -> str:
     told = ", ".join(f"{turns.count(turn)} {turn}" for turn in ("fixed", "broken", "both", "neither"))
     words = f'<p class="soft">Baseline against best: {told} (passed by both, passed by neither).</p>'
     return f'<h2>Samples</h2><div class="card">{words}{regression_matrix(facts)}</div>'
+
+
+def _slices(facts: RunFacts) -> str:
+    if facts.slices is None or not facts.slices.slices:
+        return ""
+    heads = "".join(f"<th scope=col>{head}</th>" for head in ("Slice", "Samples", "Baseline", "Best"))
+    rows = "".join(
+        f'<tr><td>{_text(part.name)}</td><td class="number">{part.samples:,}</td>'
+        + "".join(f'<td class="number">{"" if one is None else score_text(one)}</td>' for one in (part.baseline, part.best))
+        + "</tr>"
+        for part in facts.slices.slices
+    )
+    left = "".join(
+        f'<p class="soft">…and {count:,} more values of {_text(name)}.</p>' for name, count in facts.slices.left_out.items()
+    )
+    told = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{left}"
+    return f'<h2>Slices of the {facts.slices.split.value} samples</h2><div class="card">{told}</div>'
 
 
 def _best_value(facts: RunFacts) -> str:

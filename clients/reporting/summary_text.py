@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from clients.reporting.differences import VERDICTS, confirmed_text
+from clients.reporting.differences import VERDICTS, confirmed_text, plan_text
 from clients.reporting.facts import Improvement, RunFacts, best_iteration, decision_on, errors_met, improvement
 from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
@@ -110,6 +110,11 @@ def _errors(facts: RunFacts) -> str:
         return ""
     coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
     return told(errors) + (f"; coverage {coverage:.1%} at least" if coverage < 1.0 else "")
+
+
+def can_find(facts: RunFacts) -> str:
+    """The smallest gain that the run could find, and how surely."""
+    return "" if facts.plan is None else plan_text(facts.plan, facts.request.judgement)
 
 
 def reused_text(facts: RunFacts) -> str:

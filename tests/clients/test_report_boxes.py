@@ -167,8 +167,8 @@ def test_the_confirmed_figure_follows_the_score_with_its_interval_its_verdict_an
     assert lines[place + 1 : place + 5] == [
         "║  Confirmed:        0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21):      ║",
         "║                    better                                        ║",
-        "║  Optimism:         the search promised a gain of +0.20, 0.08     ║",
-        "║                    more                                          ║",
+        "║  Optimism:         the search promised +0.20, 0.08 more than     ║",
+        "║                    was confirmed                                 ║",
     ]
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from clients.reporting.charts import lineage_chart
 from clients.reporting.compressions import compression_text
 from clients.reporting.facts import RunFacts
 from clients.reporting.markdown import markdown
@@ -15,6 +16,8 @@ from tests.clients.test_report_example import facts
 from workflows.model.compression import Compression, EditReport, Modification
 from workflows.model.decisions import FrontMember
 from workflows.model.judgement import Verdict
+from workflows.model.trial import Split
+from workflows.rules.slices import Slice, Slices
 
 
 def edit(path: str, tokens: int, *, kept: bool, broke: int | None = None, reason: str = "alone: not worse") -> EditReport:
@@ -113,6 +116,31 @@ def test_a_summary_lists_a_few_and_a_full_report_all() -> None:
     full = box(run, Verbosity.FULL)
     assert len(re.findall(r"║    \d+ r\d+-", full)) == 12
     assert "more;" not in full
+
+
+def test_slices_are_told_in_every_format_of_a_full_report() -> None:
+    parts = (Slice(name="<i>de</i>", samples=12, baseline=0.5, best=0.75), Slice(name="en", samples=3, baseline=0.5))
+    run = facts([0.5, 0.6]).model_copy(update={"slices": Slices(split=Split.TEST, slices=parts, left_out={"tags": 2})})
+    assert any(row.split() == ["<i>de</i>", "(12)", "0.50", "→", "0.75"] for row in rows(box(run, Verbosity.FULL)))
+    text, page = markdown(run, Verbosity.FULL), html(run, Verbosity.FULL)
+    assert "| &lt;i&gt;de&lt;/i&gt; | 12 | 0.50 | 0.75 |" in text
+    assert "…and 2 more values of tags." in text
+    assert "<td>&lt;i&gt;de&lt;/i&gt;</td>" in page
+    assert "Slices" not in box(run) + markdown(run)
+
+
+def test_the_lineage_of_candidates_that_all_came_from_the_baseline_is_no_chain() -> None:
+    run = facts([0.5, 0.4, 0.3])
+    first = run.iterations[0].candidate_id
+    chain = run.model_copy(
+        update={
+            "iterations": (run.iterations[0], *(one.model_copy(update={"parents": (first,)}) for one in run.iterations[1:]))
+        }
+    )
+    near, far = re.findall(r'<path class="edge" d="M([^"]*)"', lineage_chart(chain))
+    heights = [{pair.split(",")[1] for pair in re.findall(r"[\d.]+,[\d.]+", path)} for path in (near, far)]
+    assert len(heights[0]) == 1
+    assert len(heights[1]) == 2
 
 
 def test_everything_is_in_the_json() -> None:
