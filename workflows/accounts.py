@@ -7,7 +7,7 @@ from typing import Self
 from ratchet.optimizer import StopDecision
 from workflows.model.amounts import Resource
 from workflows.model.ledger import Spend
-from workflows.model.run import Proposed, RunState
+from workflows.model.run import RunState
 from workflows.model.trial import TrialResult
 
 
@@ -46,11 +46,9 @@ class Accounts:
         self.reused += result.reused_samples
         self.exhausted = self.exhausted or result.exhausted
 
-    def book_proposal(self, proposed: Proposed) -> None:
+    def book_answers(self, tokens: int, cost: float) -> None:
         """Count what a proposer was paid for."""
-        self.spend = self.spend.model_copy(
-            update={"tokens": self.spend.tokens + proposed.tokens, "cost": self.spend.cost + proposed.cost}
-        )
+        self.spend = self.spend.model_copy(update={"tokens": self.spend.tokens + tokens, "cost": self.spend.cost + cost})
 
     @property
     def counted(self) -> Spend:

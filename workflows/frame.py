@@ -17,8 +17,8 @@ from workflows.model.failures import BUDGET_EXHAUSTED, shorten
 from workflows.model.own_optimizer import version_key
 from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
-from workflows.model.run import CandidateKey, ProposalInput, Proposed, ShownSamples
-from workflows.optimizers.protocol import BudgetRefused, ProposalFailed, Shown
+from workflows.model.run import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
+from workflows.optimizers.protocol import Brief, BudgetRefused, ProposalFailed, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.reasons import reason_of
 from workflows.result import RunEnded
@@ -77,6 +77,7 @@ class WorkflowFrame:
         feedback: str,
         configuration: Configuration | None = None,
         shown: tuple[Shown, ...] = (),
+        brief: Brief | None = None,
     ) -> Proposed:
         """One answer of a model or a plug-in. The books are written first: a proposal may take minutes."""
         book = self._book
@@ -97,6 +98,11 @@ class WorkflowFrame:
             objective=describe_objective(book.request.objective, book.request.metric),
             limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
             split=book.prepared.search_split,
+            template=brief.template if brief else None,
+            hall_of_fame=tuple(
+                RankedConfiguration(config_hash=book.hash_of(name), score=score)
+                for name, score in (brief.hall_of_fame if brief else ())
+            ),
             shown=tuple(self._samples(samples) for samples in shown),
             seed=derive_seed(book.request.seed, "propose", book.round + 1, place),
             metered=book.metered,
@@ -115,8 +121,9 @@ class WorkflowFrame:
                     **PROPOSE,
                 )
         except ActivityError as error:
+            book.accounts.book_answers(*_taken_in_vain(error))
             raise _as_told_to_optimizers(error) from error
-        book.accounts.book_proposal(proposed)
+        book.accounts.book_answers(proposed.tokens, proposed.cost)
         return proposed
 
     def _samples(self, shown: Shown) -> ShownSamples:
@@ -178,6 +185,12 @@ class WorkflowFrame:
         except ActivityError as error:
             raise _as_told_to_optimizers(error) from error
         return computed.value
+
+
+def _taken_in_vain(error: ActivityError) -> tuple[int, float]:
+    """Tokens and cost of answers that led to no proposal."""
+    told = error.cause.details if isinstance(error.cause, ApplicationError) else ()
+    return (int(told[1][0]), float(told[1][1])) if len(told) > 1 else (0, 0.0)
 
 
 def _as_told_to_optimizers(error: ActivityError) -> BaseException:

@@ -1,12 +1,10 @@
-"""Proposers' answers: paid for once, read by every retry."""
+"""Proposals: made once, read by every retry."""
 
 from __future__ import annotations
 
-from activities.store.budgets import spend_unmetered
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
 from activities.store.events import lock_run
-from workflows.model.amounts import Amount
 from workflows.model.run import Proposed
 
 
@@ -42,14 +40,13 @@ async def store(
     proposed: Proposed,
     *,
     parent_hash: str = "",
-    metered: bool = False,
 ) -> Proposed:
-    """Store the answer with what it cost, unless an earlier one is there; return the one that counts."""
+    """Store the proposal, unless an earlier one is there; return the one that counts. Its answers are paid for already."""
     await lock_run(connection, run_id)
-    new = await connection.fetchval(
+    await connection.execute(
         """
         INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost, parent_hash)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING true
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
         """,
         run_id,
         round_index,
@@ -60,15 +57,6 @@ async def store(
         proposed.cost,
         parent_hash,
     )
-    if new and not metered:
-        await spend_unmetered(connection, run_id, Amount(tokens=proposed.tokens, cost=proposed.cost))
-    if new:
-        await connection.execute(
-            "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3 WHERE run_id = $1",
-            run_id,
-            proposed.tokens,
-            proposed.cost,
-        )
     counts = await load(connection, run_id, round_index, index)
     assert counts is not None
     return counts

@@ -8,6 +8,7 @@ from typing import Any
 from activities.learning import Complaint, Learned
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.lessons import Endpoint
+from activities.model_answers import ModelAnswer
 from activities.store import (
     budgets,
     experiments,
@@ -15,6 +16,7 @@ from activities.store import (
     kept_answers,
     learned_rates,
     ledger,
+    model_answers,
     proposals,
     rate_limits,
     releases,
@@ -294,9 +296,22 @@ class Store:
     ) -> Proposed:
         """Keep a proposer's answer, and return the one that counts: the first."""
         async with self._database.transaction() as connection:
-            kept = await proposals.store(
-                connection, run_id, round_index, index, proposed, parent_hash=parent_hash, metered=lease is not None
-            )
+            kept = await proposals.store(connection, run_id, round_index, index, proposed, parent_hash=parent_hash)
+            if lease is not None:
+                await budgets.write_books(connection, *lease)
+            return kept
+
+    async def model_answer(self, run_id: str, request_hash: str) -> ModelAnswer | None:
+        """What a model answered to a request that was paid for already."""
+        async with self._database.connection() as connection:
+            return await model_answers.load(connection, run_id, request_hash)
+
+    async def keep_model_answer(
+        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, Books] | None = None
+    ) -> ModelAnswer:
+        """Keep a model's answer as it came, and return the one that counts: the first."""
+        async with self._database.transaction() as connection:
+            kept = await model_answers.keep(connection, run_id, request_hash, answer, metered=lease is not None)
             if lease is not None:
                 await budgets.write_books(connection, *lease)
             return kept

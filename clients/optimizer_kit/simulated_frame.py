@@ -20,7 +20,7 @@ from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
 from workflows.optimizers.computations import computation
-from workflows.optimizers.protocol import ProposalFailed, Shown
+from workflows.optimizers.protocol import Brief, ProposalFailed, Shown
 from workflows.result import RunEnded
 from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize
 from workflows.rules.own_steps import Call, OwnOptimizerFailed, take_step, with_what_is_stored
@@ -81,6 +81,7 @@ class SimulatedFrame:
         feedback: str,
         configuration: Configuration | None = None,
         shown: tuple[Shown, ...] = (),
+        brief: Brief | None = None,
     ) -> Proposed:
         place = self._book.answer_place(index, self._answers_before)
         records: list[Record] = []

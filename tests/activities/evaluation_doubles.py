@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
+from activities.model_answers import ModelAnswer
 from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
 from activities.store.searched import Searched
@@ -104,6 +105,7 @@ class MemoryStore:
     refuses_for_good: bool = False
     adjusted: AdjustedLimits = field(default_factory=AdjustedLimits)
     proposals: dict[tuple[str, int, int], Proposed] = field(default_factory=dict)
+    answers: dict[str, ModelAnswer] = field(default_factory=dict)
     recorded: list[tuple[TrialResult, Sequence[float | None]]] = field(default_factory=list)
     evidence: list[Record] = field(default_factory=list)
 
@@ -211,6 +213,15 @@ class MemoryStore:
 
     async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None:
         return self.proposals.get((retry_of, round_index, index))
+
+    async def model_answer(self, run_id: str, request_hash: str) -> ModelAnswer | None:
+        return self.answers.get(request_hash)
+
+    async def keep_model_answer(
+        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, Books] | None = None
+    ) -> ModelAnswer:
+        self._perhaps_away()
+        return self.answers.setdefault(request_hash, answer)
 
     async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
         raise AssertionError("budgets are proven with PostgreSQL")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from temporalio.exceptions import ApplicationError
 
-from activities.proposing import LONGEST_EXAMPLES, new_text, request_text
+from activities.reflection_answers import problems_of, read_answer
+from activities.reflection_texts import LONGEST_EXAMPLES, Material, request_text
 from clients.simulated.server import SimulatedModel, simulated_model
 from ratchet import Record
 from tests.activities import evaluation_plugins
@@ -88,6 +92,12 @@ class TestModels:
             store, request(by_model(server.base_url), factors=("prompt", "temperature", "greeting", "stops"))
         )
         assert set(answer.values) == {"prompt", "greeting"}
+        assert server.calls == 1
+
+    async def test_a_template_that_speaks_of_one_factor_is_sent_for_each(self, server: SimulatedModel) -> None:
+        template = "Improve {{factor.name}}:\n<current_value>{{factor.value}}</current_value>\n{{form}}"
+        store = memory(greeting="Hello, {{input.name}}!")
+        await proposed(store, request(by_model(server.base_url, template=template), factors=("prompt", "greeting")))
         assert server.calls == 2
 
     async def test_a_retry_does_not_pay_again(self, server: SimulatedModel) -> None:
@@ -135,9 +145,14 @@ class TestModels:
 
 class TestWhatTheModelReads:
     def text(self, **more: Any) -> str:
-        wanted = request(more.pop("proposer", by_model()), **{name: more[name] for name in more if name not in ("records",)})
+        wanted = request(
+            more.pop("proposer", by_model()), **{name: more[name] for name in more if name not in ("records", "texts")}
+        )
         assert isinstance(wanted.proposer, ModelProposer)
-        return request_text(wanted, wanted.proposer, "prompt", PROMPT, more.get("records", FAILURES))
+        hall = [(0.4, {"prompt": "Sort."}), (0.6, {"prompt": "Sort well."})]
+        return request_text(
+            wanted, wanted.proposer, more.get("texts", {"prompt": PROMPT}), Material(more.get("records", FAILURES), hall)
+        )
 
     def test_text_scores_failures_and_limits(self) -> None:
         text = self.text()
@@ -163,6 +178,20 @@ class TestWhatTheModelReads:
     def test_braces_in_samples_and_texts_are_data(self) -> None:
         assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])
 
+    def test_several_texts_are_shown_and_asked_for_by_name(self) -> None:
+        text = self.text(texts={"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"})
+        assert '<current_value name="greeting">\nHello, {{input.name}}!\n</current_value>' in text
+        assert '<new_value name="prompt">…</new_value>\n<new_value name="greeting">…</new_value>' in text
+        assert 'The new text "prompt" has at most 4000 characters.' in text
+
+    def test_a_template_may_show_the_best_so_far_the_best_last(self) -> None:
+        text = self.text(proposer=by_model(template="{{hall_of_fame}}"))
+        assert text == "Score 0.4000:\n<prompt>\nSort.\n</prompt>\n\nScore 0.6000:\n<prompt>\nSort well.\n</prompt>"
+
+    def test_the_optimizers_words_replace_the_usual_ones_and_the_specs_replace_both(self) -> None:
+        assert self.text(template="Better: {{texts}}").startswith("Better: ")
+        assert self.text(template="Better: {{texts}}", proposer=by_model(template="Mine: {{texts}}")).startswith("Mine: ")
+
     def test_the_specs_own_template_replaces_it(self) -> None:
         template = "Improve {{factor.name}}: {{factor.value}}\n{{limits}}"
         assert self.text(proposer=by_model(template=template)).startswith(f"Improve prompt: {PROMPT}\nThe new text has")
@@ -171,6 +200,10 @@ class TestWhatTheModelReads:
         with pytest.raises(ApplicationError, match=r"optimizer\.proposer\.template") as raised:
             self.text(proposer=by_model(template="{{factor.valeu}}"))
         assert raised.value.type == INVALID_REQUEST
+
+
+ONE = {"prompt": PROMPT}
+SEVERAL = {"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"}
 
 
 class TestReadingTheAnswer:
@@ -187,27 +220,141 @@ class TestReadingTheAnswer:
         ],
     )
     def test_the_text_is_found(self, answer: str) -> None:
-        assert new_text(answer)[0] == "new"
+        assert read_answer(answer, ONE).values == {"prompt": "new"}
 
     def test_what_is_said_before_is_the_rationale(self) -> None:
-        assert new_text("Too vague.\n<new_value>new</new_value>") == ("new", "Too vague.")
+        found = read_answer("Too vague.\n<new_value>new</new_value>", ONE)
+        assert (found.values["prompt"], found.rationale) == ("new", "Too vague.")
 
     def test_fences_inside_the_tags_belong_to_the_text(self) -> None:
-        assert new_text("<new_value>Answer in\n```json\n{}\n```</new_value>")[0] == "Answer in\n```json\n{}\n```"
+        found = read_answer("<new_value>Answer in\n```json\n{}\n```</new_value>", ONE)
+        assert found.values["prompt"] == "Answer in\n```json\n{}\n```"
 
     @pytest.mark.parametrize(
-        ("answer", "cut_off", "text"),
+        ("answer", "values"),
         [
-            ("<new_value>half a te", False, "cut off"),
-            ("half a te", True, "cut off"),
-            ("<new_value> \n</new_value>", False, "Factor value cannot be empty"),
-            ("   ", False, "Factor value cannot be empty"),
+            (
+                '<new_value name="greeting">b</new_value> <new_value name="prompt">a</new_value>',
+                {"prompt": "a", "greeting": "b"},
+            ),
+            ("<new_value name='prompt'>a</new_value>", {"prompt": "a"}),
+            ('I write <new_value name="prompt"> like this: <new_value name="prompt">a</new_value>', {"prompt": "a"}),
+            ('<new_value name="other">x</new_value><new_value name="prompt">a</new_value>', {"prompt": "a"}),
+            ('{"prompt": "a", "greeting": "b", "why": "c"}', {"prompt": "a", "greeting": "b"}),
+            ('```json\n{"greeting": "b"}\n```', {"greeting": "b"}),
         ],
     )
-    def test_no_text_is_a_failure(self, answer: str, cut_off: bool, text: str) -> None:
-        with pytest.raises(ApplicationError, match=f"LLM mutation failed: .*{text}") as raised:
-            new_text(answer, cut_off=cut_off)
-        assert raised.value.type == PROPOSER_FAILED
+    def test_several_texts_are_told_apart_by_name(self, answer: str, values: dict[str, str]) -> None:
+        assert read_answer(answer, SEVERAL).values == values
+
+    @pytest.mark.parametrize(
+        ("answer", "texts", "cut_off", "problem"),
+        [
+            ("<new_value>half a te", ONE, False, "the answer was cut off before the new text ended"),
+            ("half a te", ONE, True, "the answer was cut off before the new text ended"),
+            ("<new_value> \n</new_value>", ONE, False, "prompt: Factor value cannot be empty"),
+            ("   ", ONE, False, "prompt: Factor value cannot be empty"),
+            ("Sorry.", SEVERAL, False, "it has no <new_value name=…> for any of prompt, greeting"),
+            (f"<new_value>{PROMPT}</new_value>", ONE, False, "nothing was changed"),
+            ("<new_value>Sort it.</new_value>", ONE, False, "prompt: placeholder {{input.ticket}} was lost; keep it"),
+            (
+                "<new_value>{{input.ticket}} {{input.mood}}</new_value>",
+                ONE,
+                False,
+                "prompt: nothing would fill the placeholder {{input.mood}}; leave it out",
+            ),
+            (
+                f"<new_value>{{{{input.ticket}}}}{'x' * 100}</new_value>",
+                ONE,
+                False,
+                "prompt: Factor value exceeds max length 80 (was 116)",
+            ),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_words(self, answer: str, texts: dict[str, str], cut_off: bool, problem: str) -> None:
+        found = read_answer(answer, texts, cut_off=cut_off)
+        assert problems_of(found, texts, {"prompt": 80}) == [problem]
+
+
+class ScriptedModel:
+    """An endpoint that gives its answers one after the other, and remembers what it was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[dict[str, Any]]] = []
+
+    async def reply(self, received: web.Request) -> web.Response:
+        self.asked.append((await received.json())["messages"])
+        content = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
+        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        return web.json_response({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+@asynccontextmanager
+async def scripted(*answers: str) -> AsyncIterator[tuple[ScriptedModel, str]]:
+    model = ScriptedModel(*answers)
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", model.reply)
+    async with TestServer(app) as server:
+        yield model, str(server.make_url("/v1"))
+
+
+GOOD = "<new_value>Sort the ticket: {{input.ticket}}</new_value>"
+
+
+class TestRepair:
+    async def test_a_model_is_shown_what_was_wrong_and_asked_again(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
+            answer = await proposed(memory(), request(by_model(url)))
+        assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
+        assert answer.tokens == 200
+        [_, second] = model.asked
+        assert [message["role"] for message in second] == ["user", "assistant", "user"]
+        assert "placeholder {{input.ticket}} was lost; keep it" in second[-1]["content"]
+
+    async def test_what_stays_wrong_is_left_to_the_validator(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>") as (model, url):
+            answer = await proposed(memory(), request(by_model(url, repairs=1)))
+        assert answer.values == {"prompt": "Sort it."}
+        assert len(model.asked) == 2
+
+    async def test_what_stays_unusable_is_a_failure_for_good_and_says_what_it_took(self) -> None:
+        async with scripted("<new_value>") as (model, url):
+            error = await failure(memory(), request(by_model(url)))
+        assert (error.type, error.non_retryable, error.details) == (PROPOSER_FAILED, True, (None, [300, 0.0]))
+        assert error.message == "LLM mutation failed: the answer was cut off before the new text ended"
+        assert len(model.asked) == 3
+
+    async def test_an_attempt_that_died_between_two_answers_pays_only_for_the_second(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
+            store = memory()
+            await proposed(store, request(by_model(url)))
+            store.proposals.clear()
+            again = await proposed(store, request(by_model(url)))
+        assert len(model.asked) == 2
+        assert (again.values, again.tokens) == ({"prompt": "Sort the ticket: {{input.ticket}}"}, 200)
+
+    async def test_the_same_request_of_a_later_round_is_put_in_other_words_and_never_paid_for_twice(self) -> None:
+        async with scripted(GOOD) as (model, url):
+            store = memory()
+            for number in (1, 2, 3):
+                await proposed(store, request(by_model(url), round=number))
+            store.proposals.clear()
+            again = await proposed(store, request(by_model(url), round=2))
+        texts = [messages[0]["content"] for messages in model.asked]
+        assert len(set(texts)) == 3
+        assert "You answered this once before" in texts[1]
+        assert "You answered this 2 times before" in texts[2]
+        assert again.tokens == 100
+
+    async def test_requests_that_are_alike_side_by_side_have_answers_of_their_own(self) -> None:
+        async with scripted(GOOD) as (model, url):
+            store = memory()
+            alike = by_model(url, template="Improve this: {{texts}}")
+            for number in (0, 1):
+                await proposed(store, request(alike, index=number, beside=number))
+        assert [messages[0]["content"] for messages in model.asked] == [model.asked[0][0]["content"]] * 2
 
 
 class TestPlugins:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
+from activities.model_answers import ModelAnswer
 from activities.store.reading import StoreReader
 from ratchet.optimizer import StopReason
 from tests.activities.store_examples import NOON, ExampleRun
@@ -186,7 +188,21 @@ async def test_a_trial_that_the_run_left_behind_does_not_run_for_ever(example: E
     assert trial is not None and (trial.status, trial.error) == ("cancelled", "the run ended before this trial did")
 
 
-async def test_a_proposers_answer_is_paid_for_once(example: ExampleRun, reader: StoreReader) -> None:
+async def test_a_models_answer_is_paid_for_once(example: ExampleRun, reader: StoreReader) -> None:
+    run = await example.open()
+    first = ModelAnswer(round=1, index=0, text="Sort \x00 it.", cut_off=False, tokens=50, cost=0.25)
+    assert await run.store.model_answer(run.run_id, "a" * 64) is None
+
+    kept = await run.store.keep_model_answer(run.run_id, "a" * 64, first)
+    again = await run.store.keep_model_answer(run.run_id, "a" * 64, replace(first, text="other", tokens=70))
+
+    assert kept == again == await run.store.model_answer(run.run_id, "a" * 64)
+    assert kept.text == "Sort ␀ it."
+    stored = await reader.run(run.run_id)
+    assert stored is not None and (stored.spend.tokens, stored.spend.cost) == (50, 0.25)
+
+
+async def test_a_proposal_is_made_once(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     first = Proposed(values={"prompt": "Sort \x00 it.", "n": 1e22}, rationale="shorter", tokens=50, cost=0.25)
     assert await run.store.proposal(run.run_id, 1, 0) is None
@@ -196,8 +212,6 @@ async def test_a_proposers_answer_is_paid_for_once(example: ExampleRun, reader: 
 
     assert kept == again == await run.store.proposal(run.run_id, 1, 0)
     assert kept.values == {"prompt": "Sort ␀ it.", "n": 1e22}
-    stored = await reader.run(run.run_id)
-    assert stored is not None and (stored.spend.tokens, stored.spend.cost) == (50, 0.25)
 
 
 async def test_all_of_a_run_can_be_written_at_once_without_deadlock(example: ExampleRun, reader: StoreReader) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ratchet.optimizer import OptimizerState, StopReason
 from tests.workflows.building import NOW, book, measured_book, play, proposal, request, result
 from workflows.carrying import carried, pick_up, request_in_force
-from workflows.model.run import Pending, Proposed, RunState, TrialRow
+from workflows.model.run import Pending, RunState, TrialRow
 from workflows.model.search import Adjustment, BudgetChange
 from workflows.records import last_round, round_record
 from workflows.rules.stopping import decide
@@ -176,7 +176,7 @@ def test_three_rounds_without_a_candidate_are_convergence() -> None:
 
 def test_proposals_are_paid_for_too() -> None:
     run = measured_book()
-    run.accounts.book_proposal(Proposed(values={}, tokens=50, cost=0.5))
+    run.accounts.book_answers(50, 0.5)
     assert (run.accounts.spend.tokens, run.accounts.spend.cost, run.accounts.spend.trials) == (150, 0.6, 1)
 
 

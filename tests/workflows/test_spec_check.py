@@ -143,7 +143,7 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     (
         {"optimizer": {"proposer": {"kind": "model", "model": "big", "template": "{{factor.value}} {{examples}}"}}},
         "optimizer.proposer.template: placeholder {{examples}} is unknown; "
-        "known are {{factor.name}}, {{factor.value}}, {{feedback}}, {{limits}}",
+        "known are {{texts}}, {{feedback}}, {{hall_of_fame}}, {{limits}}, {{form}}, {{factor.name}}, {{factor.value}}",
     ),
     # money
     (

@@ -22,7 +22,11 @@ class ModelProposer(SpecPart):
     parameters: CanonicalMapping = Field(default_factory=dict)
     """Request parameters, such as temperature."""
     template: Text | None = None
-    """Replaces the built-in request. Placeholders: `{{factor.name}}`, `{{factor.value}}`, `{{feedback}}`, `{{limits}}`."""
+    """Replaces the request that the optimizer sends. Placeholders: `{{texts}}` (all of them, with their names), `{{feedback}}`
+    (scores and failures), `{{hall_of_fame}}` (the best so far, where the optimizer keeps them), `{{limits}}`, `{{form}}` (how
+    to answer); or, for one request per text, `{{factor.name}}` and `{{factor.value}}`."""
+    repairs: Annotated[int, Field(ge=0, le=5)] = 2
+    """How often the model is asked again when its answer cannot be used, shown what is wrong with it."""
     examples: Annotated[int, Field(ge=0, le=20)] = 5
     """How many failed samples it is shown."""
 

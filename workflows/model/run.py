@@ -190,6 +190,13 @@ class ShownSamples(Payload):
     worst_first: bool = True
 
 
+class RankedConfiguration(Payload):
+    """A configuration that the proposer reads, with its score."""
+
+    config_hash: str
+    score: float
+
+
 class ProposalInput(Payload):
     """Asks for new values of some factors of one candidate."""
 
@@ -212,6 +219,10 @@ class ProposalInput(Payload):
     limits: dict[str, int] = Field(default_factory=dict)
     """Longest text per factor."""
     split: Split
+    template: str | None = None
+    """The request in the optimizer's words, unless the proposer has some of its own."""
+    hall_of_fame: tuple[RankedConfiguration, ...] = ()
+    """The best so far, the best last."""
     shown: tuple[ShownSamples, ...] = ()
     """Whose samples the proposer reads about. Default: the parent's, on the split."""
     seed: int = 0

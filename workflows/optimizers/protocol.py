@@ -44,6 +44,16 @@ class Shown:
     worst_first: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a model is asked, where that is not the usual request for a better text."""
+
+    template: str
+    """With the placeholders that a proposer's own template may have, which replaces this one."""
+    hall_of_fame: tuple[tuple[str, float], ...] = ()
+    """Candidates with their scores, the best last; `{{hall_of_fame}}` shows their texts."""
+
+
 @runtime_checkable
 class Reporting(Protocol):
     """An optimizer that has more to say of a run's result than every run has."""
@@ -82,6 +92,7 @@ class Frame(Protocol):
         feedback: str,
         configuration: Configuration | None = None,
         shown: tuple[Shown, ...] = (),
+        brief: Brief | None = None,
     ) -> Proposed:
         """Ask a model or a plug-in for new values of some factors; raises `ProposalFailed` when retries do not help.
 

@@ -298,7 +298,7 @@ def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> It
         seen.setdefault(config_hash, where)
 
 
-PROPOSAL_PLACEHOLDERS = ("factor.name", "factor.value", "feedback", "limits")
+PROPOSAL_PLACEHOLDERS = ("texts", "feedback", "hall_of_fame", "limits", "form", "factor.name", "factor.value")
 
 
 def _money(request: OptimizationRequest) -> Iterator[str]:
