@@ -13,7 +13,8 @@ from workflows.model.factors import Configuration
 from workflows.model.run import Proposed
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.protocol import ProposalFailed
-from workflows.optimizers.refine import Refine, describe_proposer, recent_iterations
+from workflows.optimizers.refine import Refine, describe_proposer
+from workflows.optimizers.rewriting import recent_iterations
 from workflows.rules.canonical import content_hash
 
 

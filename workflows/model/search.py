@@ -13,6 +13,7 @@ from workflows.model.durations import Duration
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
+from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, Proposer, PythonProposer
 from workflows.model.structured_search import SearchOptimizer
@@ -101,7 +102,13 @@ class CompressOptimizer(SpecPart):
 
 
 OptimizerSpec = Annotated[
-    RefineOptimizer | CompressOptimizer | EvolveOptimizer | SearchOptimizer | MeasureOptimizer | PythonOptimizer,
+    RefineOptimizer
+    | MetaPromptOptimizer
+    | CompressOptimizer
+    | EvolveOptimizer
+    | SearchOptimizer
+    | MeasureOptimizer
+    | PythonOptimizer,
     Field(discriminator="name"),
 ]
 """Grows as algorithms are added; each has a file in `workflows/optimizers`."""

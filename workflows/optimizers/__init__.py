@@ -8,6 +8,7 @@ from workflows.optimizers.by_reference import ByReference
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.measure import Measure
+from workflows.optimizers.meta_prompt import MetaPrompt
 from workflows.optimizers.protocol import Frame
 from workflows.optimizers.refine import Refine
 from workflows.optimizers.search import Search
@@ -18,6 +19,8 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
     match spec.name:
         case "refine":
             return Refine(spec, frame)
+        case "meta_prompt":
+            return MetaPrompt(spec, frame)
         case "compress":
             return Compress(spec, frame)
         case "evolve":

@@ -6,23 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from random import Random
 
-from pydantic import JsonValue
-
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.evolution import EvolveOptimizer
-from workflows.model.factors import Configuration, FrozenFactor, TextFactor
+from workflows.model.factors import Configuration
+from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
 from workflows.model.search import CompressOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.structured_search import SearchOptimizer
 from workflows.optimizers.compress import describe_compression
 from workflows.optimizers.evolve import describe_evolution
+from workflows.optimizers.meta_prompt import describe_meta_prompting
 from workflows.optimizers.protocol import Frame
+from workflows.optimizers.rewriting import may_change, recent_iterations, rewritable, rewritten
 from workflows.rules.canonical import content_hash, derive_seed
 from workflows.rules.stepping import can_step, step
-
-ITERATIONS_SHOWN = 3
-"""How many of the last iterations a proposer reads about."""
 
 STEP_DRAWS = 24
 """How often a step is drawn again when it leads to a configuration that was tried already."""
@@ -81,15 +79,11 @@ class Refine:
 
     def _treatment(self) -> tuple[str, ...]:
         """The factors this proposer can change, of those the spec lets it."""
-        factors = self._frame.factors
-        named = self._options.factors or [name for name, factor in factors.items() if not isinstance(factor, FrozenFactor)]
-        match self._options.proposer:
-            case ModelProposer():
-                return tuple(name for name in named if isinstance(factors[name], TextFactor))
-            case StepProposer():
-                return tuple(name for name in named if can_step(factors[name]))
-            case _:
-                return tuple(named)
+        factors, proposer = self._frame.factors, self._options.proposer
+        if isinstance(proposer, ModelProposer | PythonProposer):
+            return rewritable(factors, self._options.factors, proposer)
+        named = may_change(factors, self._options.factors)
+        return tuple(name for name in named if proposer.kind != "step" or can_step(factors[name]))
 
     async def _rewritten(
         self,
@@ -103,18 +97,7 @@ class Refine:
         answer = await self._frame.new_values(
             proposer, parent=parent, factors=treatment, index=index, feedback=recent_iterations(history)
         )
-        # Names that are no factor stay in, so that validation refuses them; all but the treatment stays as it is.
-        untreated = sorted(name for name in answer.values if name in configuration and name not in treatment)
-        changes = {name: value for name, value in answer.values.items() if name not in untreated}
-        extra: dict[str, JsonValue] = {"origin": "mutation", "operators": [proposer.kind], "components": [*sorted(changes)]}
-        if untreated:
-            extra["ignored"] = [*untreated]
-        return CandidateProposal(
-            configuration={**configuration, **changes},
-            parent_candidate_ids=(parent,),
-            rationale=answer.rationale,
-            extra=extra,
-        )
+        return rewritten(answer, configuration, parent, treatment, {"origin": "mutation", "operators": [proposer.kind]})
 
     def _steps(
         self, state: OptimizerState, configuration: Configuration, parent: str, history: TrialHistory, wanted: int
@@ -153,23 +136,14 @@ def _unchanged(configuration: Configuration, parent: str) -> CandidateProposal:
     )
 
 
-def recent_iterations(history: TrialHistory) -> str:
-    """The last iterations in words, one line each."""
-    first = max(len(history.trials) - ITERATIONS_SHOWN, 0)
-    return "".join(
-        f"Iteration {first + offset}: score={trial.score:.3f}, successRate={(trial.success_rate or 0.0) * 100:.2f}%\n"
-        if trial.score is not None
-        else f"Iteration {first + offset}: {trial.status}\n"
-        for offset, trial in enumerate(history.trials[first:])
-    )
-
-
 def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
     """The mutator in words, as reports show it."""
     if isinstance(options, EvolveOptimizer):
         return describe_evolution(options)
     if isinstance(options, CompressOptimizer):
         return describe_compression(options)
+    if isinstance(options, MetaPromptOptimizer):
+        return describe_meta_prompting(options, longest)
     if isinstance(options, PythonOptimizer):
         return f"Python: {options.ref}"
     if isinstance(options, SearchOptimizer):

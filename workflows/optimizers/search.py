@@ -28,7 +28,8 @@ from workflows.model.run import OptimizationResult
 from workflows.model.structured_search import Importances, SearchOptimizer
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
 from workflows.optimizers.protocol import Frame, ProposalFailed
-from workflows.optimizers.refine import all_of, recent_iterations
+from workflows.optimizers.refine import all_of
+from workflows.optimizers.rewriting import recent_iterations
 from workflows.rules.canonical import canonical_json
 from workflows.rules.search_check import searched_factors
 

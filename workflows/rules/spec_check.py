@@ -9,6 +9,7 @@ import jsonschema
 
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, StepProposer
 from workflows.model.request import OptimizationRequest
@@ -245,7 +246,7 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
     yield from _wording(request.optimizer.proposer)
 
 
-def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer) -> Iterator[str]:
+def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer | MetaPromptOptimizer) -> Iterator[str]:
     proposer = optimizer.proposer
     yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
