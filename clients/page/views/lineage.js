@@ -1,22 +1,22 @@
 // Who came from whom: the true lineage, several parents included, with what became of each candidate.
 
 import { onWidth } from "../chart_parts.js";
-import { h, replace, s } from "../dom.js";
-import { score, whole, words } from "../format.js";
+import { h, replace, s, say } from "../dom.js";
+import { whole, words } from "../format.js";
+import { edge, piecesOf, piecewise } from "./lineage_drawing.js";
 import { laidOut, wayTo } from "./lineage_layout.js";
-import { glyph, kindOf, KINDS, markPaths, told } from "./marks.js";
-import { tipIn, tipLines, tipSentence } from "./trial_tip.js";
+import { glyph, kindOf, KINDS, told } from "./marks.js";
+import { ringOver, tipIn, tipLines, tipSentence } from "./trial_tip.js";
 
 const COLUMN = 64, WIDEST = 130, ROW = 40, MARGIN = 30;
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1, 1.3];
-const MOST_LABELS = 600;
 const MOST_REJECTED = 300;
 
 export function mount(element, { run, subscribe, navigate, announce }) {
-  const withRejected = h("input", { id: "with-rejected", type: "checkbox", checked: run.rejections.length <= MOST_REJECTED, onchange: () => draw() });
+  const withRejected = h("input", { id: "with-rejected", type: "checkbox", checked: run.rejections.length <= MOST_REJECTED, onchange: () => arrange() });
   const closer = h("button", { type: "button", class: "quiet", onclick: () => zoomBy(1), "aria-label": "Zoom in" }, "+");
   const farther = h("button", { type: "button", class: "quiet", onclick: () => zoomBy(-1), "aria-label": "Zoom out" }, "−");
-  const scroll = h("div", { class: "graph-scroll", tabindex: "0", role: "application", "aria-label": "Lineage. Left goes to the parent, right to the child, up and down within the round, Enter opens.", onkeydown: key, onpointermove: point, onpointerleave: () => document.activeElement !== scroll && choose(null), onclick: () => open(chosen) });
+  const scroll = h("div", { class: "graph-scroll", tabindex: "0", role: "application", "aria-label": "Lineage. Left goes to the parent, right to the child, up and down within the round, Enter opens.", onscroll: scrolled, onkeydown: key, onpointermove: point, onpointerleave: () => document.activeElement !== scroll && choose(null), onclick: () => open(chosen) });
   const place = h("div", { class: "plot" }, scroll);
   const tip = tipIn(place);
   const legend = h("ul", { class: "legend" });
@@ -28,54 +28,70 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   );
 
   let zoom = null;
-  let nodes = [], byId = new Map(), columns = [], children = new Map();
+  let nodes = [], edges = [], byId = new Map(), children = new Map();
+  let layout = { columns: [], width: 0, height: 0 }, label = "";
   let chosen = null;
   let width = 0;
   let first = true;
-  const near = s("path", { class: "edge-near" });
-  const ring = s("circle", { class: "focus-ring", visibility: "hidden" });
+  let inSight = () => {}, reach = 10;
+  const nearEdges = s("path", { class: "edge-near" });
+  const overlay = h("div", { class: "graph-overlay", "aria-hidden": "true" }, s("svg", { class: "graph near" }, nearEdges));
+  const ring = ringOver(overlay);
+  place.insertBefore(overlay, place.lastChild);
 
-  function draw() {
-    if (!width) return;
+  /** Who there is and who came from whom; only what is new changes it. */
+  function arrange() {
     nodes = nodesOf(run, withRejected.checked);
     byId = new Map(nodes.map((node) => [node.id, node]));
     children = childrenOf(nodes);
-    const layout = laidOut(nodes);
-    columns = layout.columns;
+    layout = laidOut(nodes);
+    edges = edgesOf(nodes, byId, wayTo(run.detail.best_candidate_id, byId));
+    for (const node of nodes) [node.column, node.row] = [node.x, node.y];
+    const summed = summaryOf(nodes);
+    say(summary, summed);
+    label = `Lineage of ${nodes.length} candidates: ${summed}`;
+    drawLegend();
+    draw();
+  }
+
+  /** All of it at the present zoom. */
+  function draw() {
+    if (!width) return;
     zoom ??= fitting(layout.width, width);
     const step = Math.max(COLUMN * zoom, Math.min(WIDEST * zoom, (width - 2 * MARGIN) / Math.max(1, layout.width - 1)));
     for (const node of nodes) {
-      node.x = MARGIN + node.x * step;
-      node.y = MARGIN + node.y * ROW * zoom;
+      node.x = MARGIN + node.column * step;
+      node.y = MARGIN + node.row * ROW * zoom;
     }
     const [across, down] = [Math.max(width - 2, 2 * MARGIN + (layout.width - 1) * step), 2 * MARGIN + (layout.height - 1) * ROW * zoom + 12];
     const radius = Math.max(2.2, 7.5 * zoom ** 0.7);
-    const way = wayTo(run.detail.best_candidate_id, byId);
-    const [plain, rejected, best] = [[], [], []];
-    for (const node of nodes) {
-      for (const parent of node.parents) {
-        const from = byId.get(parent);
-        if (from) (node.kind === "rejected" ? rejected : way.has(node.id) && way.has(parent) ? best : plain).push(edge(from, node));
-      }
-    }
-    const svg = s("svg", { class: "graph", role: "img", width: across, height: down, viewBox: `0 0 ${across} ${down}`, "aria-label": labelOf(nodes) },
-      s("path", { class: "edge", d: plain.join("") }), s("path", { class: "edge-rejected", d: rejected.join("") }), s("path", { class: "edge-way", d: best.join("") }), near,
-      markPaths(nodes, radius),
-      zoom >= 0.8 && nodes.length <= MOST_LABELS ? nodes.filter((node) => node.score !== undefined).map((node) => s("text", { class: "middle", x: node.x, y: node.y + radius + 13 }, score(node.score, 3))) : null,
-      ring,
-    );
-    ring.setAttribute("r", radius + 4);
+    reach = radius + 4;
+    const group = s("g");
+    const svg = s("svg", { class: "graph", role: "img", width: across, height: down, viewBox: `0 0 ${across} ${down}`, "aria-label": label }, group);
+    inSight = piecewise(group, piecesOf(nodes, edges), { radius, labels: zoom >= 0.8 });
     const atEnd = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 40;
     replace(scroll, svg);
     if (first) lookAt(byId.get(run.detail.best_candidate_id) ?? nodes.at(-1));
     else if (atEnd && !run.isOver) scroll.scrollLeft = scroll.scrollWidth;
     first = false;
-    const kinds = new Set(nodes.map((node) => node.kind));
-    replace(legend, KINDS.filter((kind) => kinds.has(kind)).map((kind) => h("li", {}, glyph(kind), told(kind))), best.length ? h("li", {}, wayGlyph(), "way to the best") : null);
-    replace(summary, summaryOf(nodes));
+    look();
     closer.disabled = zoom === ZOOMS.at(-1);
     farther.disabled = zoom === ZOOMS[0];
     choose(chosen ? byId.get(chosen.id) ?? null : null);
+  }
+
+  function drawLegend() {
+    const kinds = new Set(nodes.map((node) => node.kind));
+    replace(legend, KINDS.filter((kind) => kinds.has(kind)).map((kind) => h("li", {}, glyph(kind), told(kind))), edges.some(({ kind }) => kind === "edge-way") ? h("li", {}, wayGlyph(), "way to the best") : null);
+  }
+
+  function scrolled() {
+    look();
+    if (chosen) choose(chosen.x > scroll.scrollLeft && chosen.x < scroll.scrollLeft + width ? chosen : null);
+  }
+
+  function look() {
+    inSight(scroll.scrollLeft, scroll.scrollLeft + width);
   }
 
   function zoomBy(step) {
@@ -83,25 +99,40 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     zoom = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, ZOOMS.indexOf(zoom) + step))];
     draw();
     scroll.scrollLeft = middle * scroll.scrollWidth - scroll.clientWidth / 2;
+    look();
   }
 
   function choose(node, { speak = false } = {}) {
     chosen = node;
-    ring.setAttribute("visibility", node ? "visible" : "hidden");
-    near.setAttribute("d", node ? nearEdges(node) : "");
-    if (!node) return tip.hide();
-    ring.setAttribute("cx", node.x);
-    ring.setAttribute("cy", node.y);
-    if (speak) {
-      intoView(node);
-      announce(node.trial ? tipSentence(node.trial, node.kind) : `${words(node.rejection.reason_code)}: ${node.rejection.message}`);
+    if (!node) {
+      nearEdges.setAttribute("d", "");
+      ring.hide();
+      return tip.hide();
     }
-    tip.show(node.trial ? tipLines(node.trial, node.kind) : rejectionLines(node.rejection), node.x - scroll.scrollLeft, node.y - scroll.scrollTop);
+    if (speak) intoView(node);
+    const [x, y] = [node.x - scroll.scrollLeft, node.y - scroll.scrollTop];
+    nearEdges.setAttribute("d", edgesNear(node));
+    nearEdges.setAttribute("transform", `translate(${-scroll.scrollLeft} ${-scroll.scrollTop})`);
+    ring.show(x, y, reach);
+    if (speak) announce(node.trial ? tipSentence(node.trial, node.kind) : `${words(node.rejection.reason_code)}: ${node.rejection.message}`);
+    tip.show(node.trial ? tipLines(node.trial, node.kind) : rejectionLines(node.rejection), x, y);
   }
 
-  function nearEdges(node) {
-    const up = [...wayTo(node.id, byId)].flatMap((id) => byId.get(id).parents.filter((parent) => byId.has(parent)).map((parent) => edge(byId.get(parent), byId.get(id))));
-    return [...up, ...(children.get(node.id) ?? []).map((child) => edge(node, child))].join("");
+  /** Its ancestors as far as they are in sight, and its children. */
+  function edgesNear(node) {
+    const found = (children.get(node.id) ?? []).map((child) => edge(node, child));
+    const seen = new Set();
+    const open = [node];
+    while (open.length) {
+      const next = open.pop();
+      if (seen.has(next.id) || next.x < scroll.scrollLeft) continue;
+      seen.add(next.id);
+      for (const parent of next.parents.map((id) => byId.get(id)).filter(Boolean)) {
+        found.push(edge(parent, next));
+        open.push(parent);
+      }
+    }
+    return found.join("");
   }
 
   function intoView(node) {
@@ -127,8 +158,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   function point(event) {
     const box = scroll.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left + scroll.scrollLeft, event.clientY - box.top + scroll.scrollTop];
-    const reach = Math.max(14, 22 * zoom);
-    let best = null, least = reach * reach;
+    let best = null, least = Math.max(14, 22 * zoom) ** 2;
     for (const node of nodes) {
       const distance = (node.x - x) ** 2 + (node.y - y) ** 2;
       if (distance < least) [best, least] = [node, distance];
@@ -145,11 +175,11 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   }
 
   function nextOf(node, pressed) {
-    if (pressed === "Home" || !node) return columns[0]?.[0];
+    if (pressed === "Home" || !node) return layout.columns[0]?.[0];
     if (pressed === "End") return byId.get(run.detail.best_candidate_id);
     if (pressed === "ArrowLeft") return byId.get(node.parents.find((id) => byId.has(id)));
     if (pressed === "ArrowRight") return (children.get(node.id) ?? []).find((child) => child.straight) ?? children.get(node.id)?.[0];
-    const column = columns.find((found) => found.includes(node));
+    const column = layout.columns.find((found) => found.includes(node));
     return column[column.indexOf(node) + (pressed === "ArrowUp" ? -1 : 1)];
   }
 
@@ -159,10 +189,11 @@ export function mount(element, { run, subscribe, navigate, announce }) {
 
   const stop = onWidth(scroll, (now) => {
     width = now;
-    draw();
+    if (nodes.length) draw();
+    else arrange();
   });
   const unsubscribe = subscribe((changed) => {
-    if (changed.has("trials") || changed.has("rejections")) draw();
+    if (changed.has("trials") || changed.has("rejections")) arrange();
   });
   return () => {
     stop();
@@ -183,15 +214,19 @@ function nodesOf(run, withRejected) {
 function childrenOf(nodes) {
   const found = new Map();
   for (const node of nodes) {
-    for (const parent of node.parents) found.set(parent, [...(found.get(parent) ?? []), node]);
+    for (const parent of node.parents) {
+      if (!found.has(parent)) found.set(parent, []);
+      found.get(parent).push(node);
+    }
   }
   return found;
 }
 
-function edge(from, to) {
-  const half = (from.x + to.x) / 2;
-  const [fx, fy, tx, ty, m] = [from.x, from.y, to.x, to.y, half].map((value) => value.toFixed(1));
-  return `M${fx} ${fy}C${m} ${fy} ${m} ${ty} ${tx} ${ty}`;
+function edgesOf(nodes, byId, way) {
+  return nodes.flatMap((node) => node.parents.filter((parent) => byId.has(parent)).map((parent) => {
+    const kind = node.kind === "rejected" ? "edge-rejected" : way.has(node.id) && way.has(parent) ? "edge-way" : "edge";
+    return { from: byId.get(parent), to: node, kind };
+  }));
 }
 
 function fitting(columns, width) {
@@ -204,10 +239,10 @@ function rejectionLines(rejection) {
 }
 
 function summaryOf(nodes) {
-  const counts = KINDS.map((kind) => [kind, nodes.filter((node) => node.kind === kind).length]).filter(([, count]) => count);
+  const counted = new Map(KINDS.map((kind) => [kind, 0]));
+  for (const node of nodes) counted.set(node.kind, counted.get(node.kind) + 1);
   const several = nodes.filter((node) => node.parents.length > 1).length;
-  return [counts.map(([kind, count]) => `${whole(count)} ${told(kind)}`).join(" · "), several ? ` · ${whole(several)} with several parents` : ""].join("");
+  return [[...counted].filter(([, count]) => count).map(([kind, count]) => `${whole(count)} ${told(kind)}`).join(" · "), several ? ` · ${whole(several)} with several parents` : ""].join("");
 }
 
-const labelOf = (nodes) => `Lineage of ${nodes.length} candidates: ${summaryOf(nodes)}`;
 const wayGlyph = () => s("svg", { class: "glyph", viewBox: "-7 -7 14 14", "aria-hidden": "true" }, s("path", { class: "edge-way", d: "M-7 0H7" }));

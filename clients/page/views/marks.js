@@ -50,12 +50,24 @@ export function glyph(kind) {
   return s("svg", { class: "glyph", viewBox: "-7 -7 14 14", "aria-hidden": "true" }, s("path", { class: `mark-${kind}`, d: shape(kind, 0, 0, 4.5) }));
 }
 
-/** One path for each kind: ten thousand marks are eight elements. `marks` are `{kind, x, y}`. */
-export function markPaths(marks, r) {
+/**
+ * One path for each kind: ten thousand marks are eight elements. `marks` are `{kind, x, y}`. Where they are `dense`, those that
+ * would cover each other are one, and the many are drawn without outlines, which take longest.
+ */
+export function markPaths(marks, r, dense = false) {
   const pieces = Object.fromEntries(KINDS.map((kind) => [kind, []]));
-  for (const { kind, x, y } of marks) pieces[kind].push(shape(kind, round(x), round(y), kind === "kept" ? r * 1.15 : r));
+  const taken = new Set();
+  for (const { kind, x, y } of marks) {
+    if (dense) {
+      const place = `${kind}${Math.round(x / 2)},${Math.round(y / 2)}`;
+      if (taken.has(place)) continue;
+      taken.add(place);
+    }
+    pieces[kind].push(dense && kind === "tried" ? dot(round(x), round(y), r) : shape(kind, round(x), round(y), kind === "kept" ? r * 1.15 : r));
+  }
   const order = ["stopped", "tried", "cancelled", "rejected", "failed", "running", "kept", "baseline"];
   return order.filter((kind) => pieces[kind].length).map((kind) => s("path", { class: `mark-${kind}`, d: pieces[kind].join("") }));
 }
 
+const dot = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
 const round = (value) => Math.round(value * 10) / 10;

@@ -114,7 +114,7 @@ export function mount(element, { api, navigate, announce, params, rest, options 
 
 function overview(body, context, tell) {
   const { run } = context;
-  const section = (name) => h("section", { class: `card ${name}` });
+  const section = (name) => h("section", { class: `card of-${name}` });
   const [scores, verdicts, decisions, changes, front, budget] = ["scores", "verdicts", "decisions", "changes", "front", "burndown"].map(section);
   body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, scores, changes, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
   const closing = [

@@ -4,12 +4,12 @@ import { around, drawing, grid, onWidth, scale, ticks } from "../chart_parts.js"
 import { h, replace, s } from "../dom.js";
 import { score } from "../format.js";
 import { glyph, kindOf, markPaths, told } from "./marks.js";
-import { tipIn, tipLines, tipSentence } from "./trial_tip.js";
+import { ringOver, tipIn, tipLines, tipSentence } from "./trial_tip.js";
 
 const HEIGHT = 320;
 const NARROW = 520;
 const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
-const DENSE = 400;
+const DENSE = 1500;
 const NEAR = 26;
 const SPANS = [0, 20, 100, 500];
 const LEGEND = ["baseline", "kept", "tried", "stopped", "failed", "running"];
@@ -19,7 +19,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   const plot = h("div", { class: "plot", tabindex: "0", role: "application", "aria-label": "Score over rounds. Left and right go from trial to trial, Enter opens one.", onkeydown: key, onpointermove: point, onpointerleave: leave, onclick: () => open(chosen) });
   const legend = h("ul", { class: "legend" });
   const tip = tipIn(plot);
-  const ring = s("circle", { class: "focus-ring", r: 8, visibility: "hidden" });
+  const ring = ringOver(plot);
   const tools = h("div", { class: "tools" }, h("label", { for: "score-span" }, "Show"), span);
   replace(element, h("div", { class: "card-head" }, h("h2", {}, "Score over rounds"), tools), plot, legend);
 
@@ -45,10 +45,9 @@ export function mount(element, { run, subscribe, navigate, announce }) {
       roundTicks(x, width).map((tick) => s("text", { class: "tick middle", x: x.at(tick), y: height - BOTTOM + 18 }, String(tick))),
       s("text", { class: "axis middle", x: (LEFT + width) / 2, y: height - 2 }, "round"),
       baselineLine(run, y, width),
-      s("path", { class: "interval", d: intervals(points, y) }),
+      s("path", { class: "interval", d: dense ? mergedIntervals(points, y) : intervals(points, y) }),
       s("path", { class: "best-line", d: bestLine(points, run, x, y, width - RIGHT) }),
-      markPaths(points, dense ? Math.max(2, 4.5 - Math.log10(points.length)) : 4.5),
-      ring,
+      markPaths(points, dense ? 2 : points.length > 200 ? 3.5 : 4.5, dense),
     );
     svg.classList.toggle("dense", dense);
     if (drawn) drawn.replaceWith(svg);
@@ -74,10 +73,11 @@ export function mount(element, { run, subscribe, navigate, announce }) {
 
   function choose(found, { speak = false, x, y } = {}) {
     chosen = found;
-    ring.setAttribute("visibility", found ? "visible" : "hidden");
-    if (!found) return tip.hide();
-    ring.setAttribute("cx", found.x);
-    ring.setAttribute("cy", found.y);
+    if (!found) {
+      ring.hide();
+      return tip.hide();
+    }
+    ring.show(found.x, found.y, 8);
     tip.show(tipLines(found.trial, found.kind), x ?? found.x, y ?? found.y);
     if (speak) announce(tipSentence(found.trial, found.kind));
   }
@@ -157,6 +157,31 @@ function intervals(points, y) {
     if (trial.low < trial.high) pieces.push(`M${x.toFixed(1)} ${y.at(trial.low).toFixed(1)}V${y.at(trial.high).toFixed(1)}`);
   }
   return pieces.join("");
+}
+
+/** Where several stand in one column of pixels, the part that any of them covers. */
+function mergedIntervals(points, y) {
+  const columns = new Map();
+  for (const { trial, x } of points) {
+    if (!(trial.low < trial.high)) continue;
+    const column = Math.round(x);
+    if (!columns.has(column)) columns.set(column, []);
+    columns.get(column).push([trial.low, trial.high]);
+  }
+  let path = "";
+  for (const [column, spans] of columns) {
+    spans.sort((one, other) => one[0] - other[0]);
+    let [low, high] = spans[0];
+    for (const [nextLow, nextHigh] of [...spans, [Infinity, Infinity]]) {
+      if (nextLow <= high) {
+        high = Math.max(high, nextHigh);
+      } else {
+        path += `M${column} ${y.at(low).toFixed(1)}V${y.at(high).toFixed(1)}`;
+        [low, high] = [nextLow, nextHigh];
+      }
+    }
+  }
+  return path;
 }
 
 function bestLine(points, run, x, y, right) {

@@ -41,3 +41,20 @@ export function tipIn(place) {
     },
   };
 }
+
+/** A ring around a point, on a layer of its own: moving it never draws the chart again. */
+export function ringOver(place) {
+  const ring = h("div", { class: "focus-ring", hidden: true });
+  place.append(ring);
+  return {
+    element: ring,
+    show(x, y, r) {
+      ring.hidden = false;
+      ring.style.width = ring.style.height = `${2 * r}px`;
+      ring.style.transform = `translate(${x - r}px, ${y - r}px)`;
+    },
+    hide() {
+      ring.hidden = true;
+    },
+  };
+}

@@ -1,0 +1,62 @@
+// The lineage as marks and edges, in pieces: only those in sight are there, however many candidates a run has.
+
+import { s } from "../dom.js";
+import { score } from "../format.js";
+import { markPaths } from "./marks.js";
+
+const PIECE = 480; // pixels across
+
+/** An edge from a parent to its child. */
+export function edge(from, to) {
+  const half = (from.x + to.x) / 2;
+  const [fx, fy, tx, ty, m] = [from.x, from.y, to.x, to.y, half].map((value) => value.toFixed(1));
+  return `M${fx} ${fy}C${m} ${fy} ${m} ${ty} ${tx} ${ty}`;
+}
+
+/** Pieces of a graph: `{nodes, edges}` by what they cover. `edges` are `{from, to, kind}`; `best` ones are drawn over others. */
+export function piecesOf(nodes, edges) {
+  const pieces = new Map();
+  const at = (place) => {
+    if (!pieces.has(place)) pieces.set(place, { nodes: [], edges: [] });
+    return pieces.get(place);
+  };
+  for (const node of nodes) at(Math.floor(node.x / PIECE)).nodes.push(node);
+  for (const found of edges) {
+    const first = Math.floor(Math.min(found.from.x, found.to.x) / PIECE);
+    const last = Math.floor(Math.max(found.from.x, found.to.x) / PIECE);
+    for (let place = first; place <= last; place++) at(place).edges.push(found);
+  }
+  return pieces;
+}
+
+/** Shows those pieces of a graph that a scrolled place lets see; `group` is where they are drawn. */
+export function piecewise(group, pieces, { radius, labels }) {
+  const drawn = new Map();
+  return function show(left, right) {
+    const [first, last] = [Math.floor(left / PIECE) - 1, Math.floor(right / PIECE) + 1];
+    for (const [place, piece] of drawn) {
+      if (place < first || place > last) {
+        piece.remove();
+        drawn.delete(place);
+      }
+    }
+    for (let place = first; place <= last; place++) {
+      if (drawn.has(place) || !pieces.has(place)) continue;
+      const piece = drawing(pieces.get(place), radius, labels);
+      drawn.set(place, piece);
+      group.append(piece);
+    }
+  };
+}
+
+function drawing({ nodes, edges }, radius, labels) {
+  const path = (kind) => edges.filter((found) => found.kind === kind).map((found) => edge(found.from, found.to)).join("");
+  return s("g", {},
+    ["edge", "edge-rejected", "edge-way"].map((kind) => {
+      const d = path(kind);
+      return d ? s("path", { class: kind, d }) : null;
+    }),
+    markPaths(nodes, radius),
+    labels ? nodes.filter((node) => node.score !== undefined).map((node) => s("text", { class: "middle", x: node.x, y: node.y + radius + 13 }, score(node.score, 3))) : null,
+  );
+}
