@@ -20,9 +20,16 @@ export function replace(element, ...children) {
   return element;
 }
 
+/** Characters that nobody sees but that change what is seen around them, such as those that turn the direction of writing. */
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb]/g;
+
+/** Text in which such characters are named: `<U+202E>`. */
+export const visible = (text) => String(text).replace(UNSEEN, (found) => `<U+${found.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+
 /** Give an element's text, only when it is another one: what has not changed is not announced again. */
 export function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  const seen = visible(text);
+  if (element.textContent !== seen) element.textContent = seen;
 }
 
 function filled(element, attributes, children) {
@@ -47,4 +54,4 @@ function set(element, name, value) {
 }
 
 const isSomething = (child) => child !== null && child !== undefined && child !== false;
-const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));
+const node = (child) => (child instanceof Node ? child : document.createTextNode(visible(child)));

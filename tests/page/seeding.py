@@ -57,7 +57,7 @@ def _made(count: int, first_round: int, baseline: str, score: float) -> list[Mad
         if number % PER_ROUND == 0:
             ranked = sorted((one for one in made[-PER_ROUND * 2 :] if one.score), key=lambda one: -(one.score or 0.0))
             fit = [one.id for one in ranked[:6]] or fit
-        status = "failed" if random.random() < 0.02 else "completed"
+        status = "failed" if number % 40 == 33 else "completed"
         reached = score + 0.6 * (1 - math.exp(-number / (count / 3))) + random.gauss(0, 0.05) - 0.05
         value = round(min(max(reached, 0.0), 1.0), 4) if status == "completed" else None
         kept = value is not None and value > best + 1e-9

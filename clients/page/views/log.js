@@ -11,14 +11,15 @@ const MOST_SHOWN = 1000;
 
 /** The log as a card; with `short`, its newest lines and a link to all of it. */
 export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
-  const list = h("ol", { class: "log", role: "log", "aria-label": "Decisions, the newest first", "aria-live": "polite", "aria-relevant": "additions" });
+  const list = h("ol", { class: "log" });
+  const live = h("div", { role: "log", "aria-label": "Decisions, the newest first", "aria-live": "polite", "aria-relevant": "additions" }, list);
   const withTrials = h("input", { id: "log-trials", type: "checkbox", onchange: () => begin() });
   const more = h("button", { type: "button", onclick: () => older() }, "Show older");
   const problem = h("p", { class: "problem", role: "alert" });
   replace(element,
     h("div", { class: "card-head" }, h("h2", {}, "Decisions"),
       h("div", { class: "tools" }, short ? h("a", { href: linkTo(["runs", run.id, "log"]) }, "All of them") : h("label", { class: "check" }, withTrials, "beginnings and ends of trials"))),
-    list, problem, short ? null : h("div", { class: "buttons" }, more),
+    live, problem, short ? null : h("div", { class: "buttons" }, more),
   );
   let oldest = null, newest = 0;
   let generation = 0;

@@ -48,7 +48,7 @@ function roundLines(facts, rejections, short) {
 function decisionLine(round, decision, short) {
   const why = decision.explanation || (decision.kept ? "kept" : "not kept");
   const said = short ? why.split("; ")[0] : why;
-  return { kind: round === 0 ? "baseline" : decision.kept ? "kept" : "tried", text: round === 0 ? "" : `Round ${round}: `, candidate: decision.candidate_id, after: ` ${said}` };
+  return { kind: round === 0 ? "baseline" : decision.kept ? "kept" : "tried", text: `Round ${round}: `, candidate: decision.candidate_id, after: ` ${said}` };
 }
 
 function trialLine(facts) {

@@ -69,7 +69,7 @@ export function mount(element, { api, navigate, announce, params, rest, options 
   function drawTabs(current) {
     replace(tabs, Object.entries(PARTS).filter(([, part]) => !part.hidden).map(([name, part]) => {
       const count = part.count?.(run);
-      return h("a", { href: linkTo(["runs", params.id, ...(name ? [name] : [])]), "aria-current": name === current ? "page" : null }, part.title, count ? h("span", { class: "count" }, whole(count)) : null);
+      return h("a", { href: linkTo(["runs", params.id, ...(name ? [name] : [])]), "aria-current": name === current ? "page" : null }, part.title, count ? [" ", h("span", { class: "count" }, whole(count))] : null);
     }));
   }
 

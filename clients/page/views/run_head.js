@@ -66,7 +66,7 @@ function card(title) {
   const bar = h("div", { class: "bar", hidden: true, "aria-hidden": "true" }, h("span", {}));
   const below = h("p", { class: "soft small" });
   return {
-    element: h("section", { class: "card kpi", "aria-label": title }, h("h2", {}, title), value, bar, below),
+    element: h("div", { class: "card kpi", role: "group", "aria-label": title }, h("h2", {}, title), value, bar, below),
     show(text, told, part = null, kind = "") {
       if (typeof text === "string") say(value, text);
       else replace(value, text);
