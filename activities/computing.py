@@ -13,9 +13,10 @@ from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.record_store import RecordStore
 from activities.store.searched import Searched
-from ratchet import Record
+from ratchet import Record, Sample
 from workflows.model.computation import BOUNDED, LARGEST_ANSWER, Bounded, Computed, ComputeInput, Stored, StoredTrial
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
+from workflows.model.trial import Split
 from workflows.optimizers.computations import computation
 from workflows.rules.canonical import canonical_json, normalize
 
@@ -25,6 +26,7 @@ class ComputationStore(RecordStore, Protocol):
 
     async def stored_trials(self, run_id: str) -> Sequence[StoredTrial]: ...
     async def searched(self, run_id: str, bounded: Bounded) -> Searched: ...
+    async def first_samples(self, run_id: str, split: Split, limit: int) -> Sequence[Sample]: ...
     async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> Sequence[StoredTrial]: ...
 
 
@@ -62,7 +64,9 @@ class Computing:
                 request.run_id, wanted.split, request.config_hash, wanted.limit, wanted.worst_first
             )
         answer = None if request.plugin is None else await self._asked(request.plugin, records)
-        return replace(stored, records=records, answer=answer)
+        unmeasured = request.reads.samples
+        samples = await self._store.first_samples(request.run_id, unmeasured.split, unmeasured.limit) if unmeasured else ()
+        return replace(stored, records=records, samples=samples, answer=answer)
 
     async def _trials(self, request: ComputeInput) -> Stored:
         reads = request.reads

@@ -1,5 +1,5 @@
-"""What a structured search reads: so few trials of a run, and of earlier ones, that it costs the same in the end as in the
-beginning."""
+"""What searches of structured values and of examples read: so few trials of a run, and of earlier ones, that it costs the same
+in the end as in the beginning."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
+from ratchet import Sample
 from workflows.model.computation import Bounded, StoredTrial
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import SEARCHING, Purpose, Split
@@ -65,6 +66,25 @@ async def _trials(connection: Connection, run_id: str, bounded: Bounded) -> list
             score=row["score"],
             sample_means=(),
         )
+        for row in rows
+    ]
+
+
+async def first_samples(connection: Connection, run_id: str, split: Split, limit: int) -> list[Sample]:
+    """Samples of a split in its order, whether they were measured or not."""
+    rows = await connection.fetch(
+        """
+        SELECT s.item_id, s.input, s.expected, s.weight, s.tags
+        FROM suites JOIN suite_samples drawn USING (run_id, split)
+        JOIN samples s ON s.dataset_id = suites.dataset_id AND s.item_hash = drawn.item_hash
+        WHERE run_id = $1 AND split = $2 ORDER BY drawn.position LIMIT $3
+        """,
+        run_id,
+        split.value,
+        limit,
+    )
+    return [
+        Sample(row["item_id"], from_json(row["input"]), from_json(row["expected"]), row["weight"], tuple(row["tags"]))
         for row in rows
     ]
 

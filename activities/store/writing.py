@@ -29,7 +29,7 @@ from activities.store.events import announce, lock_run
 from activities.store.ledger import NewRun
 from activities.store.releases import NewRelease, Settlement, StoredRelease
 from activities.store.shards import Pair, ShardWork
-from ratchet.plugins import Record
+from ratchet.plugins import Record, Sample
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
 from workflows.model.computation import Bounded, StoredTrial
@@ -260,6 +260,11 @@ class Store:
         """The baseline, the best and the newest trials, and the hashes of all that was tried."""
         async with self._database.connection() as connection:
             return await searched.searched(connection, run_id, bounded)
+
+    async def first_samples(self, run_id: str, split: Split, limit: int) -> list[Sample]:
+        """Samples of a split in its order, whether they were measured or not."""
+        async with self._database.connection() as connection:
+            return await searched.first_samples(connection, run_id, split, limit)
 
     async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
         """The best and the newest trials of other runs."""

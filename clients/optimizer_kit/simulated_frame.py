@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from clients.optimizer_kit.measuring import Measuring
-from clients.optimizer_kit.world import World
+from clients.optimizer_kit.world import World, as_samples
 from ratchet import Record
 from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
 from workflows.model.computation import LARGEST_ANSWER, Reads, Stored
@@ -142,7 +142,9 @@ class SimulatedFrame:
                 self._book.hash_of(wanted.candidate_id), wanted.split, wanted.limit, worst_first=wanted.worst_first
             )
         answer = None if plugin is None else await self._timed(self._plugin(plugin), records)
-        stored = Stored(trials=self._measuring.stored if reads.trials else (), records=records, answer=answer)
+        samples = as_samples(self._world.train, "train")[: reads.samples.limit] if reads.samples else ()
+        trials = self._measuring.stored if reads.trials else ()
+        stored = Stored(trials=trials, records=records, samples=samples, answer=answer)
         try:
             given: Any = normalize(dict(arguments))
             value: JsonValue = normalize(computation(function)(stored, given))

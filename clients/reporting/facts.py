@@ -19,6 +19,7 @@ from workflows.model.amounts import Resource
 from workflows.model.candidates import Rejection
 from workflows.model.decisions import Decision
 from workflows.model.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
+from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
@@ -31,6 +32,7 @@ from workflows.model.structured_search import SearchOptimizer
 from workflows.model.trial import Purpose, Split, TrialSummary
 from workflows.rules.canonical import canonical_json
 from workflows.rules.error_counts import summed
+from workflows.rules.examples import example_factor
 from workflows.rules.scoring import is_better
 from workflows.rules.search_check import searched_factors
 from workflows.rules.slices import Slices
@@ -328,6 +330,8 @@ def _proposable(request: OptimizationRequest) -> Sequence[str]:
     factors, optimizer = request.configuration, request.optimizer
     if isinstance(optimizer, MeasureOptimizer):
         return optimizer.factors or []
+    if isinstance(optimizer, FewShotOptimizer):
+        return [name for name in [example_factor(optimizer, factors)] if name is not None]
     if isinstance(optimizer, SearchOptimizer):
         texts = [name for name, factor in factors.items() if isinstance(factor, TextFactor) and optimizer.proposer is not None]
         return [*searched_factors(optimizer, factors), *texts]

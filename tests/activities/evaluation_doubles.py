@@ -199,6 +199,9 @@ class MemoryStore:
     async def searched(self, run_id: str, bounded: Bounded) -> Searched:
         return Searched([], [])
 
+    async def first_samples(self, run_id: str, split: Split, limit: int) -> list[Sample]:
+        return []
+
     async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
         return []
 

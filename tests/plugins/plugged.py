@@ -223,6 +223,18 @@ async def oven(configuration: Mapping[str, Any], sample: Sample, context: Experi
     return Output({"height": height + (hash_of(sample.id) % 10) / 1000}, tokens=10, cost=0.001)
 
 
+async def pupil(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Knows whatever the examples show, and the more of what is alike."""
+    if "RATCHET_TEST_CALLS" in os.environ:
+        line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+        note(f"start {line}")
+        await asyncio.sleep(0.03)
+        note(f"end {line}")
+    shown = [int(example["input"]) % 4 for example in configuration["examples"]]
+    alike = shown.count(int(sample.input) % 4)
+    return Output({"height": min(alike, 2) / 2 - 0.02 * len(shown)}, tokens=10, cost=0.001)
+
+
 async def dungeon(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """An episode of a game that goes best for those who flee below 60 % of their health; seeds differ a little."""
     if "RATCHET_TEST_CALLS" in os.environ:

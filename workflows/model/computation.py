@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
 from ratchet.optimizer import Part
-from ratchet.plugins import Record
+from ratchet.plugins import Record, Sample
 from workflows.model.factors import Configuration
 from workflows.model.frozen import Payload
 from workflows.model.trial import Purpose, Split
@@ -43,6 +43,13 @@ BOUNDED = Bounded(best=100, newest=100)
 """Enough for what learns from the best."""
 
 
+class SamplesOf(Payload):
+    """The first samples of a split, in its seeded order, unmeasured. Never of the test split."""
+
+    split: Literal[Split.TRAIN]
+    limit: int = 1_000
+
+
 class Reads(Payload):
     """What a computation is given of the store."""
 
@@ -53,6 +60,7 @@ class Reads(Payload):
     earlier_runs: tuple[str, ...] = ()
     """Other runs whose trials are read, too; of them, the best and the newest."""
     records: RecordsOf | None = None
+    samples: SamplesOf | None = None
 
 
 class ComputeInput(Payload):
@@ -106,6 +114,7 @@ class Stored:
     """Of every configuration that was tried, where not all trials were read."""
     earlier: Sequence[StoredTrial] = ()
     """Of the earlier runs."""
+    samples: Sequence[Sample] = ()
     answer: Any = None
     """What the plug-in answered to the records, as it returned it."""
 

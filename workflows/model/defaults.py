@@ -12,6 +12,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "replicates": 3,
     },
     "evolve": {"judgement": {"accept": "better", "test": "mann_whitney"}},
+    "few_shot": {"stop": {"no_improvement": 0}},
     "search": {"stop": {"no_improvement": 0}},
 }
 """By optimizer and part of the spec. What the spec says itself counts."""

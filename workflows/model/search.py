@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from workflows.model.compression import Strategy
 from workflows.model.durations import Duration
 from workflows.model.evolution import EvolveOptimizer
+from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.frozen import SpecPart
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.meta_prompting import MetaPromptOptimizer
@@ -107,6 +108,7 @@ OptimizerSpec = Annotated[
     | CompressOptimizer
     | EvolveOptimizer
     | SearchOptimizer
+    | FewShotOptimizer
     | MeasureOptimizer
     | PythonOptimizer,
     Field(discriminator="name"),

@@ -7,6 +7,7 @@ from workflows.model.search import OptimizerSpec
 from workflows.optimizers.by_reference import ByReference
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.evolve import Evolve
+from workflows.optimizers.few_shot import FewShot
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.meta_prompt import MetaPrompt
 from workflows.optimizers.protocol import Frame
@@ -27,6 +28,8 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
             return Evolve(spec, frame)
         case "python":
             return ByReference(spec, frame)
+        case "few_shot":
+            return FewShot(spec, frame)
         case "search":
             return Search(spec, frame)
         case "none":

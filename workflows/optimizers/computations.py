@@ -12,6 +12,7 @@ from workflows.model.computation import Computation
 COUNTED_FAILURES: Final = "counted_failures"
 COUNTED_EDITS: Final = "counted_edits"
 COUNTED_TOKENS: Final = "counted_tokens"
+CHOSEN_EXAMPLES: Final = "chosen_examples"
 SUGGESTED: Final = "suggested"
 IMPORTANCES: Final = "importances"
 
@@ -19,6 +20,7 @@ COMPUTATIONS: Final = {
     COUNTED_EDITS: "workflows.rules.token_savings:counted_edits",
     COUNTED_TOKENS: "workflows.rules.token_savings:counted_tokens",
     COUNTED_FAILURES: "workflows.rules.failure_table:counted",
+    CHOSEN_EXAMPLES: "workflows.rules.suggesting.examples:chosen_examples",
     SUGGESTED: "workflows.rules.suggesting.suggestion:suggested",
     IMPORTANCES: "workflows.rules.suggesting.importance:importances",
 }

@@ -9,6 +9,7 @@ from random import Random
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration
+from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
@@ -146,6 +147,8 @@ def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
         return describe_meta_prompting(options, longest)
     if isinstance(options, PythonOptimizer):
         return f"Python: {options.ref}"
+    if isinstance(options, FewShotOptimizer):
+        return f"Few-shot examples: {options.min_examples} to {options.max_examples} of {options.pool} training samples"
     if isinstance(options, SearchOptimizer):
         return f"Structured search ({options.sampler})"
     match options.proposer:

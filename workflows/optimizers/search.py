@@ -28,8 +28,7 @@ from workflows.model.run import OptimizationResult
 from workflows.model.structured_search import Importances, SearchOptimizer
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
 from workflows.optimizers.protocol import Frame, ProposalFailed
-from workflows.optimizers.refine import all_of
-from workflows.optimizers.rewriting import recent_iterations
+from workflows.optimizers.rewriting import recent_iterations, rewritten, those_that_came
 from workflows.rules.canonical import canonical_json
 from workflows.rules.search_check import searched_factors
 
@@ -61,7 +60,7 @@ class Search:
         wanted = min(max_candidates, self._options.candidates_per_round)
         self._found = dict(state.algorithm_data)
         if self._options.proposer is not None and (state.generation + 1) % self._options.rewrite_every == 0:
-            return await all_of([self._rewritten(parent, held, history, index) for index in range(wanted)])
+            return await those_that_came([self._rewritten(parent, held, history, index) for index in range(wanted)])
         found = await self._suggested(state, parent, wanted)
         self._found = {CURSOR: found[CURSOR], EXHAUSTED: found[EXHAUSTED] and len(found["suggestions"]) < wanted}
         return [_proposal(parent, held, suggestion) for suggestion in found["suggestions"]]
@@ -117,18 +116,13 @@ class Search:
 
     async def _rewritten(self, parent: str, held: Configuration, history: TrialHistory, index: int) -> CandidateProposal:
         """The best candidate with other texts."""
-        assert self._options.proposer is not None
+        proposer = self._options.proposer
+        assert proposer is not None
         texts = tuple(name for name, factor in self._frame.factors.items() if isinstance(factor, TextFactor))
         answer = await self._frame.new_values(
-            self._options.proposer, parent=parent, factors=texts, index=index, feedback=recent_iterations(history)
+            proposer, parent=parent, factors=texts, index=index, feedback=recent_iterations(history)
         )
-        changes = {name: value for name, value in answer.values.items() if name in texts}
-        return CandidateProposal(
-            configuration={**held, **changes},
-            parent_candidate_ids=(parent,),
-            rationale=answer.rationale,
-            extra={"origin": "mutation", "operators": [self._options.proposer.kind], "components": [*sorted(changes)]},
-        )
+        return rewritten(answer, held, parent, texts, {"origin": "mutation", "operators": [proposer.kind]})
 
 
 def _proposal(parent: str, held: Configuration, suggestion: Any) -> CandidateProposal:

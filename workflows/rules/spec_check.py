@@ -9,6 +9,7 @@ import jsonschema
 
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, StepProposer
@@ -34,6 +35,7 @@ from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
 from workflows.rules.compression_check import compression_problems
 from workflows.rules.evolution_check import evolution_problems
+from workflows.rules.examples import few_shot_problems
 from workflows.rules.judgement_check import check_judgement
 from workflows.rules.overlay import Overlay
 from workflows.rules.placeholders import (
@@ -238,6 +240,8 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
         yield from compression_problems(request, request.optimizer)
     elif isinstance(request.optimizer, PythonOptimizer):
         yield from _treatment(request)
+    elif isinstance(request.optimizer, FewShotOptimizer):
+        yield from few_shot_problems(request, request.optimizer)
     elif isinstance(request.optimizer, SearchOptimizer):
         yield from search_problems(request, request.optimizer)
     else:

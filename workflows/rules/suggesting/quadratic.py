@@ -24,6 +24,7 @@ MOST_NUMBERS = 12
 """With more of them, a full quadratic has more coefficients than trials can tell."""
 MODELLED_FROM = 3
 """Times its coefficients: so many trials are there before a model is trusted."""
+FEWEST_BEST = 8
 DRAWS = 30
 RIDGE = 1e-3
 SPREADS = (0.5, 1.0, 2.0)
@@ -44,6 +45,7 @@ class Quadratic:
         alike = [place for place, one in enumerate(told) if self._shape(one.values) == self._shape(self._kept)]
         self._places = [self._place(told[place].values) for place in alike]
         self._losses = [losses[place] for place in alike]
+        self._measured = len(alike)
 
     @property
     def usable(self) -> bool:
@@ -54,7 +56,7 @@ class Quadratic:
     def draw(self) -> Configuration:
         """The draw that is expected to be the best; it is believed, until the next batch, to be as good as that."""
         places, losses = np.array(self._places), np.array(self._losses)
-        mean, axes, spread = _region(places, losses)
+        mean, axes, spread = _region(places[: self._measured], losses[: self._measured])
         scale = self._random.choice(SPREADS)
         steps = self._random.standard_normal((DRAWS, len(mean))) * spread * scale
         drawn = np.clip(mean + steps @ axes.T, 0.0, 1.0)
@@ -79,7 +81,7 @@ def coefficients(numbers: int) -> int:
 
 def _region(places: Array, losses: Array) -> tuple[Array, Array, Array]:
     """Where the best trials lie: their weighted mean, the axes of their spread, and how far they go along each."""
-    count = coefficients(places.shape[1])
+    count = max(coefficients(places.shape[1]), FEWEST_BEST)
     elite = places[np.argsort(losses, kind="stable")[:count]]
     weights = np.log(len(elite) + 0.5) - np.log(np.arange(1, len(elite) + 1))
     weights /= weights.sum()
