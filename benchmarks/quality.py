@@ -31,8 +31,10 @@ from benchmarks.peers_environments import GEPA, ROOT, install
 from benchmarks.quality_engine import per_evaluation
 from benchmarks.quality_world import TASK, VARIANTS
 
+MODEL = {"kind": "model", "model": "simulated"}
 OURS: dict[str, dict[str, Any]] = {
-    "refine": {"name": "refine", "proposer": {"kind": "model", "model": "simulated"}},
+    "refine": {"name": "refine", "proposer": MODEL},
+    "meta_prompt": {"name": "meta_prompt", "proposer": MODEL},
 }
 PROVED = "refine"
 """The one that the targets are about."""

@@ -30,6 +30,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     },
     "search": {"name": "search", "candidates_per_round": 4},
     "search with texts": {"name": "search", "proposer": MODEL, "candidates_per_round": 2},
+    "meta_prompt": {"name": "meta_prompt", "proposer": MODEL},
     "none": {"name": "none", "configurations": [{"x": 200}, {"x": 700}, {"x": 800}]},
     "python": {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round": 2},
     "python in parts": {"name": "python", "ref": "own_optimizers:Peeks", "candidates_per_round": 2},

@@ -82,7 +82,7 @@ def _completed(trial: TrialFacts, stored: StoredTrial | None) -> TrialFacts:
 def _state(method: str, returned: object) -> OptimizerState:
     state = _read(OptimizerState, method, returned, "an OptimizerState")
     try:
-        written = json.dumps(state.model_dump(mode="json"), allow_nan=False)
+        written = json.dumps(state.model_dump(mode="json", warnings=False), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         told = f"its state is not JSON: {described(error)}; keep numbers, texts, lists and mappings with text keys in it"
         raise OwnOptimizerFailed(method, told, hopeless=True) from error
