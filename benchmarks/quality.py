@@ -71,10 +71,11 @@ async def measure(quick: bool) -> list[Figure]:
     fresh = random.SystemRandom().sample(range(10_000, 10**9), scale.fresh)
     seeds = [*FIXED_SEEDS[: scale.fixed], *fresh]
     print(f"seeds: {scale.fixed} fixed and {fresh}; budgets: {scale.budgets}")
-    measured = await asyncio.gather(*[_variant(name, seeds, scale.budgets) for name in scale.variants])
+    measuring = {name: asyncio.create_task(_variant(name, seeds, scale.budgets)) for name in scale.variants}
     figures: list[Figure] = []
     overshoot = 0.0
-    for name, (ours, peers, most) in zip(scale.variants, measured, strict=True):
+    for name, measured in measuring.items():
+        ours, peers, most = await measured
         _show(name, scale.budgets, ours, peers)
         figures += _compared(name, scale.budgets, ours[PROVED], peers)
         overshoot = max(overshoot, most)
