@@ -10,6 +10,7 @@ const HEIGHT = 300;
 const LEFT = 60, RIGHT = 16, TOP = 14, BOTTOM = 42;
 const SIZE = 4;
 const NEAR = 18;
+const DENSE = 1000; // beyond it outlines would take a browser seconds, and show nothing
 
 /** Whether there is anything to show. */
 export const hasPareto = (run) => objectivesOf(run).length > 1;
@@ -43,6 +44,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     const x = around([0, ...measured.map((trial) => trial.gains[across])], [LEFT, width - RIGHT]);
     const y = around([0, ...measured.map((trial) => trial.gains[up])], [HEIGHT - BOTTOM, TOP]);
     places = measured.map((trial) => ({ trial, x: x.at(trial.gains[across]), y: y.at(trial.gains[up]), best: front.has(trial.candidate_id) }));
+    const dense = places.length > DENSE;
     const best = places.filter((place) => place.best).sort((one, other) => one.x - other.x);
     replace(plot, drawing(width, HEIGHT, `Gains in ${across} and ${up} of ${measured.length} candidates; ${front.size} are beaten by no other one. They are listed below.`,
       grid(y, LEFT, width - RIGHT, gainText),
@@ -51,7 +53,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
       s("text", { class: "axis", x: 4, y: TOP - 2 }, `↑ gain in ${up}`),
       s("line", { class: "baseline-line", x1: x.at(0), x2: x.at(0), y1: TOP, y2: HEIGHT - BOTTOM }),
       s("line", { class: "baseline-line", x1: LEFT, x2: width - RIGHT, y1: y.at(0), y2: y.at(0) }),
-      s("path", { class: "dots", d: places.filter((place) => !place.best).map((place) => dot(place, SIZE)).join("") }),
+      s("path", { class: dense ? "dots dense" : "dots", d: places.filter((place) => !place.best).map((place) => (dense ? square(place) : dot(place, SIZE))).join("") }),
       s("path", { class: "front-line", d: best.map(({ x: left, y: top }, place) => `${place ? "L" : "M"}${left.toFixed(1)} ${top.toFixed(1)}`).join("") }),
       s("path", { class: "dots front-dots", d: best.map((place) => diamond(place, SIZE + 2)).join("") }),
       s("text", { class: "tick", x: x.at(0) + 5, y: y.at(0) - 5 }, "baseline"),
@@ -114,4 +116,5 @@ function frontTable(run, objectives, front) {
 
 const gainText = (value) => (value > 0 ? `+${tickText(value)}` : tickText(value));
 const dot = ({ x, y }, r) => `M${(x - r).toFixed(1)} ${y.toFixed(1)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+const square = ({ x, y }) => `M${(x - 1.5).toFixed(1)} ${(y - 1.5).toFixed(1)}h3v3h-3z`;
 const diamond = ({ x, y }, r) => `M${x.toFixed(1)} ${(y - r).toFixed(1)}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
