@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo nethack dev test test-kills lint format bench clean setup lock
+.PHONY: help demo nethack dev test picture test-kills lint format bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, u
 test: $(INSTALLED) ## Run every test, through the real engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
+picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
+	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/page/test_picture.py
+
 test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
 	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/durability -p no:cacheprovider
 
@@ -53,5 +56,5 @@ lock: $(INSTALLED) ## Pin the dependencies anew, with hashes (needs uv)
 		--generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
 
 clean: ## Remove the virtual environment and caches; never the runs in .ratchet
-	@rm -rf .venv .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .bench .artifacts build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './.ratchet/*' -prune -exec rm -rf {} +

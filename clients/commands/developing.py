@@ -66,7 +66,7 @@ def _announce(context: Context, servers: Servers, sleeping: list[str], simulated
     model = os.environ.get("OPENAI_BASE_URL") or "api.openai.com"
     lines = [
         "The embedded stack is up, with a worker.",
-        f"  HTTP API     {page}",
+        f"  Page, API    {page}",
         f"  Temporal UI  {servers.ui_url or '(not served)'}",
         f"  Temporal     {servers.temporal_address}",
         f"  Data, logs   {context.home.resolve()}",

@@ -1,4 +1,4 @@
-"""The HTTP API, for as long as it is wanted."""
+"""The page and the HTTP API, for as long as they are wanted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def missing_package() -> str | None:
     try:
         import clients.api  # noqa: F401
     except ModuleNotFoundError as error:
-        return f"the HTTP API needs the package {error.name!r}; install ratchet[http]"
+        return f"the page and the HTTP API need the package {error.name!r}; install ratchet[http]"
     return None
 
 
@@ -94,7 +94,7 @@ async def http_for(servers: Servers, serving: Serving) -> AsyncIterator[Address]
 
 def _announce(context: Context, servers: Servers, address: Address) -> None:
     lines = [
-        f"HTTP API      {address.url}",
+        f"Page, API     {address.url}",
         f"Servers       {f'embedded, in {context.home}' if servers.embedded else servers.temporal_address}",
         "Ctrl-C stops serving" + ("; open runs sleep until the stack is up again." if servers.embedded else "."),
     ]

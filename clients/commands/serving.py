@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
     @command(app, "dev", "Operate")
     def dev(context: Context) -> int:
-        """Run the embedded servers with Temporal's UI, a worker, and the HTTP API, until Ctrl-C; open runs go on."""
+        """Run the embedded servers with Temporal's UI, a worker, the page and the HTTP API, until Ctrl-C."""
         from clients.commands.developing import develop
         from clients.commands.interrupting import run_async
 
@@ -52,7 +52,7 @@ def add_to(app: typer.Typer) -> None:
             typer.Option("--allow-host", metavar="NAME", help="A name that browsers may call the server by; again for more."),
         ] = None,
     ) -> int:
-        """Serve the HTTP API with live events, until Ctrl-C."""
+        """Serve the page and the HTTP API with live events, until Ctrl-C."""
         from clients.commands.http_serving import Serving
         from clients.commands.http_serving import serve as serve_until_stopped
         from clients.commands.interrupting import run_async

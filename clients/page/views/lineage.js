@@ -28,7 +28,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   );
 
   let zoom = null;
-  let nodes = [], edges = [], byId = new Map(), children = new Map();
+  let nodes = [], edges = [], pieces = new Map(), byId = new Map(), children = new Map();
   let layout = { columns: [], width: 0, height: 0 }, label = "";
   let chosen = null;
   let width = 0;
@@ -46,7 +46,11 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     children = childrenOf(nodes);
     layout = laidOut(nodes);
     edges = edgesOf(nodes, byId, wayTo(run.detail.best_candidate_id, byId));
-    for (const node of nodes) [node.column, node.row] = [node.x, node.y];
+    for (const node of nodes) {
+      node.column = node.x;
+      node.row = node.y;
+    }
+    pieces = piecesOf(nodes, edges);
     const summed = summaryOf(nodes);
     say(summary, summed);
     label = `Lineage of ${nodes.length} candidates: ${summed}`;
@@ -68,7 +72,8 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     reach = radius + 4;
     const group = s("g");
     const svg = s("svg", { class: "graph", role: "img", width: across, height: down, viewBox: `0 0 ${across} ${down}`, "aria-label": label }, group);
-    inSight = piecewise(group, piecesOf(nodes, edges), { radius, labels: zoom >= 0.8 });
+    const show = piecewise(group, pieces, { radius, labels: zoom >= 0.8 });
+    inSight = (left, right) => show((left - MARGIN) / step, (right - MARGIN) / step);
     const atEnd = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 40;
     replace(scroll, svg);
     if (first) lookAt(byId.get(run.detail.best_candidate_id) ?? nodes.at(-1));

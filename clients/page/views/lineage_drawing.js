@@ -4,7 +4,7 @@ import { s } from "../dom.js";
 import { score } from "../format.js";
 import { markPaths } from "./marks.js";
 
-const PIECE = 480; // pixels across
+const PIECE = 10; // columns
 
 /** An edge from a parent to its child. */
 export function edge(from, to) {
@@ -13,23 +13,23 @@ export function edge(from, to) {
   return `M${fx} ${fy}C${m} ${fy} ${m} ${ty} ${tx} ${ty}`;
 }
 
-/** Pieces of a graph: `{nodes, edges}` by what they cover. `edges` are `{from, to, kind}`; `best` ones are drawn over others. */
+/** Pieces of a graph, `{nodes, edges}`, by the columns that they cover. `edges` are `{from, to, kind}`. */
 export function piecesOf(nodes, edges) {
   const pieces = new Map();
   const at = (place) => {
     if (!pieces.has(place)) pieces.set(place, { nodes: [], edges: [] });
     return pieces.get(place);
   };
-  for (const node of nodes) at(Math.floor(node.x / PIECE)).nodes.push(node);
+  for (const node of nodes) at(Math.floor(node.column / PIECE)).nodes.push(node);
   for (const found of edges) {
-    const first = Math.floor(Math.min(found.from.x, found.to.x) / PIECE);
-    const last = Math.floor(Math.max(found.from.x, found.to.x) / PIECE);
+    const first = Math.floor(Math.min(found.from.column, found.to.column) / PIECE);
+    const last = Math.floor(Math.max(found.from.column, found.to.column) / PIECE);
     for (let place = first; place <= last; place++) at(place).edges.push(found);
   }
   return pieces;
 }
 
-/** Shows those pieces of a graph that a scrolled place lets see; `group` is where they are drawn. */
+/** Shows those pieces of a graph that cover the columns from `left` to `right`; `group` is where they are drawn. */
 export function piecewise(group, pieces, { radius, labels }) {
   const drawn = new Map();
   return function show(left, right) {
