@@ -93,6 +93,10 @@ def first_template(request: OptimizationRequest, prompt: str) -> PromptTemplate 
         raise ValueError(f"release: the factors make no prompt: {error}") from None
 
 
+OF_THE_SEARCH = {"change", "scale", "when"}
+"""What a factor says to optimizers; a prompt's parameter has its domain only."""
+
+
 def _part(name: str, factor: Factor) -> str:
     return f"{SECTION if isinstance(factor, TextFactor) else PARAMETER}{name}"
 
@@ -103,4 +107,4 @@ def _domain(name: str, factor: Factor) -> dict[str, JsonValue]:
             raise ValueError(f"release: factor {name!r} is of type json, which no parameter of a prompt can be; make it a text")
         case FrozenFactor():
             return ChoiceDomain(type="choice", value=factor.value, choices=[factor.value]).model_dump(mode="json")
-    return dict(factor.model_dump(mode="json", exclude={"change"}, exclude_none=True))
+    return dict(factor.model_dump(mode="json", exclude=OF_THE_SEARCH, exclude_none=True))
