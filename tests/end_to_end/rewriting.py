@@ -11,6 +11,8 @@ from clients import simulated
 TICKETS = Path(simulated.__file__).parent / "example" / "tickets.jsonl"
 TRIAGE, REFLECTOR = "simulated-triage-small", "simulated-reflector"
 ROUNDS, CANDIDATES, SAMPLES = 3, 3, 30
+SEEDED = {"seed": 5}
+"""The simulated model answers the same request the same way."""
 
 
 def spec(base_url: str, **parts: Any) -> dict[str, Any]:
@@ -27,13 +29,13 @@ def spec(base_url: str, **parts: Any) -> dict[str, Any]:
             "prompt": {"value": "Sort the ticket.", "change": "text", "max_length": 2000},
             "manners": {"value": "Be polite.", "change": "text", "max_length": 500},
         },
-        "target": {"kind": "chat", "model": TRIAGE, "base_url": base_url, "messages": messages},
+        "target": {"kind": "chat", "model": TRIAGE, "base_url": base_url, "messages": messages, "parameters": SEEDED},
         "dataset": {"items": items},
         "scorers": [{"kind": "exact", "name": "label"}],
         "objective": {"metric": "label"},
         "optimizer": {
             "name": "meta_prompt",
-            "proposer": {"kind": "model", "model": REFLECTOR, "base_url": base_url},
+            "proposer": {"kind": "model", "model": REFLECTOR, "base_url": base_url, "parameters": SEEDED},
             "candidates_per_round": CANDIDATES,
             "hall_of_fame": 3,
         },
