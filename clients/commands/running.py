@@ -11,7 +11,12 @@ from clients.commands.context import CommandError, Context, command
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec: a YAML or JSON file.", show_default=False)]
 VerbosityOption = Annotated[
-    str, typer.Option("--verbosity", metavar="LEVEL", help="How much the report says: minimal, summary or full.")
+    str,
+    typer.Option(
+        "--verbosity",
+        metavar="LEVEL",
+        help="How much the report says: minimal, summary or full; with full, lines tell each decision, too.",
+    ),
 ]
 OutputOption = Annotated[
     Path,

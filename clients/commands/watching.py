@@ -50,7 +50,10 @@ def add_to(app: typer.Typer) -> None:
         junit: JunitOption = None,
         summary: SummaryOption = None,
     ) -> int:
-        """Attach to a run until it ends; on embedded servers this wakes it."""
+        """Attach to a run until it ends; on embedded servers this wakes it.
+
+        On a terminal: rounds, trials in flight, the best, spend, time left, decisions in words. Elsewhere line by line.
+        """
         from clients.commands.ending import ending_of
         from clients.commands.interrupting import run_async
         from clients.commands.standing import watch_run

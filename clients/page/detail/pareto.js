@@ -19,7 +19,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   const axes = h("div", { class: "choices" });
   const plot = h("div", { class: "plot pareto-plot" });
   const told = h("p", { class: "soft small pareto-told", "aria-hidden": "true" });
-  const list = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Candidates that no other one beats in every objective" });
+  const list = h("div", { class: "scroll front-list", tabindex: "0", role: "group", "aria-label": "Candidates that no other one beats in every objective" });
   replace(element, h("div", { class: "card-head" }, h("h2", {}, "Objectives against each other"), axes), plot, told, list);
   let width = 0, across = null, up = null, places = [];
 
@@ -45,7 +45,10 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     const y = around([0, ...measured.map((trial) => trial.gains[up])], [HEIGHT - BOTTOM, TOP]);
     places = measured.map((trial) => ({ trial, x: x.at(trial.gains[across]), y: y.at(trial.gains[up]), best: front.has(trial.candidate_id) }));
     const dense = places.length > DENSE;
-    const best = places.filter((place) => place.best).sort((one, other) => one.x - other.x);
+    const baseline = { x: x.at(0), y: y.at(0) };
+    const best = places.filter((place) => place.best);
+    const staying = front.has(run.detail.baseline_candidate_id) ? [baseline, ...best] : best;
+    const line = objectivesOf(run).length > 2 ? [] : staying.sort((one, other) => one.x - other.x);
     replace(plot, drawing(width, HEIGHT, `Gains in ${across} and ${up} of ${measured.length} candidates; ${front.size} are beaten by no other one. They are listed below.`,
       grid(y, LEFT, width - RIGHT, gainText),
       ticks(x, Math.max(2, Math.floor(width / 90))).map((tick) => s("text", { class: "tick middle", x: x.at(tick), y: HEIGHT - BOTTOM + 18 }, gainText(tick))),
@@ -54,9 +57,10 @@ export function mount(element, { run, subscribe, navigate, announce }) {
       s("line", { class: "baseline-line", x1: x.at(0), x2: x.at(0), y1: TOP, y2: HEIGHT - BOTTOM }),
       s("line", { class: "baseline-line", x1: LEFT, x2: width - RIGHT, y1: y.at(0), y2: y.at(0) }),
       s("path", { class: dense ? "dots dense" : "dots", d: places.filter((place) => !place.best).map((place) => (dense ? square(place) : dot(place, SIZE))).join("") }),
-      s("path", { class: "front-line", d: best.map(({ x: left, y: top }, place) => `${place ? "L" : "M"}${left.toFixed(1)} ${top.toFixed(1)}`).join("") }),
+      s("path", { class: "front-line", d: line.map(({ x: left, y: top }, place) => `${place ? "L" : "M"}${left.toFixed(1)} ${top.toFixed(1)}`).join("") }),
       s("path", { class: "dots front-dots", d: best.map((place) => diamond(place, SIZE + 2)).join("") }),
-      s("text", { class: "tick", x: x.at(0) + 5, y: y.at(0) - 5 }, "baseline"),
+      s("path", { class: "mark-baseline", d: `M${baseline.x - SIZE} ${baseline.y - SIZE}h${2 * SIZE}v${2 * SIZE}h${-2 * SIZE}z` }),
+      s("text", { class: "tick", x: baseline.x + 8, y: baseline.y - 7 }, "baseline"),
     ));
   }
 
@@ -109,7 +113,7 @@ function frontTable(run, objectives, front) {
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Candidate"), objectives.map((name) => h("th", { scope: "col", class: "number" }, name)))),
     h("tbody", {}, [...front.values()].map((member) => h("tr", {},
       h("th", { scope: "row" }, h("a", { href: linkTo(["runs", run.id, "candidates", member.candidate_id]) }, member.candidate_id === baseline ? "the baseline" : member.candidate_id)),
-      objectives.map((name) => h("td", { class: "number" }, member.gains[name] === undefined ? "–" : signed(member.gains[name]), member.verdicts[name] ? h("span", { class: "soft" }, ` ${words(member.verdicts[name])}`) : null)),
+      objectives.map((name) => h("td", { class: "number" }, member.gains[name] === undefined ? "–" : gainText(Number(member.gains[name].toPrecision(4))), member.verdicts[name] ? h("span", { class: "soft" }, ` ${words(member.verdicts[name])}`) : null)),
     ))),
   );
 }
