@@ -18,8 +18,9 @@ from workflows.model.own_optimizer import version_key
 from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
-from workflows.optimizers.protocol import Brief, BudgetRefused, ProposalFailed, Shown
+from workflows.optimizers.protocol import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
+from workflows.prospects import prospects_of
 from workflows.reasons import reason_of
 from workflows.result import RunEnded
 from workflows.rules.canonical import derive_seed
@@ -53,6 +54,10 @@ class WorkflowFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self._book.request.factors_in_play
+
+    @property
+    def prospects(self) -> Prospects:
+        return prospects_of(self._book)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         """The best, the baseline and the newest are at hand; others are read from the store."""

@@ -20,7 +20,8 @@ from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
 from workflows.optimizers.computations import computation
-from workflows.optimizers.protocol import Brief, ProposalFailed, Shown
+from workflows.optimizers.protocol import Brief, ProposalFailed, Prospects, Shown
+from workflows.prospects import prospects_of
 from workflows.result import RunEnded
 from workflows.rules.canonical import NotCanonical, canonical_json, derive_seed, normalize
 from workflows.rules.own_steps import Call, OwnOptimizerFailed, take_step, with_what_is_stored
@@ -63,6 +64,10 @@ class SimulatedFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self._book.request.factors_in_play
+
+    @property
+    def prospects(self) -> Prospects:
+        return prospects_of(self._book)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return dict(self._configurations[candidate_id])

@@ -14,7 +14,7 @@ from workflows.model.factors import Configuration, Factor
 from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.run import Proposed
-from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.protocol import ProposalFailed, Prospects
 
 BASELINE: Configuration = {"prompt": "Answer {{input.q}}", "temperature": 0.5, "model": "small"}
 
@@ -47,6 +47,10 @@ class FakeFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self.made.configuration
+
+    @property
+    def prospects(self) -> Prospects:
+        return Prospects(search_samples=10, train_samples=10, replicates=1, calls_left=None, trials_left=None)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return self.configurations[candidate_id]

@@ -28,6 +28,8 @@ class ReasonCode(StrEnum):
     NOT_SMALLER = "not_smaller"
     STALE_BASE = "stale_base"
     BUDGET = "budget"
+    PROPOSAL_FAILED = "proposal_failed"
+    """Nobody wrote it: the proposer failed, and went on failing when it was asked again."""
 
 
 class Candidate(Payload):

@@ -13,6 +13,7 @@ from workflows.model.durations import Duration
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.frozen import SpecPart
+from workflows.model.gepa import GepaOptimizer
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
@@ -104,6 +105,7 @@ class CompressOptimizer(SpecPart):
 
 OptimizerSpec = Annotated[
     RefineOptimizer
+    | GepaOptimizer
     | MetaPromptOptimizer
     | CompressOptimizer
     | EvolveOptimizer

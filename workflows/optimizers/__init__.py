@@ -8,6 +8,7 @@ from workflows.optimizers.by_reference import ByReference
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.few_shot import FewShot
+from workflows.optimizers.gepa import Gepa
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.meta_prompt import MetaPrompt
 from workflows.optimizers.protocol import Frame
@@ -22,6 +23,8 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
             return Refine(spec, frame)
         case "meta_prompt":
             return MetaPrompt(spec, frame)
+        case "gepa":
+            return Gepa(spec, frame)
         case "compress":
             return Compress(spec, frame)
         case "evolve":

@@ -15,10 +15,14 @@ COUNTED_TOKENS: Final = "counted_tokens"
 CHOSEN_EXAMPLES: Final = "chosen_examples"
 SUGGESTED: Final = "suggested"
 IMPORTANCES: Final = "importances"
+NEXT_STEP: Final = "next_step"
+PUBLISHED_STEP: Final = "published_step"
 
 COMPUTATIONS: Final = {
     COUNTED_EDITS: "workflows.rules.token_savings:counted_edits",
     COUNTED_TOKENS: "workflows.rules.token_savings:counted_tokens",
+    NEXT_STEP: "workflows.rules.reflection.planning:next_step",
+    PUBLISHED_STEP: "workflows.rules.reflection.published:published_step",
     COUNTED_FAILURES: "workflows.rules.failure_table:counted",
     CHOSEN_EXAMPLES: "workflows.rules.suggesting.examples:chosen_examples",
     SUGGESTED: "workflows.rules.suggesting.suggestion:suggested",

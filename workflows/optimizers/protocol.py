@@ -54,6 +54,18 @@ class Brief:
     """Candidates with their scores, the best last; `{{hall_of_fame}}` shows their texts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prospects:
+    """What there is to measure, and how much of it may still be paid for, as far as is known; None where nothing bounds it."""
+
+    search_samples: int
+    train_samples: int
+    """0 where none were set apart to learn from."""
+    replicates: int
+    calls_left: int | None
+    trials_left: int | None
+
+
 @runtime_checkable
 class Reporting(Protocol):
     """An optimizer that has more to say of a run's result than every run has."""
@@ -76,6 +88,11 @@ class Frame(Protocol):
     @property
     def factors(self) -> dict[str, Factor]:
         """Every factor and how it may change."""
+        ...
+
+    @property
+    def prospects(self) -> Prospects:
+        """What the search may still do."""
         ...
 
     async def configuration(self, candidate_id: str) -> Configuration:

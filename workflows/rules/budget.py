@@ -93,6 +93,16 @@ class Room:
         return True
 
 
+def calls_left(budget: Budget, spend: Spend, needs: Needs) -> int | None:
+    """How many target calls the search may still make, as far as is known; None where nothing bounds them."""
+    return min((limit.fitting_calls() for limit in _limits(budget, spend, needs) if limit.each_call), default=None)
+
+
+def trials_left(budget: Budget, spend: Spend, needs: Needs) -> int | None:
+    """How many trials the search may still begin; None where nothing bounds them."""
+    return min((limit.fitting(0) for limit in _limits(budget, spend, needs) if limit.each_trial), default=None)
+
+
 def exhausted(budget: Budget, spend: Spend, needs: Needs) -> StopDecision | None:
     """The decision to stop when not even the smallest trial fits."""
     return next((limit.over for limit in _limits(budget, spend, needs) if limit.fitting(needs.fewest_calls) < 1), None)
@@ -127,6 +137,10 @@ class _Limit:
     def fitting(self, calls: int) -> int:
         """How many trials of so many calls fit."""
         return _times(self.left, self.each_trial + self.each_call * calls)
+
+    def fitting_calls(self) -> int:
+        """How many calls fit, in however many trials."""
+        return max(_times(self.left, self.each_call), 0)
 
     def after(self, calls: int) -> _Limit:
         """With one more of them."""

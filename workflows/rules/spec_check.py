@@ -10,6 +10,7 @@ import jsonschema
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.few_shot import FewShotOptimizer
+from workflows.model.gepa import GepaOptimizer
 from workflows.model.meta_prompting import MetaPromptOptimizer
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, StepProposer
@@ -48,6 +49,7 @@ from workflows.rules.placeholders import (
     whole_placeholder,
 )
 from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
+from workflows.rules.reflection_check import reflection_problems
 from workflows.rules.releasing import release_problems
 from workflows.rules.search_check import condition_problems, search_problems
 from workflows.rules.stepping import can_step
@@ -246,11 +248,15 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
         yield from search_problems(request, request.optimizer)
     else:
         yield from _refinement(request, request.optimizer)
+    if isinstance(request.optimizer, GepaOptimizer):
+        yield from reflection_problems(request, request.optimizer)
     yield from condition_problems(request.configuration)
     yield from _wording(request.optimizer.proposer)
 
 
-def _refinement(request: OptimizationRequest, optimizer: RefineOptimizer | MetaPromptOptimizer) -> Iterator[str]:
+def _refinement(
+    request: OptimizationRequest, optimizer: RefineOptimizer | GepaOptimizer | MetaPromptOptimizer
+) -> Iterator[str]:
     proposer = optimizer.proposer
     yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]

@@ -17,6 +17,7 @@ const MEANING = {
   missing_factor: "a factor is missing",
   unknown_factor: "it names a factor that there is not",
   unknown_parent: "it names a parent that there is not",
+  proposal_failed: "the proposer failed, and went on failing when it was asked again",
   not_smaller: "it is not shorter than what it is to replace",
   stale_base: "what it builds on has changed",
   budget: "the budget does not cover it",

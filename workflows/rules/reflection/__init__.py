@@ -1,0 +1,1 @@
+"""What reflective optimizers find out from everything that was measured."""

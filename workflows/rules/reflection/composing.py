@@ -1,0 +1,51 @@
+"""New texts out of old ones: without the lines that are worth nothing, with those of others that are worth something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workflows.rules.reflection.effects import Array, Model
+from workflows.rules.reflection.evidence import Known
+from workflows.rules.reflection.lines import Addition, additions_of, carrying_placeholders, lines_of, recombined, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A candidate, and what is changed in it."""
+
+    base: Known
+    values: Mapping[str, str]
+    donors: Sequence[str]
+    """Whose lines were carried over."""
+
+
+def composed(model: Model, at: int, effects: Array, factors: Sequence[str]) -> Composed:
+    """A candidate's texts as they should be, if these were the effects."""
+    base = model.candidates[at]
+    values: dict[str, str] = {}
+    donors: dict[str, None] = {}
+    for factor in factors:
+        text = base.configuration[factor]
+        if isinstance(text, str) and (made := _recomposed(model, at, effects, factor, text, donors)) is not None:
+            values[factor] = made
+    return Composed(base, values, list(donors))
+
+
+def _recomposed(model: Model, at: int, effects: Array, factor: str, text: str, donors: dict[str, None]) -> str | None:
+    reading, lines = model.readings[at][factor], lines_of(text)
+    worth = {key[2]: effects[column] for key, column in model.columns.items() if key[0] == "line" and key[1] == factor}
+    needed = carrying_placeholders(lines)
+    dropped = {line for line in reading.lines if worth.get(line, 1.0) <= 0 and line not in needed}
+    wanted = {line for line, effect in worth.items() if effect > 0} - reading.lines
+    additions: list[Addition] = []
+    for other in reversed(range(len(model.candidates))):
+        theirs = model.readings[other][factor]
+        # A line has its meaning from the text around it, so it is carried over between versions of one text only.
+        if theirs.root == reading.root and not wanted.isdisjoint(theirs.lines):
+            known = model.candidates[other]
+            additions += additions_of(lines_of(str(known.configuration[factor])), wanted & theirs.lines)
+            wanted -= theirs.lines
+            donors[known.candidate_id] = None
+    made = recombined(lines, dropped, additions)
+    return text_of(made) if made and (dropped or additions) else None
