@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from clients.replaying.differing import NOTHING, Difference
+from clients.replaying.lineage import contradictions
 from clients.replaying.recomputing import Asked, Recomputing, candidate_of
 from clients.reporting.facts import Iteration, RunFacts
 from ratchet.optimizer import Part, StopReason, TrialFacts
@@ -65,7 +66,7 @@ class Course:
     async def again(self) -> RunFacts:
         """The run as it comes out again."""
         facts = self.facts
-        self._check_configurations()
+        self.findings += contradictions(facts)
         self._book = RunBook(facts.run_id, facts.request, self._started_at)
         self._book.open(self._prepared())
         self._book.status = "running"
@@ -113,32 +114,6 @@ class Course:
             self._limited(facts.rounds[0])
             self._record([candidate_of(past)], [measured], facts.rounds[0])
             self._end = unmeasured(book, result)
-
-    def _check_configurations(self) -> None:
-        """Every configuration is the one that its hash names, and every parent was there before."""
-        known: set[str] = set()
-        for where, trials in (("iterations", self.facts.iterations), ("further", self.facts.further)):
-            for place, past in enumerate(trials):
-                self._expect(f"{where}[{place}].config_hash", past.config_hash, content_hash(past.configuration))
-                if past.config_hash[:8] not in past.candidate_id:
-                    self.findings.append(
-                        Difference(f"{where}[{place}].candidate_id", past.candidate_id, f"…-{past.config_hash[:8]}")
-                    )
-                if where == "iterations":
-                    self._check_parents(f"{where}[{place}].parents", past, known)
-        if self.facts.iterations:
-            self._check_baseline()
-
-    def _check_parents(self, where: str, past: Iteration, known: set[str]) -> None:
-        others = {one.candidate_id for one in self.facts.further}
-        unknown = [parent for parent in past.parents if parent not in known and parent not in others]
-        if unknown:
-            self.findings.append(Difference(where, list(past.parents), [one for one in past.parents if one not in unknown]))
-        known.add(past.candidate_id)
-
-    def _check_baseline(self) -> None:
-        first = self.facts.iterations[0]
-        self._expect("iterations[0].config_hash", first.config_hash, content_hash(self.facts.request.baseline))
 
     # -- rounds -----------------------------------------------------------------------------------------------------------
 
@@ -349,8 +324,8 @@ class Course:
 
     def _facts(self, result: OptimizationResult | None) -> RunFacts:
         facts, book = self.facts, self._book
-        again = [self._again.get(one.trial_id, one) for one in facts.iterations]
-        further = [self._again.get(one.trial_id, one) for one in facts.further]
+        again = [self._again.get(one.trial_id, one).model_copy(update={"number": n}) for n, one in enumerate(facts.iterations)]
+        further = [self._again.get(one.trial_id, one).model_copy(update={"number": 0}) for one in facts.further]
         every = [*again, *further]
         update: dict[str, Any] = {
             "iterations": tuple(again),
@@ -363,7 +338,8 @@ class Course:
             "reused": sum(one.reused for one in every),
         }
         if result is not None:
-            update |= {"status": result.status, "counts": result.counts, "spend": result.spend}
+            counts = result.counts.model_copy(update={"running": 0})  # none runs any more
+            update |= {"status": result.status, "counts": counts, "spend": result.spend}
         return facts.model_copy(update=update)
 
     def _further(self, purpose: Purpose) -> list[Iteration]:

@@ -33,12 +33,11 @@ async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Go
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise NotAHistory(f"{path}: its parts contradict each other; the run cannot be gone through again ({told})") from None
     recomputed = document_of(history_of(again))
-    found = [one for one in (*course.findings, *differences(document, recomputed)) if one.field != FINGERPRINT]
+    found = [one for one in differences(document, recomputed) if one.field != FINGERPRINT]
     # Of the file itself: the last digit of a sum depends on the order of its parts, which is no change of the file.
-    now = fingerprint(document)
-    if not found and document.get(FINGERPRINT) != now:
-        found = [Difference(FINGERPRINT, document.get(FINGERPRINT), f"{CHANGED}: {now}")]
-    return history, found, trials.tally
+    if document.get(FINGERPRINT) != (written := fingerprint(document)):
+        found.append(Difference(FINGERPRINT, document.get(FINGERPRINT), f"{written}: {CHANGED}"))
+    return history, [*course.findings, *found], trials.tally
 
 
 def _unusable(history: RecordedHistory, facts: RunFacts) -> Iterator[str]:

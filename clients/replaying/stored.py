@@ -14,6 +14,9 @@ from clients.reporting.facts import Iteration, RunFacts, decision_on
 from clients.reporting.stored import facts_of
 from workflows.rules.judgement import interval_of_score
 
+_OF_THE_RECORD = ("run_id", "round", "stop_reason", "stopped")
+"""What a row says beside its record, which is what reports go by."""
+
 _NOT_COUNTED = {"running"}
 """Trials that run now; a finished run has none."""
 
@@ -58,6 +61,7 @@ def _columns(report: RunReport) -> dict[str, Any]:
                 "best_score": row.best_score,
                 "best_so_far_id": row.best_so_far_id,
                 "best_so_far": row.best_so_far,
+                "record": {name: row.record.get(name) for name in _OF_THE_RECORD},
             }
             for row in report.rounds
         },
@@ -90,6 +94,7 @@ def _expected_columns(report: RunReport, again: RunFacts) -> dict[str, Any]:
             "best_score": record.best_score,
             "best_so_far_id": record.best_so_far_id,
             "best_so_far": record.best_so_far,
+            "record": record.model_dump(mode="json", include=set(_OF_THE_RECORD)),
         }
         for record in again.rounds
     }
@@ -101,7 +106,8 @@ def _baseline_of(again: RunFacts) -> str | None:
 
 
 def _trial(again: Iteration, facts: RunFacts) -> dict[str, Any]:
-    decision = decision_on(facts, again) if any(again is one for one in facts.iterations) else None
+    searched = any(again is one for one in facts.iterations)
+    decision = decision_on(facts, again) if searched else None
     low, high = interval_of_score(again.score, again.sample_means or ()) or (None, None)
     return {
         "judged": decision.model_dump(mode="json") if decision else None,

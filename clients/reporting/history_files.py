@@ -22,6 +22,8 @@ FOLDER: Final = "optimizations"
 LONGEST_NAME: Final = 180
 """Bytes; file systems allow 255, and a date, a number and an ending follow."""
 
+DEEPEST: Final = 500
+
 _BARE: Final = frozenset({"schemaVersion", "objective", "status", "cause", "reason", "reasonCode", "stopReason"})
 _SPACED: Final = frozenset({"iterations"})
 _COMMENTS: Final = {
@@ -148,7 +150,7 @@ def read_document(path: Path) -> tuple[RecordedHistory, dict[str, Any]]:
     except OSError as error:
         raise NotAHistory(f"{path}: cannot be read: {error.strerror or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise NotAHistory(f"{path}: is neither YAML nor JSON: {error}") from None
+        raise NotAHistory(f"{path}: is neither YAML nor JSON that can be read: {error}") from None
     if not isinstance(document, dict) or "schemaVersion" not in document:
         raise NotAHistory(
             f"{path}: is not an optimization history; it has no schemaVersion: write one with `ratchet export ID`, "
@@ -157,7 +159,6 @@ def read_document(path: Path) -> tuple[RecordedHistory, dict[str, Any]]:
     version = document["schemaVersion"]
     if version != SCHEMA_VERSION:
         raise NotAHistory(f"{path}: has schemaVersion {version!r}; this version of Ratchet reads {SCHEMA_VERSION!r}")
-    _refuse_aliases(document, path)
     try:
         fingerprint(document)
         return RecordedHistory.model_validate(document), document
@@ -172,21 +173,21 @@ def read_document(path: Path) -> tuple[RecordedHistory, dict[str, Any]]:
 def _parsed(written: bytes) -> Any:
     if written.lstrip()[:1] == b"{":
         return json.loads(written, parse_constant=_refused)
+    _refuse_harm(written)
     return yaml.load(written, Loader=_Loader)  # noqa: S506 (a safe loader)
+
+
+def _refuse_harm(written: bytes) -> None:
+    """What a history never has: aliases, a few lines of which can stand for more values than any memory holds, and parts so
+    deep within others that reading them would overflow the stack."""
+    depth = 0
+    for event in yaml.parse(written, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("uses YAML aliases, which a history never does")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(f"nests deeper than {DEEPEST} levels, which a history never does")
 
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
-
-
-def _refuse_aliases(document: Any, path: Path) -> None:
-    """Aliases are no part of the format, and a few lines of them can stand for more values than any memory holds."""
-    seen: set[int] = set()
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict | list):
-            if id(value) in seen:
-                raise NotAHistory(f"{path}: uses YAML aliases, which a history never does")
-            seen.add(id(value))
-            waiting.extend(value.values() if isinstance(value, dict) else value)
