@@ -37,6 +37,10 @@ class OutlinedTrial(Payload):
     parents: tuple[str, ...] = ()
     origin: str | None = None
     samples: int = 0
+    part: str = ""
+    """Tells trials of some samples only apart; empty for others."""
+    split_samples: int = 0
+    """How many samples there are, of which such a trial has some."""
     total: int | None = None
     passed: int | None = None
     coverage: float | None = None
@@ -80,7 +84,8 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
         """
         SELECT t.candidate_id, t.purpose, t.config_hash AS mask_id, t.round, t.index, t.status,
                t.score AS objective_score, t.score_low AS low,
-               t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.total,
+               t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.part,
+               suite.samples AS split_samples, t.total,
                t.passed, t.coverage, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
                t.paid_cost, t.paid_tokens, t.paid_samples, left(c.rationale, $3) AS rationale,
                t.judged ->> 'verdict' AS verdict, (t.judged ->> 'kept')::bool AS kept,
@@ -89,6 +94,7 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
         FROM trials t
         JOIN candidates c USING (run_id, candidate_id)
         JOIN runs r USING (run_id)
+        JOIN suites suite ON suite.run_id = t.run_id AND suite.split = t.split
         LEFT JOIN LATERAL (
             SELECT jsonb_object_agg(other.key, other.value -> 'effect')
                    || jsonb_build_object(r.objective, max((found ->> 'effect')::float8)) AS gains

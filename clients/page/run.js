@@ -68,6 +68,14 @@ class Run {
     return this.trials.filter((trial) => ORDER[trial.purpose] === 0);
   }
 
+  /** Candidates that were measured on some samples only, each by the newest of these trials. */
+  get inPart() {
+    const searching = new Set(this.searching.map((trial) => trial.candidate_id));
+    const newest = new Map();
+    for (const trial of this.trials) if (trial.part && !searching.has(trial.candidate_id)) newest.set(trial.candidate_id, trial);
+    return [...newest.values()];
+  }
+
   /** Take up whatever is new. Calls that come meanwhile are one more turn. */
   read() {
     if (this.#reading) {

@@ -207,9 +207,9 @@ export function mount(element, { run, subscribe, navigate, announce }) {
 }
 
 function nodesOf(run, withRejected) {
-  const nodes = run.searching.map((trial) => {
+  const nodes = [...run.searching, ...run.inPart].map((trial) => {
     const kind = kindOf(trial);
-    return { id: trial.candidate_id, trial, kind, round: trial.round, parents: trial.parents ?? [], score: trial.objective_score, straight: kind === "kept" || kind === "baseline" };
+    return { id: trial.candidate_id, trial, kind, round: trial.round, parents: trial.parents ?? [], score: trial.part ? undefined : trial.objective_score, straight: kind === "kept" || kind === "baseline" };
   });
   if (!withRejected) return nodes;
   const rejected = run.rejections.map((rejection) => ({ id: `rejected/${rejection.round}/${rejection.proposed_index}`, rejection, kind: "rejected", round: rejection.round, parents: rejection.parent_candidate_ids, straight: false }));

@@ -52,7 +52,7 @@ function decisionLine(round, decision, short) {
 }
 
 function trialLine(facts) {
-  const purpose = facts.purpose === "candidate" ? "" : `${facts.purpose}, `;
+  const purpose = facts.purpose === "candidate" ? "" : facts.part ? `${facts.samples} samples, ` : `${facts.purpose}, `;
   const value = facts.score === null || facts.score === undefined ? "" : ` with ${score(facts.score)}`;
   return { kind: facts.status === "running" ? "running" : facts.status === "completed" ? "tried" : "failed", text: facts.status === "running" ? "Measuring " : `${words(facts.status)}${value}: `, candidate: facts.candidate_id, after: ` (${purpose}round ${facts.round})` };
 }

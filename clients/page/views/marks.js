@@ -2,12 +2,13 @@
 
 import { s } from "../dom.js";
 
-export const KINDS = ["baseline", "kept", "tried", "stopped", "failed", "cancelled", "running", "rejected"];
+export const KINDS = ["baseline", "kept", "tried", "part", "stopped", "failed", "cancelled", "running", "rejected"];
 
 const TOLD = {
   baseline: "baseline",
   kept: "became the best",
   tried: "measured, not kept",
+  part: "measured in part",
   stopped: "stopped early",
   failed: "failed",
   cancelled: "cancelled",
@@ -23,6 +24,7 @@ export function kindOf(trial) {
   if (trial.status === "running") return "running";
   if (trial.status === "cancelled") return "cancelled";
   if (trial.status !== "completed") return "failed";
+  if (trial.part) return "part";
   if (trial.purpose === "baseline") return "baseline";
   if (trial.kept) return "kept";
   return trial.stopped_early ? "stopped" : "tried";
@@ -35,6 +37,8 @@ export function shape(kind, x, y, r) {
       return `M${x - r} ${y - r}h${2 * r}v${2 * r}h${-2 * r}z`;
     case "stopped":
       return `M${x} ${y - r * 1.1}l${r * 1.15} ${r * 1.95}h${-2.3 * r}z`;
+    case "part":
+      return `M${x - r} ${y}a${r} ${r} 0 0 1 ${2 * r} 0z`;
     case "failed":
     case "cancelled":
       return `M${x - r} ${y - r}l${2 * r} ${2 * r}M${x + r} ${y - r}l${-2 * r} ${2 * r}`;

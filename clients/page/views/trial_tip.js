@@ -7,7 +7,7 @@ import { glyph, kindOf, told } from "./marks.js";
 /** The trial in a few lines. */
 export function tipLines(trial, kind = kindOf(trial)) {
   const interval = trial.low !== undefined && trial.high !== undefined ? ` [${score(trial.low)}, ${score(trial.high)}]` : "";
-  const spent = [trial.passed !== undefined && trial.total ? `${trial.passed} of ${trial.total} passed` : null, trial.cost ? `cost ${cost(trial.cost)}` : null];
+  const spent = [trial.passed !== undefined && trial.total ? `${trial.passed} of ${trial.total} passed` : null, trial.part ? `${trial.samples} of ${trial.split_samples} samples` : null, trial.cost ? `cost ${cost(trial.cost)}` : null];
   return [
     h("div", { class: "with-glyph" }, glyph(kind), h("strong", {}, score(trial.objective_score)), h("span", { class: "soft" }, interval)),
     h("div", {}, `Round ${trial.round} · ${told(kind)}`, trial.verdict ? ` · ${words(trial.verdict)}` : ""),

@@ -6,7 +6,7 @@ import { linkTo } from "../router.js";
 import { glyph, kindOf, KINDS, told } from "./marks.js";
 import { compared, virtualTable } from "./virtual_table.js";
 
-const PURPOSES = { "": "of the search", confirmation: "confirmations", exploration: "explorations", noise: "noise", all: "all" };
+const PURPOSES = { "": "of the search", confirmation: "confirmations", exploration: "of some samples", noise: "noise", all: "all" };
 
 export function mount(element, { run, subscribe, navigate, options }) {
   const search = h("input", { id: "trial-search", type: "search", placeholder: "id, reason, rationale…", value: options.get("search") ?? "", oninput: () => update() });
@@ -94,7 +94,7 @@ function columnsOf(run) {
     { key: "round", title: "Round", width: 76, number: true, sort: (trial) => trial.round, cell: (trial) => String(trial.round), from: 760 },
     { key: "score", title: "Score", width: 92, number: true, sort: (trial) => trial.objective_score, cell: (trial) => fixed(trial.objective_score) },
     { key: "gain", title: "vs. baseline", width: 116, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
-    { key: "kind", title: "What became of it", width: 190, sort: (trial) => told(kindOf(trial)), cell: (trial) => h("span", { class: "with-glyph" }, glyph(kindOf(trial)), trial.number === null ? trial.purpose : told(kindOf(trial))), from: 640 },
+    { key: "kind", title: "What became of it", width: 190, sort: (trial) => told(kindOf(trial)), cell: (trial) => h("span", { class: "with-glyph" }, glyph(kindOf(trial)), trial.part ? `${whole(trial.samples)} of ${whole(trial.split_samples)} samples` : trial.number === null ? trial.purpose : told(kindOf(trial))), from: 640 },
     { key: "verdict", title: "Verdict", width: 118, sort: (trial) => trial.verdict, cell: (trial) => words(trial.verdict ?? ""), from: 880 },
     { key: "passed", title: "Passed", width: 96, number: true, sort: (trial) => (trial.total ? trial.passed / trial.total : null), cell: (trial) => (trial.total ? `${whole(trial.passed)}/${whole(trial.total)}` : ""), from: 980 },
     { key: "cost", title: "Cost", width: 88, number: true, sort: (trial) => trial.cost, cell: (trial) => cost(trial.cost), from: 820 },
