@@ -33,10 +33,12 @@ from benchmarks.quality_world import TASK, VARIANTS
 
 MODEL = {"kind": "model", "model": "simulated"}
 OURS: dict[str, dict[str, Any]] = {
-    "refine": {"name": "refine", "proposer": MODEL},
+    "gepa": {"name": "gepa", "proposer": MODEL},
+    "gepa, exact": {"name": "gepa", "mode": "exact", "proposer": MODEL},
     "meta_prompt": {"name": "meta_prompt", "proposer": MODEL},
+    "refine": {"name": "refine", "proposer": MODEL},
 }
-PROVED = "refine"
+PROVED = "gepa"
 """The one that the targets are about."""
 
 GEPA_SETTINGS = [("pareto", 3), ("current_best", 3), ("pareto", 10), ("current_best", 10), ("current_best", 20)]
@@ -59,7 +61,7 @@ class Scale:
 
 
 QUICK = Scale(6, 2, (500, 1000), ("as published", "capacity 6", "saturated", "rewritten"), (1250, 5000))
-FULL = Scale(20, 10, (500, 1000, 2000, 5000), tuple(VARIANTS), (1250, 5000))
+FULL = Scale(20, 4, (500, 1000, 2000, 5000), tuple(VARIANTS), (1250, 5000))
 
 Answers = dict[str, list[list[float]]]
 """By setting, seed by seed: the true accuracy at every budget."""
