@@ -7,8 +7,8 @@ import sys
 
 BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit", "judgement", "render", "events")
 
-FULL_ONLY = ("peers",)
-"""It installs the packages it compares with, which takes minutes the first time."""
+FULL_ONLY = ("peers", "quality")
+"""They install the packages that they compare with, which takes minutes the first time."""
 
 
 def run_all(arguments: list[str]) -> int:

@@ -18,6 +18,8 @@ MODEL = {"kind": "model", "model": "simulated"}
 NUMBER = {"value": 100, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}
 PROMPT = "Be brief. Be polite. Be brief. Name the price. Say where it is sold."
 
+EXAMPLES = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}
+
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "refine by steps": {"name": "refine", "proposer": {"kind": "step"}, "candidates_per_round": 3},
     "refine by a model": {"name": "refine", "proposer": MODEL, "candidates_per_round": 2},
@@ -31,6 +33,9 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "search": {"name": "search", "candidates_per_round": 4},
     "search with texts": {"name": "search", "proposer": MODEL, "candidates_per_round": 2},
     "meta_prompt": {"name": "meta_prompt", "proposer": MODEL},
+    "gepa": {"name": "gepa", "proposer": MODEL, "minibatch": 5},
+    "gepa as published": {"name": "gepa", "mode": "exact", "proposer": MODEL},
+    "few_shot": {"name": "few_shot", "max_examples": 3},
     "none": {"name": "none", "configurations": [{"x": 200}, {"x": 700}, {"x": 800}]},
     "python": {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round": 2},
     "python in parts": {"name": "python", "ref": "own_optimizers:Peeks", "candidates_per_round": 2},
@@ -44,6 +49,7 @@ def simulated(name: str, budget: int, calls: Counter[tuple[str, str, int]], seed
         calls[known, sample.id, replicate] += 1
         noise = Random(derive_seed(seed, known, sample.id, replicate)).uniform(-0.2, 0.2)
         score = 1 - abs(configuration["x"] - 700) / 1000 + 0.1 * ("exactly" in configuration["prompt"]) + noise
+        score += 0.05 * len(configuration["examples"])
         return score, "low" if score < 0.6 else ""
 
     def rewrite(current: Mapping[str, Any], records: list[Record], factors: list[str], seed: int) -> Mapping[str, Any]:
@@ -52,12 +58,12 @@ def simulated(name: str, budget: int, calls: Counter[tuple[str, str, int]], seed
     world = World(
         target=target,
         samples=range(20),
-        train=range(12),
+        train=[Sample(id=f"t{place}", input=place, expected=str(place)) for place in range(12)],
         propose=rewrite,
         plugins={"kit:failures": lambda records: {"low": sum(1 for record in records if record.feedback)}},
     )
     request = {
-        "configuration": {"x": NUMBER, "prompt": {"value": PROMPT, "change": "text", "max_length": 2000}},
+        "configuration": {"x": NUMBER, "prompt": {"value": PROMPT, "change": "text", "max_length": 2000}, "examples": EXAMPLES},
         "optimizer": OPTIMIZERS[name],
         "budget": {"samples": budget},
         "stop": {"max_rounds": 30, "no_improvement": 0},
