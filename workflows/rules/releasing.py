@@ -18,6 +18,9 @@ from workflows.model.release import CANARY, ReleaseSpec
 from workflows.model.request import OptimizationRequest
 from workflows.rules.prompt_factors import is_read, template_of
 
+OF_THE_SEARCH = {"change", "scale", "when"}
+"""What a factor says to optimizers; a prompt's parameter has its domain only."""
+
 
 class Target(NamedTuple):
     """A tag of a prompt."""
@@ -91,10 +94,6 @@ def first_template(request: OptimizationRequest, prompt: str) -> PromptTemplate 
         raise ValueError(f"release: the factors make no prompt: {'; '.join(explain(error))}") from None
     except PromptError as error:
         raise ValueError(f"release: the factors make no prompt: {error}") from None
-
-
-OF_THE_SEARCH = {"change", "scale", "when"}
-"""What a factor says to optimizers; a prompt's parameter has its domain only."""
 
 
 def _part(name: str, factor: Factor) -> str:

@@ -3,7 +3,6 @@
 import { scale } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
 import { ago, capital, score, signed, whole, words } from "../format.js";
-import { linkTo } from "../router.js";
 import { rulingQuestion } from "./controls.js";
 
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
@@ -108,6 +107,3 @@ export function effectBar({ effect, low, high, confidence, margin }) {
     h("figcaption", { class: "small soft" }, `gain ${signed(effect)} [${signed(low)}, ${signed(high)}]`),
   );
 }
-
-/** Where the best candidate is shown. */
-export const bestLink = (run) => linkTo(["runs", run.id, "candidates", run.detail.best_candidate_id]);
