@@ -25,7 +25,7 @@ from clients.reporting.facts import (
     steps,
     treatment,
 )
-from clients.reporting.figures import objective_text, percent_text, telling_apart
+from clients.reporting.figures import change_text, objective_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
@@ -100,7 +100,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     change = improvement(facts)
     if change is not None:
         before, after = telling_apart(change.before, change.after)
-        rows += _labelled("Score:", f"{before} → {after} ({percent_text(change.percent)})")
+        rows += _labelled("Score:", f"{before} → {after} ({change_text(change.before, change.after)})")
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
     if facts.result is not None and facts.result.compression is not None:

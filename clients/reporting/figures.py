@@ -64,6 +64,13 @@ def percent_text(percent: float) -> str:
     return "+0.00%" if text == "-0.00%" else text
 
 
+def change_text(before: float, after: float) -> str:
+    """`+11.76%`; from 0, of which nothing is a percentage, `+0.12`."""
+    if not before:
+        return signed(after)
+    return percent_text((after - before) / abs(before) * 100)
+
+
 def duration_text(seconds: float) -> str:
     """`45s`, `12m 3s`, `2h 5m`, `3d 4h`"""
     whole = max(round(seconds), 0)

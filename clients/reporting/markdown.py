@@ -11,7 +11,7 @@ from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
-from clients.reporting.figures import duration_text, objective_text, percent_text, score_text, telling_apart
+from clients.reporting.figures import change_text, duration_text, objective_text, score_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.progress_lines import termination
@@ -63,7 +63,7 @@ def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
         lines += [f"- {escaped(text)}" for text in told if text]
     if change is not None:
         before, after = telling_apart(change.before, change.after)
-        lines.append(f"- **Search**: {escaped(f'{before} → {after} ({percent_text(change.percent)})')}")
+        lines.append(f"- **Search**: {escaped(f'{before} → {after} ({change_text(change.before, change.after)})')}")
     return "\n".join(lines)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from clients.reporting.differences import VERDICTS, confirmed_text, plan_text
-from clients.reporting.facts import Improvement, RunFacts, best_iteration, decision_on, errors_met, improvement
-from clients.reporting.figures import duration_text, percent_text, score_text, telling_apart
+from clients.reporting.facts import RunFacts, best_iteration, decision_on, errors_met, improvement
+from clients.reporting.figures import change_text, duration_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
 from clients.reporting.visible import one_line
@@ -79,7 +79,7 @@ def _best(baseline: float | None, best: float | None, candidate: str | None) -> 
     if baseline is None:
         return f"{score_text(best)} ({candidate})"
     before, after = telling_apart(baseline, best)
-    return f"{after} ({candidate}), baseline {before} ({percent_text(Improvement(baseline, best).percent)})"
+    return f"{after} ({candidate}), baseline {before} ({change_text(baseline, best)})"
 
 
 def _verdict(facts: RunFacts) -> str:

@@ -151,8 +151,9 @@ def test_every_kind_of_objective_is_told_in_words(objective: dict[str, Any], wor
     assert row == f"Objective:        {words[0]}"
 
 
-def test_an_improvement_from_zero_is_zero_percent() -> None:
-    assert "Score:            0.00 → 0.50 (+0.00%)" in box(facts([0.0, 0.5]))
+def test_an_improvement_from_zero_has_no_percentage() -> None:
+    assert "Score:            0.00 → 0.50 (+0.50)" in box(facts([0.0, 0.5]))
+    assert "Score:            0.00 → 0.00 (+0.00)" in box(facts([0.0, 0.0]))
 
 
 def judged(verdict: Verdict = Verdict.BETTER, **evidence: Any) -> Judged:

@@ -46,6 +46,9 @@ def test_what_only_one_of_them_answered_is_left_out_and_counted() -> None:
 def test_fewer_than_four_samples_are_refused() -> None:
     evidence = compare([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], spec=IMPROVEMENT)
     assert evidence.refused == "3 samples answered by both are too few, at least 4 are needed"
+    assert (evidence.reference_mean, evidence.mean, evidence.effect) == (0.0, 1.0, 1.0), (
+        "what was measured is told all the same"
+    )
     [judged] = judge([evidence], IMPROVEMENT)
     assert (judged.verdict, judged.accepted) == (Verdict.INCONCLUSIVE, False)
     assert "nothing can be said" in judged.explanation

@@ -12,7 +12,7 @@ from workflows.rules.judgement.answers import TrialAnswers
 from workflows.rules.judgement.constraints import check_constraints
 from workflows.rules.judgement.mann_whitney import mann_whitney, welch
 from workflows.rules.judgement.mean_test import interval, lower_bound, moments, p_above
-from workflows.rules.judgement.pairs import pair
+from workflows.rules.judgement.pairs import Pairs, pair
 from workflows.rules.judgement.sign_flip import sign_flip
 from workflows.rules.judgement.strict import broken_must_pass, false_rejection_rate, strict_counts
 from workflows.rules.verdicts import FEWEST_SAMPLES
@@ -37,7 +37,8 @@ def compare(
         return compare_unpaired(reference, candidate, spec=spec, direction=direction, reference_id=reference_id)
     pairs = pair(reference, candidate, weights, direction)
     if pairs.n < FEWEST_SAMPLES:
-        return _refused(reference_id, spec, pairs.n, pairs.missing, "answered by both")
+        refused = _refused(reference_id, spec, pairs.n, pairs.missing, "answered by both")
+        return refused if not pairs.n else refused.model_copy(update={**_means(pairs), "effect": pairs.effect})
     found = moments(pairs, spec.score_range)
     flips = sign_flip(pairs, seed)
     low, high = interval(found, CONFIDENCE)
@@ -46,8 +47,7 @@ def compare(
         method=flips.method if spec.rule != "non_inferiority" else "paired non-inferiority test",
         n=pairs.n,
         missing=pairs.missing,
-        reference_mean=float(pairs.shares @ pairs.reference),
-        mean=float(pairs.shares @ pairs.candidate),
+        **_means(pairs),
         effect=pairs.effect,
         low=low,
         high=high,
@@ -146,6 +146,13 @@ def evidence_of(
         for objective in spec.objectives
     }
     return evidence.model_copy(update=update)
+
+
+def _means(pairs: Pairs) -> dict[str, float]:
+    return {
+        "reference_mean": float(pairs.shares @ pairs.reference),
+        "mean": float(pairs.shares @ pairs.candidate),
+    }
 
 
 def _refused(reference_id: str, spec: JudgementSpec, n: int, missing: int, where: str) -> Evidence:
