@@ -14,7 +14,7 @@ from ratchet import Sample
 from ratchet.optimizer import OptimizerState
 from workflows.model.candidates import ReasonCode
 from workflows.model.own_steps import LARGEST_STATE
-from workflows.rules.canonical import derive_seed
+from workflows.rules.canonical import content_hash, derive_seed
 
 MOST_ROUNDS = 10_000
 """For so many rounds a state that keeps growing as it does has to fit."""
@@ -41,11 +41,13 @@ def check_protocol(
     JSON, survives a round trip, and stays small; no sockets, files, processes, threads, clock or unseeded chance (`allows`
     lets some of them pass, such as `{"sockets"}` for one that asks a model itself); every proposal is admissible.
 
-    `make_optimizer` is the class, or whatever makes one with the `options` of the request. Give a `request` with the factors
-    that it is made for, and a `world` that scores them; the defaults have two numbers, a choice and a text.
+    `make_optimizer` is the class, or whatever makes one with the `optimizer.options` of the request. Give a `request` with the
+    `configuration` that it is made for, and a `world` that scores it: the default has two numbers, a choice and a text, and
+    other configurations are scored by their hash.
     """
-    given = {**(request or EXAMPLE), "stop": {"max_rounds": rounds, "no_improvement": 0}}
-    against = world or World(target=example_target, samples=range(8), train=range(8))
+    given = {**EXAMPLE, **(request or {}), "stop": {"max_rounds": rounds, "no_improvement": 0}}
+    target = any_target if "configuration" in (request or {}) else example_target
+    against = world or World(target=target, samples=range(8), train=range(8))
     first = _Watch(frozenset(allows))
     run = simulate(given, against, optimizer=make_optimizer, call=first)
     _refuse_failure(run, first)
@@ -183,6 +185,11 @@ def example_target(configuration: Mapping[str, Any], sample: Sample, replicate: 
     noise = derive_seed(0, repr(sorted(configuration.items())), sample.id, replicate) % 1000 / 10_000
     hidden = 1.0 - abs(configuration["x"] - 0.7) - (configuration["y"] - 30) ** 2 / 10_000
     return float(hidden) + (0.1 if configuration["style"] == "terse" else 0.0) + noise
+
+
+def any_target(configuration: Mapping[str, Any], sample: Sample, replicate: int) -> float:
+    """Some number for every configuration."""
+    return derive_seed(0, content_hash(dict(configuration)), sample.id, replicate) % 1000 / 1000
 
 
 EXAMPLE: Mapping[str, Any] = {

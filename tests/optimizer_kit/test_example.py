@@ -25,6 +25,12 @@ def test_it_keeps_to_the_protocol() -> None:
     check_protocol(climber())
 
 
+def test_it_keeps_to_the_protocol_with_other_options_and_factors() -> None:
+    check_protocol(climber(), request={"optimizer": {"options": {"step": 0.01}}})
+    factors = {"warmth": {"value": 3.5, "change": "structured", "type": "number", "min": 2, "max": 5}, "unit": "degrees"}
+    check_protocol(climber(), request={"configuration": factors})
+
+
 def test_it_climbs_and_stops_by_itself() -> None:
     request = {
         "configuration": {
