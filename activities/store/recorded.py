@@ -32,7 +32,7 @@ async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, 
 async def proposal_costs(connection: Connection, run_id: str) -> tuple[rows.ProposalCost, ...]:
     """What proposals took, by round."""
     found = await connection.fetch(
-        "SELECT round, sum(tokens)::bigint AS tokens, sum(cost) AS cost FROM proposals WHERE run_id = $1"
+        "SELECT round, sum(tokens)::bigint AS tokens, sum(cost) AS cost FROM model_answers WHERE run_id = $1"
         " GROUP BY round ORDER BY round",
         run_id,
     )

@@ -14,6 +14,7 @@ from clients.reporting.facts import Iteration, RunFacts, best_iteration, compare
 from clients.reporting.figures import change_text, duration_text, objective_text, score_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
+from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
 from clients.reporting.summary_text import adjusted_text, can_find, importance_text, lost_text, reused_text
@@ -74,6 +75,8 @@ def _figures(facts: RunFacts) -> str:
     rows += [(label, text) for label, text in (("Can find", can_find(facts)), ("Release", release_text(facts))) if text]
     rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
     more = (
+        ("In part", parts_text(facts)),
+        ("Lost rounds", lost_rounds_text(facts)),
         ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),
         ("Reused", reused_text(facts)),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from activities.store.reading import StoreReader
+from clients.reports import Verbosity, box, facts_of
 from clients.simulated.server import SimulatedModel, simulated_model
 from tests.conftest import Engines
 from tests.end_to_end.rewriting import CANDIDATES, ROUNDS, spec
@@ -75,6 +77,9 @@ async def test_a_round_whose_answers_all_fail_is_lost_and_shown_and_the_run_goes
     assert [row["round"] for row in rounds] == [1, 2]
     assert all("LLM mutation failed" in json.loads(row["extra"])["proposal_failure"] for row in rounds)
     assert result["best_score"] == result["baseline_score"]
+    report = await StoreReader(engines.database).report(result["optimization_id"])
+    assert report is not None
+    assert "Lost rounds:      2 without a proposal; the last: LLM" in box(facts_of(report), Verbosity.SUMMARY)
 
 
 async def test_the_same_spec_writes_the_same_and_continue_as_new_changes_nothing(

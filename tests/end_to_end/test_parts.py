@@ -9,6 +9,8 @@ import pytest
 
 from activities.store.reading import StoreReader
 from activities.store.writing import Store
+from clients.reporting.markdown import markdown
+from clients.reports import Verbosity, box, facts_of
 from tests.conftest import Engines
 from tests.end_to_end.in_parts import in_parts, spec
 from workflows.model.computation import StoredTrial
@@ -100,3 +102,14 @@ async def test_computations_see_the_parts_by_place_in_the_order_of_the_proposals
     assert answered == [list(range(20)), *[[0, 1, 2, 3]] * 4, *[[4, 5, 6, 7]] * 2, list(range(20))]
     assert [trial.part.first if trial.part else None for trial in trials] == [None, 0, 0, 0, 0, 4, 4, None]
     assert trials[-1].candidate_id in {trial.candidate_id for trial in trials[5:7]}
+
+
+async def test_reports_say_how_often_candidates_were_measured_in_part(engines: Engines) -> None:
+    result = await engines.run(spec(name="reported-parts"))
+    report = await StoreReader(engines.database).report(result["optimization_id"])
+    assert report is not None
+    facts = facts_of(report)
+    told = f"{6 * ROUNDS} trials of {4 * ROUNDS} candidates, on 4 of {SAMPLES} samples"
+    assert len(facts.iterations) == 1 + ROUNDS
+    assert told in box(facts, Verbosity.SUMMARY)
+    assert told in markdown(facts)

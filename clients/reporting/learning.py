@@ -1,0 +1,29 @@
+"""What a run learned beside its iterations, and the rounds in which it had nothing to propose, in words."""
+
+from __future__ import annotations
+
+from clients.reporting.facts import RunFacts
+from workflows.model.failures import shorten
+from workflows.model.trial import Purpose
+from workflows.records import PROPOSAL_FAILURE
+
+LONGEST_WHY = 300
+
+
+def parts_text(facts: RunFacts) -> str | None:
+    """How often candidates were measured on some samples only."""
+    parts = [trial for trial in facts.further if trial.purpose is Purpose.EXPLORATION]
+    if not parts:
+        return None
+    sizes = sorted({trial.samples for trial in parts})
+    each = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    wholes = sorted({drawn.samples for drawn in facts.splits if drawn.split.value in {trial.split for trial in parts}})
+    of = f" of {' or '.join(map(str, wholes))}" if wholes else ""
+    candidates = len({trial.candidate_id for trial in parts})
+    return f"{len(parts)} trials of {candidates} candidates, on {each}{of} samples"
+
+
+def lost_rounds_text(facts: RunFacts) -> str | None:
+    """Rounds without a proposal, because asking for one failed."""
+    why = [str(record.extra[PROPOSAL_FAILURE]) for record in facts.rounds if PROPOSAL_FAILURE in record.extra]
+    return f"{len(why)} without a proposal; the last: {shorten(why[-1], LONGEST_WHY)}" if why else None
