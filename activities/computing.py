@@ -46,6 +46,8 @@ class Computing:
             size = len(canonical_json(value).encode())
         except Exception as error:
             told = str(error) if isinstance(error, ValueError) else described(error)
+            if isinstance(error, ModuleNotFoundError):
+                told = f"needs {error.name}, which this worker does not have; install ratchet[search]"
             raise ApplicationError(
                 shorten(f"{request.function}: {told}"), type=COMPUTATION_FAILED, non_retryable=True
             ) from error

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ class Peer:
     package: str
     version: str
     driver: str
+    beside: tuple[str, ...] = ()
+    """What else its environment has, as pip takes it."""
 
     @property
     def folder(self) -> Path:
@@ -46,6 +49,9 @@ class Peer:
 GEPA = Peer("gepa", "0.1.4", "gepa_driver")
 DSPY = Peer("dspy", "3.4.1", "dspy_driver")
 OPIK = Peer("opik-optimizer", "3.2.0", "opik_driver")
+_SAMPLERS = tuple(f"{package}=={version(package)}" for package in ("optuna", "cmaes", "scipy"))
+OPTUNA = Peer("coco-experiment", "2.8.2", "search_driver", beside=_SAMPLERS)
+"""Optuna's samplers and the BBOB functions; the samplers are those of the very version that the product uses."""
 
 
 def install(peer: Peer) -> None:
@@ -59,7 +65,7 @@ def install(peer: Peer) -> None:
     print(f"Installing {peer.package} {peer.version} into {peer.folder} …", flush=True)
     for command in (
         [sys.executable, "-m", "venv", str(peer.folder)],
-        [str(peer.python), "-m", "pip", "install", "--quiet", f"{peer.package}=={peer.version}"],
+        [str(peer.python), "-m", "pip", "install", "--quiet", f"{peer.package}=={peer.version}", *peer.beside],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

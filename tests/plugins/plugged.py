@@ -178,6 +178,10 @@ def wild_proposer(current: Mapping[str, Any], records: Sequence[Record], factors
     return {"x": 10**9}
 
 
+def rewrites_the_text(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    return {"text": f"{current['text']} And on."}
+
+
 def rewrites_the_recipe(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
     """Takes the last word away."""
     return {"recipe": " ".join(str(current["recipe"]).split()[:-1]) or "bake"}

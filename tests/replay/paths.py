@@ -192,6 +192,31 @@ def evolving(**parts: Any) -> dict[str, Any]:
     )
 
 
+def searching(**parts: Any) -> dict[str, Any]:
+    """Values of every kind, suggested four at a time; what mattered is computed in the end."""
+    configuration = {
+        **spec()["configuration"],
+        "model": {"value": "a", "change": "structured", "type": "choice", "choices": ["a", "b"]},
+        "deep": {"value": 1, "change": "structured", "type": "integer", "min": 1, "max": 5, "when": {"model": "b"}},
+        "order": {"value": ["x", "y", "z"], "change": "structured", "type": "order"},
+        "text": {"value": "Climb.", "change": "text"},
+    }
+    return spec(configuration=configuration, **{"optimizer": "search", **parts})
+
+
+def choosing_examples(**parts: Any) -> dict[str, Any]:
+    """Examples from the training samples."""
+    examples = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}
+    items = [{"id": f"s{n}", "input": n, "expected": str(n)} for n in range(24)]
+    return spec(
+        configuration={"examples": examples},
+        target={"kind": "python", "ref": "plugged:pupil"},
+        dataset={"items": items, "splits": {"train": 0.5, "validation": 0.5}},
+        optimizer={"name": "few_shot", "candidates_per_round": 2},
+        **parts,
+    )
+
+
 def releasing(name: str, mode: str = "approval", **more: Any) -> dict[str, Any]:
     """A run with a test split, whose winner is released or waits for approval."""
     configuration = {**spec()["configuration"], "text": {"value": "Climb.", "change": "text"}}
@@ -247,6 +272,14 @@ PATHS = (
     RecordedPath("own_optimizer_stops", spec(optimizer={**OWN, "options": {"patience": 1, "size": 0}}, stop=ENDLESS)),
     RecordedPath("own_optimizer_continued", spec(optimizer=OWN, execution={"max_rounds_per_execution": 1})),
     RecordedPath("own_optimizer_failed", spec(optimizer={**OWN, "ref": "own_optimizers:RemembersEverything"})),
+    RecordedPath("searched", searching()),
+    RecordedPath("searched_continued", searching(execution={"max_rounds_per_execution": 1})),
+    RecordedPath(
+        "searched_and_rewritten",
+        searching(optimizer={"name": "search", "proposer": {"kind": "python", "ref": "plugged:rewrites_the_text"}}),
+    ),
+    RecordedPath("few_shot", choosing_examples()),
+    RecordedPath("few_shot_continued", choosing_examples(execution={"max_rounds_per_execution": 1})),
     RecordedPath("released", releasing("released", "automatic")),
     RecordedPath("approved", releasing("approved"), approved_and_rolled_back),
     RecordedPath("rejected", releasing("rejected"), rejected),
