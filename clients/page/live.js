@@ -8,7 +8,7 @@ const OPENING = 10_000;
 const POLL_EVERY = 5_000;
 const FIRST_PAUSE = 500;
 const HIDDEN_FOR = 60_000; // then a tab that nobody sees gives its connection back
-const STREAMS_PER_POLL = 1;
+const SETTLED = 5_000; // a stream that ends sooner did not work
 
 /**
  * Follow a stream until `close()`.
@@ -51,7 +51,12 @@ export function follow(path, { after = 0, onEvent, onState, poll }) {
     let failures = 0;
     tell("connecting");
     while (!closed) {
-      if (document.hidden && failures === 0 && state !== "connecting") await seen();
+      if (resting) {
+        tell("resting");
+        await seen();
+        continue;
+      }
+      const begun = Date.now();
       try {
         await readOnce();
       } catch (error) {
@@ -64,15 +69,11 @@ export function follow(path, { after = 0, onEvent, onState, poll }) {
         }
       }
       if (closed) return;
-      if (resting) {
-        tell("resting");
-        await seen();
-        continue;
-      }
-      failures = state === "live" ? 1 : failures + 1;
-      tell(failures > 1 ? state : "connecting");
+      if (resting) continue;
+      failures = state === "live" && Date.now() - begun > SETTLED ? 1 : failures + 1;
+      if (failures === 1) tell("connecting");
       await wait(FIRST_PAUSE);
-      if (failures > STREAMS_PER_POLL) {
+      if (failures > 1) {
         tell(await works(poll) ? "polling" : "lost");
         await wait(POLL_EVERY);
       }

@@ -6,6 +6,7 @@ import { follow } from "./live.js";
 const PAGE = 1000;
 const APART = 120; // milliseconds that news waits for more news
 const SLOWEST = 1500;
+const AGAIN_AFTER = 2000; // when a reading failed although the stream is there
 const LOOK_EVERY = 2000; // at answers that come in: they are no events
 const ORDER = { baseline: 0, candidate: 0, noise: 1, exploration: 1, confirmation: 2 };
 export const OVER = new Set(["completed", "failed", "cancelled"]);
@@ -182,7 +183,7 @@ class Run {
     const apart = Math.min(APART + this.trials.length / 20, SLOWEST);
     this.#timer ||= setTimeout(() => {
       this.#timer = 0;
-      if (!this.#closed) this.read().catch(() => this.#stream?.again());
+      if (!this.#closed) this.read().catch(() => setTimeout(() => !this.#closed && this.#soon(), AGAIN_AFTER));
     }, apart);
   }
 

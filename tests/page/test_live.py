@@ -117,3 +117,25 @@ async def test_a_run_that_is_not_there_says_so_and_can_be_asked_for_again(open_p
     async with asyncio.timeout(10):
         await page.evaluate("(id) => { location.hash = `#/runs/${id}` }", run_id)
     await expect(page.get_by_role("heading", level=1, name="later")).to_be_visible()
+
+
+async def test_a_tab_that_nobody_sees_gives_its_connection_back_and_catches_up_when_it_is_seen(
+    open_page: Opens, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    run_id = await start(http, gate, "unseen")
+    page = await open_page(may_complain=True)
+    await page.clock.install()
+    await page.goto(f"{page.url.split('#')[0]}?unseen#/runs/{run_id}")
+    await expect(page.locator("[data-state=live]")).to_be_visible()
+    await page.evaluate(
+        "Object.defineProperty(document, 'hidden', {get: () => window.hidden, configurable: true});"
+        "window.hidden = true; document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    await page.clock.fast_forward(61_000)
+    await expect(page.locator("[data-state=resting]")).to_be_visible()
+    gate.touch()
+    await until(http, run_id, "completed")
+    await page.evaluate("window.hidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    await expect(page.get_by_text("Run completed: Reached maximum iterations: 4")).to_be_visible()
+    await expect(page).to_have_title("0.3842 · completed · unseen")

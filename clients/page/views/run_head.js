@@ -25,7 +25,6 @@ export function mount(element, context, tell) {
       buttons),
     cards,
   );
-  document.title = `${run.detail.name} · Ratchet`;
   const kpis = [best(), progress(), spend(), time(), trials()];
   replace(cards, kpis.map((kpi) => kpi.element));
   const closeControls = controls.mount(buttons, context, tell);
@@ -35,6 +34,7 @@ export function mount(element, context, tell) {
     replace(pill, statusPill(detail));
     replace(facts, factsOf(detail));
     kpis.forEach((kpi) => kpi.draw(run));
+    document.title = titleOf(run);
   }
 
   draw();
@@ -59,6 +59,12 @@ function factsOf(detail) {
     `${whole(detail.dataset_count)} samples of ${detail.dataset_name}`,
   ];
   return [parts.join(" · "), detail.temporal_url ? [" · ", h("a", { href: detail.temporal_url, target: "_blank", rel: "noreferrer" }, "Temporal")] : null];
+}
+
+/** What the browser's tab says while one looks elsewhere. */
+function titleOf({ detail, isOver }) {
+  const stands = isOver ? detail.status : `round ${whole(detail.round)}`;
+  return [detail.best_score === null ? null : score(detail.best_score), stands, detail.name].filter(Boolean).join(" · ");
 }
 
 function card(title) {

@@ -8,6 +8,7 @@ import { connectionChip } from "./connection.js";
 import { statusPill } from "./status.js";
 
 const PAGE = 50;
+const AGAIN_AFTER = 2000;
 const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "initialized"];
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
 
@@ -116,7 +117,7 @@ export function mount(element, { api, navigate, options }) {
   }
 
   const stream = follow("/events", {
-    onEvent: () => read().catch(() => stream.again()),
+    onEvent: () => read().catch(() => setTimeout(() => !closed && read().catch(() => {}), AGAIN_AFTER)),
     onState(kind) {
       connection = { kind, at: connection.at };
       chip.show(connection);
