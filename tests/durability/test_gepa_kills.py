@@ -17,7 +17,16 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def _spec(seed: int, options: dict[str, Any]) -> dict[str, Any]:
-    return {**REFLECTING, "optimizer": options, "execution": {"concurrent_samples": 6}, "seed": seed}
+    """Without a budget: what is lost in a kill counts against it, so that there is less to search with."""
+    rounds = {"max_rounds": 3, "no_improvement": 0}
+    return {
+        **REFLECTING,
+        "optimizer": {**options, "steps_per_round": 3},
+        "stop": rounds,
+        "budget": {},
+        "execution": {"concurrent_samples": 6},
+        "seed": seed,
+    }
 
 
 @pytest.mark.parametrize("options", [REFLECTING["optimizer"], EXACT], ids=["improved", "exact"])

@@ -153,7 +153,7 @@ async def everything_decided(stack: StackAddresses, run_id: str) -> dict[str, li
             "run": "SELECT status, stop_reason, best_score, baseline_score FROM runs",
         }
         return {
-            name: sorted(tuple(row) for row in await connection.fetch(f"{query} WHERE run_id = $1", run_id))
+            name: sorted((tuple(row) for row in await connection.fetch(f"{query} WHERE run_id = $1", run_id)), key=repr)
             for name, query in queries.items()
         }
     finally:

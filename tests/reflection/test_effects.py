@@ -15,6 +15,8 @@ from workflows.rules.reflection.effects import Prior, fit
 from workflows.rules.reflection.evidence import evidence_of
 
 BASE = {"prompt": "Do it."}
+PRIOR = Prior(line_mean=0.06, line_strength=20.0)
+"""Not the one in use, so that tuning it leaves these tests alone."""
 
 
 def _with(*rules: str) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def _known_world() -> list[StoredTrial]:
 
 
 def test_effects_of_a_known_world_are_found_and_put_together() -> None:
-    model = fit(evidence_of(_known_world(), 1.0), Prior())
+    model = fit(evidence_of(_known_world(), 1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
     assert effects["good"] > 0.15
     assert effects["bad"] < -0.05
@@ -48,7 +50,7 @@ def test_effects_of_a_known_world_are_found_and_put_together() -> None:
 
 
 def test_where_less_is_better_the_same_world_is_turned_round() -> None:
-    model = fit(evidence_of(_known_world(), -1.0), Prior())
+    model = fit(evidence_of(_known_world(), -1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
     assert effects["bad"] > 0 > effects["good"]
 
@@ -59,7 +61,7 @@ def test_the_unit_of_the_score_makes_no_difference(factor: float) -> None:
         trial(t.candidate_id, t.configuration, [factor * (m or 0) for m in t.sample_means], parents=t.parent_candidate_ids)
         for t in _known_world()
     ]
-    plain, other = fit(evidence_of(_known_world(), 1.0), Prior()), fit(evidence_of(scaled, 1.0), Prior())
+    plain, other = fit(evidence_of(_known_world(), 1.0), PRIOR), fit(evidence_of(scaled, 1.0), PRIOR)
     assert np.allclose(other.mean, factor * plain.mean, rtol=1e-6)
 
 
@@ -69,7 +71,7 @@ def test_a_replaced_text_is_worth_what_it_replaced_until_it_is_measured_well() -
         trial("new", {"prompt": "Something else.\nAltogether."}, [1.0], parents=["base"], replaced=["prompt"]),
         trial("newer", {"prompt": "Once more.\nAnew."}, _means(0.9), parents=["new"], replaced=["prompt"]),
     ]
-    model = fit(evidence_of(trials, 1.0), Prior())
+    model = fit(evidence_of(trials, 1.0), PRIOR)
     base, new, newer = model.values()
     assert base < new < newer
     assert {key[0] for key in model.columns} == {"text"}
@@ -82,7 +84,7 @@ def test_lines_are_not_carried_over_between_texts_that_have_nothing_in_common() 
         trial("rewritten", {"prompt": "Other.\nWords."}, _means(0.4), parents=["base"], replaced=["prompt"]),
         trial("changed", _with("good"), _means(0.9), parents=["base"], replaced=[]),
     ]
-    model = fit(evidence_of(trials, 1.0), Prior())
+    model = fit(evidence_of(trials, 1.0), PRIOR)
     assert composed(model, 1, model.mean, ["prompt"]).values == {}
     assert "good" in composed(model, 0, model.mean, ["prompt"]).values["prompt"]
 
@@ -93,7 +95,7 @@ def test_lines_that_carry_placeholders_stay_whatever_they_seem_to_be_worth() -> 
         trial("base", base, _means(0.2)),
         trial("a", {"prompt": "Answer {{input.q}}"}, _means(0.8), parents=["base"]),
     ]
-    model = fit(evidence_of(trials, 1.0), Prior())
+    model = fit(evidence_of(trials, 1.0), PRIOR)
     effects = np.full_like(model.mean, -1.0)
     assert composed(model, 0, effects, ["prompt"]).values == {"prompt": "Answer {{input.q}}"}
 
@@ -108,7 +110,7 @@ def test_what_many_rewritings_ask_for_is_believed_in_sooner() -> None:
             names.append(trial(f"c{place}", _with(line), [0.0, 1.0], parents=["base"], added=added))
         return names
 
-    model = fit(evidence_of(trials(["often", "often", "often", "once"]), 1.0), Prior())
+    model = fit(evidence_of(trials(["often", "often", "often", "once"]), 1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
     assert effects["often"] > effects["once"] > 0
 
@@ -121,7 +123,7 @@ def test_values_that_are_no_text_have_effects_of_their_own() -> None:
         trial("cold", {**base, "temperature": 0.0}, _means(0.8), parents=["base"]),
         trial("both", {"prompt": "Do it.\nWell.", "temperature": 0.0}, _means(0.8), parents=["cold"]),
     ]
-    model = fit(evidence_of(trials, 1.0), Prior())
+    model = fit(evidence_of(trials, 1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
     assert effects["1"] < 0 < effects["0"]
 
@@ -145,7 +147,7 @@ def test_without_answers_of_the_baseline_nothing_can_be_learned() -> None:
 
 
 def test_a_world_without_any_noise_or_difference_has_a_model_too() -> None:
-    model = fit(evidence_of([trial("base", BASE, [1.0] * 5), trial("a", _with("x"), [1.0], parents=["base"])], 1.0), Prior())
+    model = fit(evidence_of([trial("base", BASE, [1.0] * 5), trial("a", _with("x"), [1.0], parents=["base"])], 1.0), PRIOR)
     assert np.isfinite(model.values()).all()
 
 

@@ -33,13 +33,13 @@ def test_it_learns_the_rules_and_never_overspends(options: dict[str, Any]) -> No
     assert truth(run.best_configuration) > truth(ONE_TEXT) + 0.1
 
 
-def test_one_setting_is_better_than_the_published_one_at_every_budget() -> None:
-    for budget in (300, 800):
+def test_the_improved_mode_needs_far_fewer_calls_than_the_published_one() -> None:
+    for budget in (200, 400):
         improved, exact = (
             [truth(solved(ONE_TEXT, budget=budget, seed=seed, **mode).best_configuration) for seed in range(6)]
             for mode in MODES
         )
-        assert fmean(improved) > fmean(exact) + 0.05
+        assert fmean(improved) > fmean(exact) + 0.1
 
 
 @pytest.mark.parametrize("options", MODES)
@@ -152,6 +152,7 @@ def test_a_failed_proposal_costs_its_place_only() -> None:
 
     run = solved(ONE_TEXT, budget=300, propose=sometimes)
     assert run.status == "completed"
+    assert ReasonCode.PROPOSAL_FAILED in {rejection.reason_code for rejection in run.rejections}
     assert truth(run.best_configuration) > truth(ONE_TEXT)
 
 

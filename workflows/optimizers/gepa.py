@@ -36,9 +36,6 @@ from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, l
 MOST_ADDED = 100
 """Lines of one rewriting that are remembered."""
 
-MOST_FAILURES = 3
-"""So many steps in a row without any proposal end the run."""
-
 IDLE_STEPS = 3
 """So many steps in a row in which nothing new was measured end the search."""
 
@@ -51,29 +48,25 @@ class Gepa:
         self._frame = frame
         self._planned: dict[str, Any] = {}
         """What this step is about to do."""
-        self._failures = 0
-        """Steps in a row for which nobody wrote anything."""
 
     def initialize(self, context: RunContext) -> OptimizerState:
         return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
 
     async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
         plan = self._planned = await self._plan(state)
-        self._failures = 0
         proposals = [await self._again(asked) for asked in plan.get("measure", [])]
         proposals += [await self._in_full(candidate, plan) for candidate in plan.get("full", [])]
-        return [*proposals, *await self._rewritten(plan.get("rewrite", []), _count(state, "failures"))]
+        return [*proposals, *await self._rewritten(plan.get("rewrite", []))]
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         plan, in_full = self._planned, any(trial.part is None for trial in trials)
         best = next((trial for trial in trials if trial.kept), None)
-        unchanged = plan.get("answers") == state.algorithm_data.get("answers") and not self._failures
+        unchanged = plan.get("answers") == state.algorithm_data.get("answers")
         idle = state.algorithm_data.get("idle")
         data: dict[str, JsonValue] = {
             "steps": 0 if in_full else _count(state, "steps") + 1,
             "answers": plan.get("answers"),
             "idle": (idle if isinstance(idle, int) else 0) + 1 if unchanged else 0,
-            "failures": self._failures,
             "over": not any(plan.get(name) for name in ("measure", "rewrite", "full")),
             "under_way": plan.get("under_way", {}),
         }
@@ -141,9 +134,8 @@ class Gepa:
             extra=plan.get("extra", {}).get(candidate, {}),
         )
 
-    async def _rewritten(self, asked: Sequence[Mapping[str, Any]], failures: int) -> list[CandidateProposal]:
-        """All rewritings side by side. Those that fail are told as rejections; a step without any other is lost, and several in
-        a row end the run."""
+    async def _rewritten(self, asked: Sequence[Mapping[str, Any]]) -> list[CandidateProposal]:
+        """All rewritings side by side. Those that fail are told as rejections, unless all do: then the round is lost."""
         answers = await asyncio.gather(*[self._one(each, index) for index, each in enumerate(asked)], return_exceptions=True)
         made: list[CandidateProposal] = []
         failed: list[ProposalFailed] = []
@@ -156,9 +148,7 @@ class Gepa:
             else:
                 made += answer
         if failed and len(failed) == len(asked):
-            self._failures = failures + 1
-            if self._failures >= MOST_FAILURES or isinstance(failed[0], BudgetRefused):
-                raise failed[0]
+            raise next((each for each in failed if isinstance(each, BudgetRefused)), failed[0])
         return made
 
     async def _unwritten(self, asked: Mapping[str, Any], failure: ProposalFailed) -> CandidateProposal:

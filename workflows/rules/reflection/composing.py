@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,24 +21,26 @@ class Composed:
     """Whose lines were carried over."""
 
 
-def composed(model: Model, at: int, effects: Array, factors: Sequence[str]) -> Composed:
-    """A candidate's texts as they should be, if these were the effects."""
+def composed(model: Model, at: int, effects: Array, factors: Sequence[str], least: float = 0.0) -> Composed:
+    """A candidate's texts as they should be, if these were the effects; a line must be worth more than `least` to be there."""
     base = model.candidates[at]
     values: dict[str, str] = {}
     donors: dict[str, None] = {}
     for factor in factors:
         text = base.configuration[factor]
-        if isinstance(text, str) and (made := _recomposed(model, at, effects, factor, text, donors)) is not None:
+        if isinstance(text, str) and (made := _recomposed(model, at, effects, factor, text, least, donors)):
             values[factor] = made
     return Composed(base, values, list(donors))
 
 
-def _recomposed(model: Model, at: int, effects: Array, factor: str, text: str, donors: dict[str, None]) -> str | None:
+def _recomposed(
+    model: Model, at: int, effects: Array, factor: str, text: str, least: float, donors: dict[str, None]
+) -> str | None:
     reading, lines = model.readings[at][factor], lines_of(text)
     worth = {key[2]: effects[column] for key, column in model.columns.items() if key[0] == "line" and key[1] == factor}
     needed = carrying_placeholders(lines)
-    dropped = {line for line in reading.lines if worth.get(line, 1.0) <= 0 and line not in needed}
-    wanted = {line for line, effect in worth.items() if effect > 0} - reading.lines
+    dropped = {line for line in reading.lines if worth.get(line, math.inf) <= least and line not in needed}
+    wanted = {line for line, effect in worth.items() if effect > least} - reading.lines
     additions: list[Addition] = []
     for other in reversed(range(len(model.candidates))):
         theirs = model.readings[other][factor]

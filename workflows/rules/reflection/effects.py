@@ -86,6 +86,8 @@ class Model:
     """The Cholesky factor of the effects' precision."""
     left: Array
     left_sd: Array
+    scale: float
+    """The standard deviation of one answer."""
 
     def values(self) -> Array:
         """What each candidate is worth, as far as is known."""
@@ -132,7 +134,8 @@ def fit(evidence: Evidence, prior: Prior) -> Model:
     mean = np.asarray(mean, dtype=np.float64)
     share = residual**2 * weights
     left = share * (scores - design @ mean)
-    return Model(candidates, readings, columns, design, mean, root, left, np.asarray(residual * np.sqrt(1.0 - share)))
+    left_sd = np.asarray(residual * np.sqrt(1.0 - share))
+    return Model(candidates, readings, columns, design, mean, root, left, left_sd, scale)
 
 
 def read_all(candidates: Sequence[Known]) -> list[Readings]:
