@@ -13,6 +13,9 @@ from clients.reporting.markdown import markdown
 from clients.reports import Verbosity, box, facts_of
 from tests.conftest import Engines
 from tests.end_to_end.in_parts import in_parts, spec
+from tests.end_to_end.test_activity_target import height
+from tests.end_to_end.test_activity_target import theirs as activity_of_theirs
+from tests.end_to_end.test_external_target import running as external_runner
 from workflows.model.computation import StoredTrial
 
 ROUNDS, SAMPLES = 4, 20
@@ -113,3 +116,39 @@ async def test_reports_say_how_often_candidates_were_measured_in_part(engines: E
     assert len(facts.iterations) == 1 + ROUNDS
     assert told.removesuffix(" samples") in box(facts, Verbosity.SUMMARY)
     assert told in markdown(facts)
+
+
+async def test_an_external_runner_is_asked_for_the_samples_of_a_part_alone(engines: Engines) -> None:
+    async with external_runner(engines) as (runner, target):
+        result = await engines.run(spec(name="parts-outside", target=target))
+    assert result["spend"]["samples"] == SAMPLES + ROUNDS * (6 * 4 + 12)
+    asked = [len(experiment.request["samples"]) for experiment in runner.experiments.values()]
+    assert sorted(asked) == sorted([SAMPLES] + ([4] * 6 + [12]) * ROUNDS)
+
+
+async def test_an_activity_of_somebody_elses_answers_the_samples_of_a_part_alone(engines: Engines) -> None:
+    calls: list[str] = []
+
+    def answer(call: dict[str, Any]) -> Any:
+        calls.append(f"{call['configuration']['x']} {call['sample']['id']}")
+        return height(call)
+
+    async with activity_of_theirs(engines, answer) as target:
+        result = await engines.run(spec(name="parts-elsewhere", target=target))
+    assert result["spend"]["samples"] == len(calls) == len(set(calls)) == SAMPLES + ROUNDS * (6 * 4 + 12)
+
+
+async def test_parts_are_measured_with_one_answer_each_and_the_rest_in_full(engines: Engines) -> None:
+    result = await engines.run(spec(name="parts-and-replicates", replicates=3))
+    assert result["spend"]["samples"] == SAMPLES * 3 + ROUNDS * (6 * 4 + SAMPLES * 3 - 8)
+    [(least, most)] = await _rows(
+        engines, result["optimization_id"], "SELECT min(replicate), max(replicate) FROM outcomes WHERE run_id = $1"
+    )
+    assert (least, most) == (0, 2)
+
+
+async def test_parts_beside_racing_trials_change_nothing_about_the_race(engines: Engines) -> None:
+    result = await engines.run(spec(name="parts-and-racing", judgement={"racing": {"block": 8}}))
+    assert result["best_score"] > result["baseline_score"]
+    [outcomes] = await _rows(engines, result["optimization_id"], "SELECT count(*) FROM outcomes WHERE run_id = $1")
+    assert result["spend"]["samples"] == outcomes[0]
