@@ -168,13 +168,13 @@ def compressing(**parts: Any) -> dict[str, Any]:
     )
 
 
-def evolving(**parts: Any) -> dict[str, Any]:
+def evolving(classifier: str = "plugged:dungeon_failures", **parts: Any) -> dict[str, Any]:
     """Explorations, computations, and rounds that go on while something better is found."""
     number = {"change": "structured", "type": "number", "min": 0, "max": 1}
     mutation = {"kind": "threshold", "factor": "health_threshold"}
     optimizer = {
         "name": "evolve",
-        "classifier": "plugged:dungeon_failures",
+        "classifier": classifier,
         "table": [{"failure": "injury", "more_than": 1, "mutation": mutation}],
         "padding": [{"kind": "risk", "by": -0.25}],
     }
@@ -268,6 +268,13 @@ PATHS = (
     RecordedPath("compressed_continued", compressing(execution={"max_rounds_per_execution": 1})),
     RecordedPath("evolved", evolving()),
     RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
+    RecordedPath("lost_rounds", evolving(classifier="plugged:failures_that_raise")),
+    RecordedPath(
+        "meta_prompted",
+        spec(
+            optimizer={"name": "meta_prompt", "proposer": {"kind": "python", "ref": "plugged:climb"}, "candidates_per_round": 2}
+        ),
+    ),
     RecordedPath("own_optimizer", spec(optimizer=OWN)),
     RecordedPath("own_optimizer_stops", spec(optimizer={**OWN, "options": {"patience": 1, "size": 0}}, stop=ENDLESS)),
     RecordedPath("own_optimizer_continued", spec(optimizer=OWN, execution={"max_rounds_per_execution": 1})),
