@@ -56,7 +56,7 @@ async def test_the_server_does_what_its_openapi_document_says(guarded_url: str, 
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(CONFIGURATION.format(examples=15, run=finished, candidate=best))
+    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+import time
 
 from ratchet.prompts import Change, Overrides, OverrideStore, PromptTemplate, StaleBase, open_store
 
@@ -26,6 +27,7 @@ async def raise_flag(store: OverrideStore, number: int) -> None:
     """Read, change, write; again when somebody else was faster."""
     tries = 0
     while True:
+        begun = time.monotonic()
         seen = await store.resolve(NAME, tag="stable")
         overrides = Overrides(parameters={**seen.state.overrides.parameters, f"flag-{number}": True})
         change = Change(id=f"writer-{number}", by=f"writer {number}")
@@ -33,7 +35,8 @@ async def raise_flag(store: OverrideStore, number: int) -> None:
             await store.store(seen.template, overrides, tag="stable", expected=seen.state.revision, change=change)
         except StaleBase:
             tries += 1
-            await asyncio.sleep(random.uniform(0, 0.01 * min(tries, 20)))
+            # The slower the store, the longer the pause: a crowd that only refuses each other proves nothing.
+            await asyncio.sleep(random.uniform(0, (time.monotonic() - begun) * min(tries, 20)))
         else:
             return
 
