@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit", "judgement", "render", "events")
 
-FULL_ONLY = ("peers", "quality")
+FULL_ONLY = ("peers", "quality", "search_quality")
 """They install the packages that they compare with, which takes minutes the first time."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.suggesting.searching import Searching, choice, integer, number, order
@@ -27,6 +28,16 @@ def test_orders_and_choices_can_matter_too() -> None:
     measure = lambda values: values["turns"].index("x") + 5 * (values["model"] == "a")  # noqa: E731
     shares = _shares(Searching(factors, measure, "random").go_on(120))
     assert set(list(shares)[:2]) == {"turns", "model"}
+
+
+def test_what_a_search_has_looked_at_most_does_not_hide_what_matters() -> None:
+    """Once the better retriever is found, all trials have it; it still matters most."""
+
+    def loss(values: Mapping[str, Any]) -> float:
+        return 0.35 * float(values["retriever"] != "hybrid") + 0.3 * abs(float(values["temperature"]) - 0.2)
+
+    factors = {"temperature": number(0.7), "retriever": choice("none", "bm25", "hybrid")}
+    assert next(iter(_shares(Searching(factors, loss).go_on(60)))) == "retriever"
 
 
 def test_a_factor_that_rarely_counts_is_no_trouble() -> None:

@@ -43,7 +43,7 @@ class SearchOptimizer(SpecPart):
 
 
 class Importance(Payload):
-    """How much of what makes good candidates good is due to one factor."""
+    """How much of what makes scores differ over the whole space is due to one factor."""
 
     factor: str
     share: float
@@ -51,7 +51,7 @@ class Importance(Payload):
 
 
 class Importances(Payload):
-    """What mattered, by PED-ANOVA over the trials of the run."""
+    """What mattered, by a functional ANOVA over the trials of the run."""
 
     factors: tuple[Importance, ...] = ()
     """The most important first."""

@@ -71,9 +71,9 @@ class Parzen:
         return values
 
 
-def study_of(space: Space, told: Sequence[Told], sampler: optuna.samplers.BaseSampler | None = None) -> optuna.Study:
+def study_of(space: Space, told: Sequence[Told], sampler: optuna.samplers.BaseSampler) -> optuna.Study:
     """Everything that was told, as Optuna's trials; what does not count is no parameter of a trial."""
-    study = optuna.create_study(sampler=sampler or optuna.samplers.RandomSampler(seed=0))
+    study = optuna.create_study(sampler=sampler)
     kinds = {name: distributions(name, factor) for name, factor in space.factors.items()}
     study.add_trials([_trial(space, kinds, one) for one in told])
     return study
