@@ -47,6 +47,7 @@ from workflows.model.trial import TrialInput
 from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.evolution_check import too_few_samples
+from workflows.rules.judgement_check import unknown_must_pass
 from workflows.rules.spec_check import check_request
 
 ATTEMPTS_AT_A_SOURCE = 5
@@ -133,6 +134,7 @@ class StoreBookkeeping(Bookkeeping):
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
             problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.sizes)]
+            problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
                 raise invalid_request(problems)
@@ -179,6 +181,13 @@ class StoreBookkeeping(Bookkeeping):
             return []
         problems = await self._store.not_comparable(spec.optimizer.warm_start, search.suite, search.item_hashes)
         return [f"optimizer.warm_start: {run_id!r} {problem}" for run_id, problem in problems.items()]
+
+    async def _unknown_must_pass(self, spec: OptimizationRequest, dataset_id: str) -> Sequence[str]:
+        named = spec.judgement.must_pass
+        if named is None:
+            return ()
+        async with self._database.connection() as connection:
+            return [*unknown_must_pass(spec, *await samples.names_among(connection, dataset_id, named.samples, named.tags))]
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> None:

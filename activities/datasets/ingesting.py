@@ -30,7 +30,7 @@ LENGTH_OF_DEFAULT_ID = 16
 LARGEST_IN_MEMORY = 4 * 1024 * 1024
 """Bytes of rows that wait for the store in memory; more wait in a temporary file."""
 
-Look = Callable[[str, Item], None]
+Look = Callable[[str, Item, SampleRow], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Intake:
                     f"{where}: id {row.item_id!r} was used before for another content; give each item its own id"
                 )
             for look in self.looks:
-                look(where, item)
+                look(where, item, row)
             self._hashes.add(key)
             self._digest.update(canonical_json([row.item_hash, row.item_id]).encode())
             self.count += 1

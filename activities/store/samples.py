@@ -56,6 +56,22 @@ async def item_hashes(connection: Connection, dataset_id: str) -> list[str]:
     return [row["item_hash"] for row in rows]
 
 
+async def names_among(
+    connection: Connection, dataset_id: str, ids: Sequence[str], tags: Sequence[str]
+) -> tuple[set[str], set[str]]:
+    """Which of these ids and tags samples of a dataset have."""
+    found_ids = await connection.fetch(
+        "SELECT item_id FROM samples WHERE dataset_id = $1 AND item_id = ANY($2)", dataset_id, list(ids)
+    )
+    found_tags = await connection.fetch(
+        "SELECT tag FROM unnest($2::text[]) AS tag"
+        " WHERE EXISTS (SELECT FROM samples WHERE dataset_id = $1 AND tags @> ARRAY[tag])",
+        dataset_id,
+        list(tags),
+    )
+    return {row["item_id"] for row in found_ids}, {row["tag"] for row in found_tags}
+
+
 async def name_version(connection: Connection, name: str, dataset_id: str) -> int:
     """The version under which a name stands for a dataset: its newest, or a new one when that has other content."""
     called = storable_text(name)

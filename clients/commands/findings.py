@@ -13,6 +13,7 @@ import pydantic
 
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
 from activities.datasets.stored import refuse_nothing_to_stratify_by
+from activities.store.samples import SampleRow
 from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
 from clients.commands.prompt_sources import look_at_prompt
@@ -22,6 +23,7 @@ from workflows.model.dataset import Item, Splits
 from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.evolution_check import too_few_samples
+from workflows.rules.judgement_check import unknown_must_pass
 from workflows.rules.placeholders import placeholders
 from workflows.rules.slices import stratum
 from workflows.rules.spec_check import check_request
@@ -135,14 +137,15 @@ def _check_dataset(spec: Path, request: OptimizationRequest, strata: Counter[str
     given = request.dataset
     if given.items is None and given.path is None:
         return None, []
-    lacking = _MissingInputs(request)
+    lacking, named = _MissingInputs(request), _Names()
     try:
-        found = check_items(source_beside(spec, request), lacking.look, _counting(strata, given.splits))
+        found = check_items(source_beside(spec, request), lacking.look, _counting(strata, given.splits), named.look)
         if given.splits is not None and given.splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
     except (DatasetError, SourceAway) as error:
         return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
-    return found, lacking.findings if given.path is not None else []
+    unknown = [*unknown_must_pass(request, named.ids, named.tags)]
+    return found, [*(lacking.findings if given.path is not None else []), *unknown]
 
 
 def _in_the_spec(message: str, field: str) -> str:
@@ -151,14 +154,26 @@ def _in_the_spec(message: str, field: str) -> str:
     return f"{field}{message.removeprefix('items')}" if message.startswith("items[") else f"{field}: {message}"
 
 
-def _counting(strata: Counter[str], splits: Splits | None) -> Callable[[str, Item], None]:
+def _counting(strata: Counter[str], splits: Splits | None) -> Callable[[str, Item, SampleRow], None]:
     by = splits.stratify_by if splits is not None else None
 
-    def count(_where: str, item: Item) -> None:
+    def count(_where: str, item: Item, _row: SampleRow) -> None:
         if by is not None:
             strata[stratum(item, by) or ""] += 1
 
     return count
+
+
+class _Names:
+    """The ids and the tags that samples have."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self.tags: set[str] = set()
+
+    def look(self, _where: str, _item: Item, row: SampleRow) -> None:
+        self.ids.add(row.item_id)
+        self.tags.update(row.tags)
 
 
 class _MissingInputs:
@@ -171,7 +186,7 @@ class _MissingInputs:
             texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
         self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
 
-    def look(self, where: str, item: Item) -> None:
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
         missing = next((name for name in self._wanted if not _has(item, name)), None)
         if missing is not None and not self.findings:
             self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which the target needs")

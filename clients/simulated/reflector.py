@@ -1,8 +1,8 @@
 """The simulated model that rewrites prompts: it reads a reflection request of any layout and answers with a new prompt.
 
 It finds the current prompt and the failures in the request, asks itself what instruction would have avoided them, and
-adds one or two that the prompt does not give yet. Like a real model it sometimes adds something useless, harmful or far
-too long.
+adds one or two that the prompt does not give yet. Asked for a shorter prompt, it leaves out what settles nothing. Like a real
+model it sometimes adds something useless, harmful or far too long.
 """
 
 import json
@@ -14,6 +14,7 @@ from itertools import pairwise
 from clients.simulated.protocol import ResponseFormat
 from clients.simulated.reading import DECIDED, gives_up, is_chatty, read_prompt
 from clients.simulated.shapes import instance
+from clients.simulated.shortening import ASKED, shortened
 from clients.simulated.tickets import LABELS, known_tickets
 from clients.simulated.triage import OWN_WORDS, SENTENCES
 from clients.simulated.words import draw, pick
@@ -100,7 +101,7 @@ def reflect(request: str, response_format: ResponseFormat, *noise: object) -> st
     for text in values.values():
         evidence = evidence.replace(text, " ")
     main = _main_factor(values)
-    rewrite = _rewrite(values[main], evidence, noise)
+    rewrite = _shorter(values[main], noise) if ASKED.search(evidence) else _rewrite(values[main], evidence, noise)
     return _in_requested_form(request, response_format, {**values, main: rewrite.text}, main, rewrite)
 
 
@@ -124,6 +125,10 @@ def _name_in(attributes: str | None) -> str:
 def _main_factor(values: dict[str, str]) -> str:
     """Of several texts, the one to work on: what is called a prompt, else the first."""
     return next((name for name in values if "prompt" in name or "instruction" in name), next(iter(values)))
+
+
+def _shorter(current: str, noise: tuple[object, ...]) -> _Rewrite:
+    return _Rewrite(shortened(current, *noise), "Lines that settle nothing are left out.")
 
 
 def _rewrite(current: str, evidence: str, noise: tuple[object, ...]) -> _Rewrite:

@@ -232,3 +232,21 @@ class TestEndpoints:
         found = await check_spec(path, own_worker=False)
         assert not found.errors
         assert len(found.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("must_pass", "wrong"),
+    [
+        ("{samples: [s1], tags: [vip]}", None),
+        (
+            "[s1, s3, other]",
+            "judgement.must_pass.samples: the dataset has no sample with the id 's3' or 'other'; ",
+        ),
+        ("{tags: [vip, vlp]}", "judgement.must_pass.tags: the dataset has no sample tagged 'vlp'; did you mean 'vip'?"),
+    ],
+)
+async def test_must_pass_samples_have_to_be_there(directory: Path, must_pass: str, wrong: str | None) -> None:
+    items = "dataset: {items: [{id: s1, input: {q: 1}, expected: 1}, {id: s2, input: {q: 2}, expected: 1, tags: [vip]}]}"
+    spec = changed("dataset: {items: [{input: {q: 1}, expected: 1}]}", items) + f"judgement: {{must_pass: {must_pass}}}\n"
+    found = [finding.message for finding in (await checked(directory, spec)).errors]
+    assert [message[: len(wrong or "")] for message in found] == ([wrong] if wrong else [])

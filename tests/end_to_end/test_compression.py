@@ -12,6 +12,7 @@ from activities.store.reading import StoreReader
 from clients.reports import box, facts_of
 from clients.simulated.server import SimulatedModel, simulated_model
 from clients.simulated.tickets import LABELS
+from ratchet.prompts import open_store
 from tests.conftest import Engines
 from tests.end_to_end.test_bad_endpoints import MODEL, TICKETS
 
@@ -100,3 +101,44 @@ async def test_the_report_tells_what_became_of_every_edit(engines: Engines, serv
     assert any(f"{found['tokens_before']} → {found['tokens_after']} tokens" in row for row in rows)
     marks = [row[0] for row in rows if row[1:].startswith(" prompt, ablation: ")]
     assert marks == ["+" if edit["kept"] else "-" for edit in found["edits"]]
+
+
+async def test_a_model_rewrites_sections_shorter_and_what_it_made_longer_is_not_tried(
+    engines: Engines, server: SimulatedModel
+) -> None:
+    writer = {"kind": "model", "model": "simulated-reflector", "base_url": server.base_url}
+    configuration = {
+        "prompt": {"value": PROMPT, "change": "text"},
+        "model": MODEL,
+        "terse": {"value": f"{NEEDED}{NEEDED.replace('exactly ', '')}".strip(), "change": "text"},
+    }
+    target = compressing(server)["target"]
+    target["messages"][0]["content"] = "{{factors.prompt}}{{factors.terse}}"
+    result = await engines.run(
+        compressing(
+            server,
+            name="rewritten",
+            configuration=configuration,
+            target=target,
+            optimizer={"name": "compress", "strategies": [], "proposer": writer, "min_section_tokens": 5},
+        )
+    )
+    assert result["status"] == "completed"
+    report = result["compression"]
+    assert {edit["strategy"] for edit in report["edits"]} == {"rewritten"}
+    assert result["spend"]["tokens"] > 0
+    shorter = result["best_configuration"]["prompt"]
+    assert len(shorter) < len(PROMPT) and not any(line.strip() in shorter for line in NEEDLESS)
+    assert report["total_token_reduction"] == report["tokens_before"] - report["tokens_after"] > 0
+
+
+async def test_what_was_compressed_is_released(engines: Engines, server: SimulatedModel) -> None:
+    release = {"prompt": "tests/compressed", "mode": "automatic"}
+    result = await engines.run(compressing(server, name="shipped", release=release, judgement={"margin": 0.2}))
+    assert result["confirmation"]["judged"]["accepted"]
+    assert (result["release"]["status"], result["release"]["prompt"]) == ("released", "tests/compressed")
+    async with await open_store("postgres", database_url=engines.addresses.database_url) as prompts:
+        released = await prompts.resolve("tests/compressed", tag="stable")
+    assert released.render({}).text.strip() == result["best_configuration"]["prompt"].strip()
+    [told] = await StoreReader(engines.database).releases(run_id=result["optimization_id"])
+    assert told.status == "released" and told.version == "1.1.0"

@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from temporalio import workflow
 
 from tests.conftest import Engines
+from tests.end_to_end.test_activity_target import theirs
 
 SAMPLES = 120
 RACING: dict[str, Any] = {"racing": {"block": 16}}
@@ -149,3 +151,51 @@ async def test_a_second_try_of_the_baseline_is_given_answers_of_its_own(engines:
         )
     assert [tuple(row) for row in rows] == [(0, 3), (3, 1), (4, 1)]
     assert result["spend"]["samples"] == 5 * SAMPLES
+
+
+async def test_a_budget_that_ends_within_a_race_ends_the_run_and_keeps_what_was_answered(engines: Engines) -> None:
+    dear = {"kind": "python", "ref": "plugged:coin_dear_above_half", "at_most": {"tokens": 40}}
+    result = await engines.run(coins(0.55, target=dear, budget={"tokens": 3600}))
+    assert (result["status"], result["stop_reason"]) == ("completed", "token_budget")
+    assert result["spend"]["tokens"] <= 3600
+    [cut] = (await trials_of(engines, result["optimization_id"])).values()
+    assert cut["status"] == "cancelled" and cut["exhausted"] == "tokens"
+    assert cut["stopped_early"].startswith(f"the tokens budget is exhausted: {cut['total']} of ")
+    looks = json.loads(cut["looks"])
+    assert looks and all(look["go_on"] for look in looks)
+    assert len(looks) * 16 <= cut["total"] < (len(looks) + 1) * 16
+    assert result["best_candidate_id"].startswith("r0-")
+
+
+async def test_a_race_that_continues_as_new_takes_its_looks_along(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as it can: the looks, the stops and the calls are those of a trial in one execution."""
+    asked: list[tuple[float, str]] = []
+
+    def answer(call: dict[str, Any]) -> dict[str, Any]:
+        skill, sample = call["configuration"]["skill"], call["sample"]["id"]
+        asked.append((skill, sample))
+        return {"value": {"height": float((int(sample[1:]) * 37) % 100 < skill * 100)}, "tokens": 1, "cost": 0.0}
+
+    async def raced() -> tuple[list[Any], int, int]:
+        asked.clear()
+        async with theirs(engines, answer) as target:
+            result = await engines.run(coins(0.1, 0.35, 0.95, target=target, execution={"concurrent_samples": 4}))
+        run_id = result["optimization_id"]
+        told = [
+            (skill, row["total"], row["stopped_early"], row["looks"], row["score"])
+            for skill, row in sorted((await trials_of(engines, run_id)).items())
+        ]
+        trials = engines.client.list_workflows(f"WorkflowType = 'TrialWorkflow' AND WorkflowId STARTS_WITH '{run_id}/'")
+        return told, len(asked), len([trial async for trial in trials])
+
+    at_once, calls, executions = await raced()
+    monkeypatch.setattr("temporalio.workflow.Info.is_continue_as_new_suggested", _after_forty_events)
+    in_pieces, calls_in_pieces, executions_in_pieces = await raced()
+    assert executions_in_pieces > executions
+    assert in_pieces == at_once
+    assert calls_in_pieces == calls
+    assert any(row[2] for row in in_pieces)
+
+
+def _after_forty_events(info: workflow.Info) -> bool:
+    return info.workflow_type == "TrialWorkflow" and info.get_current_history_length() > 40

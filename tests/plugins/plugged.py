@@ -81,6 +81,12 @@ async def coin(configuration: Mapping[str, Any], sample: Sample, context: Experi
     return Output({"height": float(chance < configuration["skill"] + ease)}, tokens=10, cost=0.001)
 
 
+async def coin_dear_above_half(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `coin`; more skill than the baseline has costs four times as much."""
+    output = await coin(configuration, sample, context)
+    return output if configuration["skill"] <= 0.5 else replace(output, cost=0.004, tokens=40)
+
+
 async def logged_coin(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """Like `coin`, slower, and every call leaves a line in the file named by the environment."""
     line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ratchet.optimizer import OptimizerState, TrialFacts, TrialHistory
+from ratchet.optimizer import OptimizerState, Part, TrialFacts, TrialHistory
 from tests.workflows.building import request
 from tests.workflows.fake_frame import BASELINE, FakeFrame
 from workflows.model.factors import Configuration
 from workflows.model.run import Proposed
 from workflows.optimizers import build_optimizer
-from workflows.optimizers.protocol import ProposalFailed
+from workflows.optimizers.protocol import ProposalFailed, Shown
 from workflows.optimizers.refine import Refine, describe_proposer
 from workflows.optimizers.rewriting import recent_iterations
 from workflows.rules.canonical import content_hash
@@ -54,6 +54,7 @@ async def test_a_model_is_asked_for_the_text_factors_of_the_best_candidate() -> 
             "factors": ("prompt",),
             "index": 0,
             "feedback": "Iteration 0: score=0.500, successRate=50.00%\n",
+            "shown": (),
         }
     ]
 
@@ -189,3 +190,23 @@ def test_feedback_is_the_last_three_iterations_in_the_documents_words() -> None:
 )
 def test_proposers_are_described_in_the_documents_words(proposer: dict[str, Any], words: str) -> None:
     assert describe_proposer(request(optimizer={"proposer": proposer}).optimizer, 2000) == words
+
+
+async def test_examples_from_training_samples_are_measured_once_a_parent_and_shown_then() -> None:
+    frame = FakeFrame(optimizer={"proposer": PYTHON, "examples_from": "train"})
+    frame.answers = [Proposed(values={"prompt": "{{input.q}}!"})]
+    optimizer, state = _refine(frame)
+    [learning] = await optimizer.propose(state, TrialHistory(), 4)
+    assert (learning.configuration, learning.part, learning.parent_candidate_ids) == (BASELINE, Part(split="train"), ("r0",))
+    assert frame.asked == []
+    state = optimizer.observe(state, [_trial("r0").model_copy(update={"part": learning.part, "split": "train"})])
+    assert (state.generation, state.best_candidate_id) == (0, "r0")
+    [made] = await optimizer.propose(state, TrialHistory(), 4)
+    assert made.part is None
+    assert frame.asked[0]["shown"] == (Shown("r0", split="train", limit=None),)
+    frame.configurations["r1"] = made.configuration
+    state = optimizer.observe(state, [_trial("r1", 0.9).model_copy(update={"kept": True})])
+    [learning] = await optimizer.propose(state, TrialHistory(), 4)
+    assert (learning.part, learning.parent_candidate_ids) == (Part(split="train"), ("r1",))
+    same = optimizer.observe(state, [_trial("r2", 0.1)])
+    assert (same.algorithm_data["learned_from"], same.best_candidate_id) == ("r0", "r1")

@@ -38,6 +38,10 @@ class RefineOptimizer(SpecPart):
     """The treatment. Default: every factor that may change and that the proposer can change."""
     candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
     """How many candidates a round tries side by side."""
+    examples_from: Literal["search", "train"] = "search"
+    """Which of the parent's samples a proposer is shown: those that candidates are scored on, or training samples, which no
+    candidate is scored on, so that texts are not fitted to the score. For `train` every new parent is measured on them once,
+    which costs as many calls as there are."""
     shorter_wins_ties: bool = False
     """Whether a candidate with the best's own score and shorter texts becomes the best. Default: equal scores keep the
     earlier one."""

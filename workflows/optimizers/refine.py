@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from random import Random
 
-from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts, TrialHistory
+from pydantic import JsonValue
+
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import Configuration
 from workflows.model.few_shot import FewShotOptimizer
@@ -18,7 +20,7 @@ from workflows.model.structured_search import SearchOptimizer
 from workflows.optimizers.compress import describe_compression
 from workflows.optimizers.evolve import describe_evolution
 from workflows.optimizers.meta_prompt import describe_meta_prompting
-from workflows.optimizers.protocol import Frame
+from workflows.optimizers.protocol import Frame, Shown
 from workflows.optimizers.rewriting import may_change, recent_iterations, rewritable, rewritten
 from workflows.rules.canonical import content_hash, derive_seed
 from workflows.rules.stepping import can_step, step
@@ -51,10 +53,15 @@ class Refine:
             case StepProposer():
                 return self._steps(state, configuration, parent, history, wanted)
             case ModelProposer() | PythonProposer() as proposer:
+                if self._options.examples_from == "train" and state.algorithm_data.get("learned_from") != parent:
+                    return [_learning(configuration, parent)]
                 asked = [self._rewritten(proposer, configuration, parent, history, index) for index in range(wanted)]
                 return await all_of(asked)
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
+        parts = [trial.candidate_id for trial in trials if trial.part is not None]
+        learned: dict[str, JsonValue] = {"learned_from": parts[-1]} if parts else {}
+        trials = [trial for trial in trials if trial.part is None]
         best_id, best_score = state.best_candidate_id, state.best_score
         last = state.algorithm_data["last_candidate_id"]
         for trial in trials:
@@ -64,10 +71,10 @@ class Refine:
             if trial.kept:
                 best_id, best_score = trial.candidate_id, trial.score
         return OptimizerState(
-            generation=state.generation + 1,
+            generation=state.generation + (1 if trials or not learned else 0),
             best_candidate_id=best_id,
             best_score=best_score,
-            algorithm_data={"last_candidate_id": last},
+            algorithm_data={**state.algorithm_data, **learned, "last_candidate_id": last},
         )
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
@@ -95,8 +102,14 @@ class Refine:
         index: int,
     ) -> CandidateProposal:
         treatment = self._treatment()
+        train = self._options.examples_from == "train"
         answer = await self._frame.new_values(
-            proposer, parent=parent, factors=treatment, index=index, feedback=recent_iterations(history)
+            proposer,
+            parent=parent,
+            factors=treatment,
+            index=index,
+            feedback=recent_iterations(history),
+            shown=(Shown(parent, split="train", limit=None),) if train else (),
         )
         return rewritten(answer, configuration, parent, treatment, {"origin": "mutation", "operators": [proposer.kind]})
 
@@ -129,6 +142,11 @@ async def all_of(asked: Sequence[Awaitable[CandidateProposal]]) -> list[Candidat
         if isinstance(answer, BaseException):
             raise answer
     return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _learning(configuration: Configuration, parent: str) -> CandidateProposal:
+    """The parent on the training samples, which its proposer is shown."""
+    return CandidateProposal(configuration=configuration, parent_candidate_ids=(parent,), part=Part(split="train"))
 
 
 def _unchanged(configuration: Configuration, parent: str) -> CandidateProposal:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Collection, Iterator, Sequence
 
 from workflows.model.remote_target import ExternalTarget
 from workflows.model.request import OptimizationRequest
@@ -11,6 +12,9 @@ from workflows.model.target import ChatTarget
 from workflows.rules.scoring import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
+
+SHOWN = 5
+"""How many names a message lists."""
 
 
 def check_judgement(request: OptimizationRequest) -> Iterator[str]:
@@ -36,6 +40,25 @@ def _measures(request: OptimizationRequest) -> Iterator[str]:
         yield f"judgement.objectives: {measure!r} is listed more than once; drop one"
     if request.metric in [objective.measure for objective in spec.objectives]:
         yield f"judgement.objectives: {request.metric!r} is the objective itself, which is judged in any case; drop it"
+
+
+def unknown_must_pass(request: OptimizationRequest, ids: Collection[str], tags: Collection[str]) -> Iterator[str]:
+    """Must-pass samples that the dataset, which has these ids and tags, does not have: no candidate would ever be asked."""
+    named = request.judgement.must_pass
+    if named is None:
+        return
+    for where, words, known in (("samples", named.samples, ids), ("tags", named.tags, tags)):
+        unknown = [word for word in words if word not in known]
+        if unknown:
+            what = "sample with the id" if where == "samples" else "sample tagged"
+            close = [match for word in unknown[:SHOWN] for match in difflib.get_close_matches(word, known, n=1)]
+            hint = f"did you mean {', '.join(map(repr, dict.fromkeys(close)))}?" if close else "correct it, or drop it"
+            yield f"judgement.must_pass.{where}: the dataset has no {what} {_listed(unknown)}; {hint}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return " or ".join(map(repr, words[:SHOWN])) + more
 
 
 def _racing(request: OptimizationRequest) -> Iterator[str]:

@@ -29,7 +29,7 @@ from workflows.model.scorers import (
     TokensScorer,
     placed_scorers,
 )
-from workflows.model.search import CompressOptimizer, MeasureOptimizer, RefineOptimizer
+from workflows.model.search import CompressOptimizer, MeasureOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.structured_search import SearchOptimizer
 from workflows.model.target import ChatTarget
 from workflows.rules.canonical import content_hash
@@ -258,6 +258,7 @@ def _refinement(
     request: OptimizationRequest, optimizer: RefineOptimizer | GepaOptimizer | MetaPromptOptimizer
 ) -> Iterator[str]:
     proposer = optimizer.proposer
+    yield from _examples(request, optimizer)
     yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
     treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
     if isinstance(proposer, ModelProposer) and treated and not any(isinstance(f, TextFactor) for f in treated):
@@ -266,6 +267,17 @@ def _refinement(
         yield (
             "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
             "more than one value; widen one, or use kind model or python"
+        )
+
+
+def _examples(request: OptimizationRequest, optimizer: OptimizerSpec) -> Iterator[str]:
+    """Where what a proposer is shown comes from."""
+    splits = request.dataset.splits
+    train = isinstance(optimizer, RefineOptimizer) and optimizer.examples_from == "train"
+    if train and (splits is None or not splits.train or not splits.validation):
+        yield (
+            "optimizer.examples_from: is train, but there are no training samples beside those that candidates are scored on; "
+            "give dataset.splits shares for train and validation, or drop examples_from"
         )
 
 
