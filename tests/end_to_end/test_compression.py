@@ -134,7 +134,9 @@ async def test_a_model_rewrites_sections_shorter_and_what_it_made_longer_is_not_
 
 async def test_what_was_compressed_is_released(engines: Engines, server: SimulatedModel) -> None:
     release = {"prompt": "tests/compressed", "mode": "automatic"}
-    result = await engines.run(compressing(server, name="shipped", release=release, judgement={"margin": 0.2}))
+    spec = compressing(server, name="shipped", release=release, judgement={"margin": 0.2})
+    spec["dataset"]["splits"] = {"validation": 0.5, "test": 0.5}
+    result = await engines.run(spec)
     assert result["confirmation"]["judged"]["accepted"]
     assert (result["release"]["status"], result["release"]["prompt"]) == ("released", "tests/compressed")
     async with await open_store("postgres", database_url=engines.addresses.database_url) as prompts:

@@ -52,7 +52,7 @@ async def test_a_proposer_may_be_shown_training_samples_only(engines: Engines) -
         "baseline",
         "exploration",
         "candidate",
-    ]  # the baseline stays the parent, and is not measured there again
+    ]  # the baseline stays the parent: one look is enough
     assert result["spend"]["samples"] == 3 * 20
 
 
