@@ -128,7 +128,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
     if (first || trial?.status !== "running") drawTab();
   }
 
-  const unsubscribe = subscribe((what) => (what.has("trials") || what.has("detail")) && changed());
+  const unsubscribe = subscribe((what) => what.has("detail") && changed());
   changed();
   return {
     go: (now) => ((options = now), drawTab()),
