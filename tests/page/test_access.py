@@ -28,6 +28,16 @@ PLACES = {
 }
 
 
+BEYOND = """() => [...document.querySelectorAll('#app *')].filter((found) => {
+    const box = found.getBoundingClientRect();
+    if (!box.width || box.right <= innerWidth + 1 || found.closest('.unseen, svg')) return false;
+    for (let around = found.parentElement; around; around = around.parentElement)
+        if (['auto', 'scroll'].includes(getComputedStyle(around).overflowX)) return false;
+    return true;
+}).map((found) => found.outerHTML.slice(0, 120))"""
+"""What lies beyond the edge of the screen where nothing can be scrolled."""
+
+
 @pytest.fixture(scope="session")
 async def shown(engines: Engines) -> dict[str, Any]:
     """A run with a confirmation and a population."""
@@ -62,8 +72,8 @@ async def test_every_view_fits_a_phone(open_page: Opens, shown: dict[str, Any]) 
     for name in PLACES:
         await go(page, name, shown)
         await keep_picture(page, f"{name}-phone")
-        wide = await page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 360, f"{name} is {wide} pixels wide"
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        assert await page.evaluate(BEYOND) == [], name
 
 
 async def test_the_keyboard_alone_reaches_a_trial_from_the_list_of_runs(open_page: Opens, shown: dict[str, Any]) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Page, Route, expect
 
+from activities.store.events import EVENTS_CHANNEL
 from clients.api import serving_http
 from clients.commands.servers import Servers
 from clients.http.trust import Trust
+from tests.conftest import Engines
 from tests.http.conftest import hill_spec
 from tests.http.test_steering import gated_spec, until
 from tests.page.conftest import Opens, keep_picture
@@ -29,6 +31,19 @@ async def never_reloaded(page: Page) -> bool:
 
 async def decisions(page: Page) -> list[str]:
     return await page.locator(".log .words").all_inner_texts()
+
+
+async def happens(engines: Engines, run_id: str) -> int:
+    """Something that the stream tells, and its event's id."""
+    told = '{"status": "running", "before": "paused"}'
+    async with engines.database.transaction() as connection:
+        await connection.execute("SELECT pg_notify($1, $2)", EVENTS_CHANNEL, run_id)
+        stored = await connection.fetchval(
+            "INSERT INTO events (run_id, event_key, type, payload) VALUES ($1, 'told', 'run_status_changed', $2) RETURNING id",
+            run_id,
+            told,
+        )
+    return int(stored)
 
 
 async def test_a_run_appears_in_the_list_and_is_followed_to_its_end_without_a_reload(
@@ -57,7 +72,7 @@ async def test_a_run_appears_in_the_list_and_is_followed_to_its_end_without_a_re
 
 
 async def test_a_server_that_goes_away_is_told_and_what_was_missed_arrives_once(
-    open_page: Opens, http: httpx.AsyncClient, servers: Servers, tmp_path: Path
+    open_page: Opens, http: httpx.AsyncClient, servers: Servers, engines: Engines, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     run_id = await start(http, gate, "missed")
@@ -66,6 +81,8 @@ async def test_a_server_that_goes_away_is_told_and_what_was_missed_arrives_once(
         await page.evaluate("window.stayed = true")
         await expect(page.locator("[data-state=live]")).to_be_visible()
         await expect(page.locator(".log")).to_contain_text("Started")
+        newest = await happens(engines, run_id)
+        await expect(page.locator(".log")).to_contain_text("Going on")
     await expect(page.locator("[data-state=lost]")).to_contain_text("Not connected · as of")
     await keep_picture(page, "not-connected")
     gate.touch()
@@ -79,8 +96,8 @@ async def test_a_server_that_goes_away_is_told_and_what_was_missed_arrives_once(
         await page.get_by_role("button", name="Try now").click()
         await expect(page.locator(".log")).to_contain_text("Run completed")
         told = [line.split(":")[0] for line in await decisions(page)]
-        assert told == ["Run completed", "Round 3", "Round 2", "Round 1", "Round 0", "Started", "Run created"]
-        assert int(asked[-1]) > 0  # resumed after the last event it had, not from the beginning
+        assert told == ["Run completed", "Round 3", "Round 2", "Round 1", "Round 0", "Going on", "Started", "Run created"]
+        assert int(asked[-1]) == newest  # resumed after the last event it had
     assert await never_reloaded(page)
 
 
