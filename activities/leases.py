@@ -66,8 +66,13 @@ class Leased:
     """Others hold something, of which some may come back."""
     dearest: Amount | None = None
     """The most that one sample of the run took."""
-    counts_money: bool = True
-    """Whether tokens or cost are limited."""
+    limited: tuple[Resource, ...] = ("tokens", "cost")
+    """What is."""
+
+    @property
+    def counts_money(self) -> bool:
+        """Whether tokens or cost are limited."""
+        return "tokens" in self.limited or "cost" in self.limited
 
 
 class LeaseTaken(RuntimeError):

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from activities.committing import until_back
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.metering import Bound, BudgetExhausted
-from workflows.model.amounts import NOTHING, Amount, total
+from workflows.model.amounts import NOTHING, Amount, Resource, total
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class Ticket:
     def settle(self, reserved: Amount | None, actual: Amount) -> None:
         self._ended(reserved)
         self.spent += actual
-        if self._purse.counts_money and reserved is not None and reserved.short_of(actual) is not None:
+        if reserved is not None and reserved.short_of(actual, self._purse.limited) is not None:
             self._purse.exceeded += 1
         self._purse.moved()
 
@@ -143,8 +143,13 @@ class Purse:
         self._writing = asyncio.Lock()
         self._moved = asyncio.Event()
         self._known: Amount | None = None
-        self.counts_money = True
+        self.limited: tuple[Resource, ...] = ("tokens", "cost")
         self.exceeded = 0
+
+    @property
+    def counts_money(self) -> bool:
+        """Whether tokens or cost are limited, as far as is known."""
+        return "tokens" in self.limited or "cost" in self.limited
 
     # -- tickets ----------------------------------------------------------------------------------------------------------
 
@@ -244,7 +249,7 @@ class Purse:
             request = LeaseRequest(needed, welcome, alone)
             leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
             self._opened = True
-            self._known, self.counts_money = leased.dearest, leased.counts_money
+            self._known, self.limited = leased.dearest, leased.limited
             self._free = NOTHING if leased.short_of else self._free + leased.granted
             return leased
 

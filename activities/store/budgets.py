@@ -98,7 +98,7 @@ async def lease(connection: Connection, key: LeaseKey, books: Books, request: Le
     if short_of is None:
         books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False, waiting=False)
     await _write(connection, key, books)
-    return Leased(granted, short_of, account.others_at_work, account.dearest, account.counts_money)
+    return Leased(granted, short_of, account.others_at_work, account.dearest, tuple(account.limits))
 
 
 def grant(account: Account, books: Books, request: LeaseRequest) -> tuple[Amount, Resource | None]:
@@ -156,7 +156,7 @@ async def close_lease(connection: Connection, key: LeaseKey, books: Books) -> No
 
 async def settle_calls(connection: Connection, key: LeaseKey, settlement: CallsSettlement) -> None:
     """Calls of strangers are over: what they took is the run's, the rest of what was set aside for them is given back."""
-    await _lock(connection, key.run_id)
+    budget = await _lock(connection, key.run_id)
     rows = await connection.fetch(
         "DELETE FROM budget_leases WHERE run_id = $1 AND holder = ANY($2) AND nonce = $3"
         " RETURNING held_samples, held_tokens, held_cost",
@@ -170,11 +170,12 @@ async def settle_calls(connection: Connection, key: LeaseKey, settlement: CallsS
     most = held.times(1 / held.samples)
     was_known = bool(most.tokens or most.cost)
     dearest = settlement.dearest
+    limited = [name for name in RESOURCES if budget[f"limit_{name}"] and name != "samples"]
     books = Books(
         spent=Amount(settlement.heard, settlement.tokens, settlement.cost),
         lost=most.times(settlement.unheard).or_less(held),
         dearest=dearest,
-        exceeded=int(was_known and dearest is not None and replace(most, samples=0).short_of(dearest) is not None),
+        exceeded=int(was_known and dearest is not None and most.short_of(dearest, limited) is not None),
     )
     await _fold(connection, key.run_id, key.candidate_id, key.trial_id, books)
 

@@ -8,7 +8,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.worker import Worker
 
 
-@activity.defn
+@activity.defn(name="answerTicket")
 async def answer_ticket(call: dict) -> dict:
     prompt, ticket = call["configuration"]["system_prompt"], call["sample"]["input"]["ticket"]
     label = "billing" if "invoice" in ticket and "invoice" in prompt else "other"

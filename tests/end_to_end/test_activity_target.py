@@ -372,7 +372,7 @@ async def test_the_python_example_answers(engines: Engines, spec: Spec) -> None:
         result = await engines.run(
             spec(
                 configuration={"system_prompt": {"value": "An invoice is billing.", "change": "text"}},
-                target={"kind": "activity", "activity": "answer_ticket", "task_queue": "tickets"},
+                target={"kind": "activity", "activity": "answerTicket", "task_queue": "tickets"},
                 dataset={"items": TICKETS},
                 scorers=[{"kind": "exact", "name": "label"}],
                 objective={"metric": "label"},

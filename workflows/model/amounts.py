@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,13 +43,13 @@ class Amount:
     def not_negative(self) -> Amount:
         return self.or_more(NOTHING)
 
-    def short_of(self, wanted: Amount) -> Resource | None:
+    def short_of(self, wanted: Amount, among: Collection[Resource] = RESOURCES) -> Resource | None:
         """Of what there is less than wanted; None when this covers all of it."""
-        if self.samples < wanted.samples:
+        if "samples" in among and self.samples < wanted.samples:
             return "samples"
-        if self.tokens < wanted.tokens:
+        if "tokens" in among and self.tokens < wanted.tokens:
             return "tokens"
-        if wanted.cost - self.cost > LAST_DIGITS * max(abs(wanted.cost), abs(self.cost)):
+        if "cost" in among and wanted.cost - self.cost > LAST_DIGITS * max(abs(wanted.cost), abs(self.cost)):
             return "cost"
         return None
 
