@@ -10,13 +10,13 @@ export function mount(element, { run, api, subscribe }) {
   const links = h("p", { class: "card-links" });
   replace(element, h("h2", {}, "What the best changes"), body, links);
   let shown = null;
-  let give_up = () => {};
+  let giveUp = () => {};
 
   function draw() {
     const { best_candidate_id: best, baseline_candidate_id: baseline } = run.detail;
     if (best === shown) return;
     shown = best;
-    give_up();
+    giveUp();
     replace(links);
     if (!best || best === baseline) {
       const told = !baseline ? "The baseline is being measured." : run.isOver
@@ -26,7 +26,7 @@ export function mount(element, { run, api, subscribe }) {
       return;
     }
     const ask = (signal) => api.get(api.ofRun(run.id, "candidates", best), { signal });
-    give_up = reading(body, ask, (candidate) => {
+    giveUp = reading(body, ask, (candidate) => {
       replace(body, changesView(candidate.baseline.changes, { from: "the baseline", to: "the best" }));
       const to = (tab) => linkTo(["runs", run.id, "candidates", best], { tab });
       replace(links, h("a", { href: to("changes") }, "All changes"), h("a", { href: to("samples") }, "What was fixed and broken"));
@@ -37,6 +37,6 @@ export function mount(element, { run, api, subscribe }) {
   draw();
   return () => {
     unsubscribe();
-    give_up();
+    giveUp();
   };
 }

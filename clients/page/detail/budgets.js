@@ -51,10 +51,10 @@ export const secondsLeft = ({ limit, used, rate }) => (limit && rate > 0 ? Math.
 export function forecast(budget, run, rounds = secondsOfRounds(run)) {
   if (run.isOver || run.detail.status === "paused") return "";
   const left = secondsLeft(budget);
-  const at_end = rounds === null ? null : budget.used + budget.rate * rounds;
+  const atEnd = rounds === null ? null : budget.used + budget.rate * rounds;
   if (budget.limit && left !== Infinity && (rounds === null || left < rounds)) {
     return `used up in about ${duration(left)}${rounds === null ? "" : ", before the last round"}`;
   }
-  if (at_end !== null) return `about ${budget.text(at_end)} when the last round is done`;
+  if (atEnd !== null) return `about ${budget.text(atEnd)} when the last round is done`;
   return budget.rate > 0 && budget.name !== "wall_time" ? `${budget.text(budget.rate * 3600)} an hour` : "";
 }

@@ -3,6 +3,7 @@
 import { h, replace } from "../dom.js";
 import { capital, cost, milliseconds, plain, score, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
+import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
 import { judgementView } from "./judgement.js";
 import { reading } from "./reading.js";
@@ -10,13 +11,11 @@ import { samplesView } from "./samples.js";
 import { slicesView } from "./slices.js";
 
 const TABS = { changes: "Changes", samples: "Samples", slices: "Slices", judgement: "Judgement" };
-const WIDE = "(min-width: 900px)";
-const VERDICTS = { better: "good", not_worse: "accent", worse: "bad", inconclusive: "warn" };
 
 export function mount(element, { run, api, subscribe, navigate, announce, params, options: given }) {
   const id = params.candidate;
   let options = given;
-  let give_up = () => {};
+  let giveUp = () => {};
   let known = "";
   const steps = ["runs", run.id, "candidates", id];
   const head = h("header", { class: "candidate-head" });
@@ -35,9 +34,9 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   function drawHead() {
     const trial = run.trial(id), baseline = run.trial(run.detail.baseline_candidate_id);
     if (!trial) return replace(head, h("h2", {}, `Candidate ${id}`), h("p", { class: "soft" }, "It was not measured yet."));
-    const is_baseline = trial.purpose === "baseline", is_best = id === run.detail.best_candidate_id;
+    const isBaseline = trial.purpose === "baseline", isBest = id === run.detail.best_candidate_id;
     const confirmation = run.trial(id, "confirmation");
-    const apart = is_baseline || baseline?.objective_score == null || trial.objective_score == null ? null : trial.objective_score - baseline.objective_score;
+    const apart = isBaseline || baseline?.objective_score == null || trial.objective_score == null ? null : trial.objective_score - baseline.objective_score;
     const figures = [
       ["Score", scoreText(trial)],
       apart === null ? null : ["To the baseline", signed(apart)],
@@ -48,12 +47,12 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
       trial.latency_ms == null ? null : ["Latency", milliseconds(trial.latency_ms)],
     ].filter(Boolean);
     replace(head,
-      h("h2", {}, is_baseline ? `The baseline ${id}` : `Candidate ${named(id)}`),
+      h("h2", {}, isBaseline ? `The baseline ${id}` : `Candidate ${named(id)}`),
       h("p", { class: "pills" },
         h("span", { class: "pill", "data-kind": trial.status === "running" ? "accent" : trial.status === "completed" ? null : "bad" }, capital(words(trial.status))),
-        is_best ? h("span", { class: "pill", "data-kind": "good" }, "Best") : null,
-        is_best && run.detail.verdict ? h("span", { class: "pill", "data-kind": VERDICTS[run.detail.verdict] }, `Confirmed: ${words(run.detail.verdict)}`) : null,
-        trial.verdict ? h("span", { class: "pill", "data-kind": VERDICTS[trial.verdict] }, `In its round: ${words(trial.verdict)}`) : null,
+        isBest ? h("span", { class: "pill", "data-kind": "good" }, "Best") : null,
+        isBest && run.detail.verdict ? verdictPill(run.detail.verdict, "Confirmed: ") : null,
+        trial.verdict ? verdictPill(trial.verdict, "In its round: ") : null,
         trial.stopped_early ? h("span", { class: "pill", "data-kind": "warn" }, "Stopped early") : null,
         h("span", { class: "soft" }, `Round ${trial.round}`),
       ),
@@ -65,12 +64,12 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   }
 
   function drawTab() {
-    give_up();
+    giveUp();
     const tab = TABS[options.get("tab")] ? options.get("tab") : "changes";
     replace(tabs, Object.entries(TABS).map(([name, title]) => h("a", { href: linkTo(steps, { tab: name }), "aria-current": name === tab ? "page" : null }, title)));
     if (body.dataset.tab !== tab) replace(body);
     body.dataset.tab = tab;
-    give_up = DRAW[tab]();
+    giveUp = DRAW[tab]();
   }
 
   const DRAW = {
@@ -83,7 +82,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   function drawChanges(candidate) {
     const ancestors = [...new Map([candidate.baseline, ...candidate.parents].map((one) => [one.candidate_id, one])).values()].filter((one) => one.candidate_id !== id);
     const against = ancestors.find((one) => one.candidate_id === options.get("against")) ?? ancestors[0];
-    const layout = options.get("layout") ?? (matchMedia(WIDE).matches ? "split" : "unified");
+    const layout = options.get("layout") ?? roomyLayout();
     const name = (one) => (one.candidate_id === candidate.baseline.candidate_id ? "the baseline" : `parent ${named(one.candidate_id)}`);
     replace(body,
       against ? [
@@ -132,7 +131,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   changed();
   return {
     go: (now) => ((options = now), drawTab()),
-    unmount: () => (unsubscribe(), give_up()),
+    unmount: () => (unsubscribe(), giveUp()),
   };
 }
 
@@ -141,13 +140,5 @@ function scoreText(trial) {
   const half = trial.low == null ? "" : ` (${score(trial.low)} … ${score(trial.high)})`;
   return score(trial.objective_score) + half;
 }
-
-/** A choice among few, kept in the address. */
-export function choice(name, entries, chosen, change) {
-  return h("select", { name, onchange: (event) => change(event.target.value) },
-    entries.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
-}
-
-export const labelled = (text, control) => h("label", { class: "labelled" }, h("span", {}, text), control);
 
 const listed = (links) => links.flatMap((one, place) => (place ? [", ", one] : [one]));

@@ -2,9 +2,9 @@
 
 import { around, drawing, grid, onWidth, scale, ticks } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
-import { capital, cost, score, signed, whole, words } from "../format.js";
+import { cost, score, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
-import { choice, labelled } from "./candidate.js";
+import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
 import { reading } from "./reading.js";
 import { samplesView } from "./samples.js";
@@ -13,7 +13,6 @@ const HEIGHT = 220;
 const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
 const OFFERED = 200;
 const ROUNDS = 1000;
-const VERDICTS = { better: "good", not_worse: "accent", worse: "bad", inconclusive: "warn" };
 
 export function mount(element, { run, api, navigate, announce, options: given }) {
   let options = given;
@@ -26,7 +25,7 @@ export function mount(element, { run, api, navigate, announce, options: given })
   const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
   let shown = null;
 
-  const give_up = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
+  const giveUp = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
     const others = items.filter((one) => one.optimization_id !== run.id && one.best_candidate_id);
     const wanted = options.get("with") ?? "";
     const entries = others.map((one) => [one.optimization_id, `${one.optimization_id} · best ${score(one.best_score)} · ${one.optimizer}`]);
@@ -67,7 +66,7 @@ export function mount(element, { run, api, navigate, announce, options: given })
       ),
       h("section", { class: "card" }, h("h3", {}, "Best score by what was paid"), chart),
       h("section", { class: "card" }, h("h3", {}, "What differs between the best of both"),
-        changesView(ours.changes, { from: theirs.optimization_id, to: ours.optimization_id, heading: "h4", layout: matchMedia("(min-width: 900px)").matches ? "split" : "unified" })),
+        changesView(ours.changes, { from: theirs.optimization_id, to: ours.optimization_id, heading: "h4", layout: roomyLayout() })),
     );
     const ask = (signal) => api.get(api.ofRun(theirs.optimization_id, "rounds"), { query: { limit: ROUNDS }, signal });
     closing.push(reading(chart, ask, ({ items }) => {
@@ -78,14 +77,14 @@ export function mount(element, { run, api, navigate, announce, options: given })
     drawSamples();
   }
 
-  let give_up_samples = () => {};
+  let giveUpSamples = () => {};
   function drawSamples() {
-    give_up_samples();
+    giveUpSamples();
     const { theirs, ours } = sides;
     const fixed = { candidate: ours.candidate_id, against: theirs.candidate_id, against_run: theirs.optimization_id, purpose };
     const place = samples.querySelector(".sample-place") ?? h("div", { class: "sample-place" });
     replace(samples, h("h3", {}, "Sample by sample"), place);
-    give_up_samples = samplesView(place, {
+    giveUpSamples = samplesView(place, {
       ask: (query, signal) => api.get(api.ofRun(run.id, "comparison"), { query: { ...fixed, ...query }, signal }),
       names: { before: theirs.optimization_id, after: ours.optimization_id }, options, go, announce, verdict: false,
     });
@@ -94,7 +93,7 @@ export function mount(element, { run, api, navigate, announce, options: given })
   draw();
   return {
     go: (now) => ((options = now), draw()),
-    unmount: () => [give_up, give_up_samples, ...closing].forEach((close) => close()),
+    unmount: () => [giveUp, giveUpSamples, ...closing].forEach((close) => close()),
   };
 }
 
@@ -105,7 +104,7 @@ function standings(theirs, ours, samples) {
     ["Best candidate", (one) => h("a", { href: linkTo(["runs", one.optimization_id, "candidates", one.candidate_id]) }, one.candidate_id)],
     [`Score on the ${samples} samples`, (one) => score(one.score)],
     ["Difference", (one) => (one === ours && evidence ? `${signed(sign * evidence.effect)}${evidence.refused ? "" : ` (${[sign * evidence.low, sign * evidence.high].sort((a, b) => a - b).map((end) => signed(end)).join(" … ")})`}` : "")],
-    ["Verdict", (one) => (one === ours && ours.judged ? h("span", { class: "pill", "data-kind": VERDICTS[ours.judged.verdict] }, capital(words(ours.judged.verdict))) : "")],
+    ["Verdict", (one) => (one === ours && ours.judged ? verdictPill(ours.judged.verdict) : "")],
     ["Fixed, broken", (one) => (one === ours ? `${whole(ours.counts.fixed)}, ${whole(ours.counts.broken)}` : "")],
     ["Paid", (one) => cost(one.paid)],
     ["Gained over its own baseline", (one) => (one.gained_points === null ? "–" : `${one.gained_points < 0 ? "−" : "+"}${Math.abs(one.gained_points).toFixed(1)} points`)],

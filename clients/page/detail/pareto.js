@@ -4,7 +4,7 @@ import { around, drawing, grid, onWidth, ticks, tickText } from "../chart_parts.
 import { h, replace, s } from "../dom.js";
 import { signed, words } from "../format.js";
 import { linkTo } from "../router.js";
-import { choice, labelled } from "./candidate.js";
+import { choice, labelled } from "./controls.js";
 
 const HEIGHT = 300;
 const LEFT = 60, RIGHT = 16, TOP = 14, BOTTOM = 42;
