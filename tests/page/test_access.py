@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
@@ -19,13 +18,10 @@ PLACES = {
     "trials": ("runs/shown/trials", ".virtual tbody a"),
     "lineage": ("runs/shown/lineage", ".graph path"),
     "rejections": ("runs/shown/rejections", ".run-body"),
-    "budget": ("runs/shown/budget", ".run-body svg"),
-    "compare": ("runs/shown/compare", ".run-body h2"),
     "log": ("runs/shown/log", ".log li"),
     "spec": ("runs/shown/spec", "pre"),
-    "candidate": ("runs/shown/candidates/{best}", ".run-body .tabs"),
-    "samples": ("runs/shown/candidates/{best}?tab=samples", ".run-body .tabs"),
 }
+"""Where one can be, and what is there then; test_detail.py looks at candidates, budgets and comparisons."""
 
 
 BEYOND = """() => [...document.querySelectorAll('#app *')].filter((found) => {
@@ -39,44 +35,43 @@ BEYOND = """() => [...document.querySelectorAll('#app *')].filter((found) => {
 
 
 @pytest.fixture(scope="session")
-async def shown(engines: Engines) -> dict[str, Any]:
+async def shown(engines: Engines) -> None:
     """A run with a confirmation and a population."""
     stop = {"max_rounds": 6, "no_improvement": 0}
-    result = await engines.run(hill_spec(name="shown", dataset=split_items(), stop=stop, budget={"cost": 0.5}), run_id="shown")
+    await engines.run(hill_spec(name="shown", dataset=split_items(), stop=stop, budget={"cost": 0.5}), run_id="shown")
     await enlarge(engines.database, "shown", 60)
-    return result
 
 
-async def go(page: Page, name: str, shown: dict[str, Any]) -> None:
+async def go(page: Page, name: str) -> None:
     place, sign = PLACES[name]
-    await page.evaluate("(place) => { location.hash = `#/${place}` }", place.format(best=shown["best_candidate_id"]))
+    await page.evaluate("(place) => { location.hash = `#/${place}` }", place)
     await page.locator(sign).first.wait_for(state="attached")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_wrong_in_any_view(
-    open_page: Opens, accessible: Callable[[Page], Awaitable[list[str]]], shown: dict[str, Any], scheme: str
+    open_page: Opens, accessible: Callable[[Page], Awaitable[list[str]]], shown: None, scheme: str
 ) -> None:
     page = await open_page(scheme=scheme)
     found = {}
     for name in PLACES:
-        await go(page, name, shown)
+        await go(page, name)
         await keep_picture(page, f"{name}-{scheme}")
         found[name] = await accessible(page)
     listed = "\n".join(f"{name}: {one}" for name, wrong in found.items() for one in wrong)
     assert not listed, listed
 
 
-async def test_every_view_fits_a_phone(open_page: Opens, shown: dict[str, Any]) -> None:
+async def test_every_view_fits_a_phone(open_page: Opens, shown: None) -> None:
     page = await open_page(width=360, height=740)
     for name in PLACES:
-        await go(page, name, shown)
+        await go(page, name)
         await keep_picture(page, f"{name}-phone")
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, name
         assert await page.evaluate(BEYOND) == [], name
 
 
-async def test_the_keyboard_alone_reaches_a_trial_from_the_list_of_runs(open_page: Opens, shown: dict[str, Any]) -> None:
+async def test_the_keyboard_alone_reaches_a_trial_from_the_list_of_runs(open_page: Opens, shown: None) -> None:
     page = await open_page("runs?search=shown")
     await expect(page.get_by_role("link", name="shown", exact=True)).to_be_visible()
     await page.keyboard.press("Tab")
