@@ -20,6 +20,7 @@ async def test_what_was_measured_in_part_is_told_apart(
     page = await open_page(f"runs/{run_id}/lineage")
     summary = page.locator(".run-body .small").first
     await expect(summary).to_contain_text("6 measured in part")
+    await expect(page.get_by_role("application", name="Lineage").locator("path.mark-part").first).to_be_attached()
     await expect(page.locator(".legend")).to_contain_text("measured in part")
     assert await accessible(page) == []
     await keep_picture(page, "lineage-in-parts")

@@ -55,7 +55,7 @@ export function glyph(kind) {
 }
 
 /**
- * One path for each kind: ten thousand marks are eight elements. `marks` are `{kind, x, y}`. Where they are `dense`, those that
+ * One path for each kind: ten thousand marks are nine elements. `marks` are `{kind, x, y}`. Where they are `dense`, those that
  * would cover each other are one, and the many are drawn without outlines, which take longest.
  */
 export function markPaths(marks, r, dense = false) {
@@ -69,7 +69,7 @@ export function markPaths(marks, r, dense = false) {
     }
     pieces[kind].push(dense && kind === "tried" ? dot(round(x), round(y), r) : shape(kind, round(x), round(y), kind === "kept" ? r * 1.15 : r));
   }
-  const order = ["stopped", "tried", "cancelled", "rejected", "failed", "running", "kept", "baseline"];
+  const order = ["part", "stopped", "tried", "cancelled", "rejected", "failed", "running", "kept", "baseline"];
   return order.filter((kind) => pieces[kind].length).map((kind) => s("path", { class: `mark-${kind}`, d: pieces[kind].join("") }));
 }
 
