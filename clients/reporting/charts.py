@@ -14,6 +14,7 @@ from typing import Final
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, decision_on, first_success, steps
 from clients.reporting.figures import score_text
 from clients.reporting.fronts import front_objectives, front_of
+from clients.reporting.learning import measured_ancestors
 from clients.reporting.visible import one_line
 
 WIDTH: Final = 760
@@ -85,7 +86,7 @@ def interval(iteration: Iteration) -> tuple[float, float]:
 
 
 def lineage_chart(facts: RunFacts) -> str:
-    """Who came from whom: a column a round, an arrow from every parent."""
+    """Who came from whom: a column a round, an arrow from every parent. What was measured in part only is passed over."""
     shown = facts.iterations[:MOST_NODES]
     if len(shown) < 2:
         return ""
@@ -100,7 +101,13 @@ def lineage_chart(facts: RunFacts) -> str:
         for number, column in rounds.items()
         for row, one in enumerate(column)
     }
-    arrows = [_arrow(place[parent], place[one.candidate_id]) for one in shown for parent in one.parents if parent in place]
+    ancestors = measured_ancestors(facts)
+    arrows = [
+        _arrow(place[parent], place[one.candidate_id])
+        for one in shown
+        for parent in ancestors[one.candidate_id]
+        if parent in place
+    ]
     nodes = [_node(facts, one, *place[one.candidate_id]) for one in shown]
     return _svg([*arrows, *nodes], height, f"Lineage of {len(shown)} candidates", width)
 

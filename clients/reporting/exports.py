@@ -13,6 +13,7 @@ from activities.store.reading import StoreReader
 from activities.store.rows import ItemRow, StoredTrial
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, decision_on
 from clients.reporting.figures import score_text
+from clients.reporting.learning import measured_in_part
 
 COLUMNS: Final = (
     "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",
@@ -76,10 +77,14 @@ def mermaid(facts: RunFacts) -> str:
     """The true lineage, several parents included. Labels carry ids, scores and verdicts only, never a model's text."""
     best = best_iteration(facts)
     lines = ["flowchart TD"]
+    in_part = measured_in_part(facts)
     nodes = {iteration.candidate_id: f"n{iteration.number}" for iteration in facts.iterations}
+    nodes |= {trial.candidate_id: f"p{number}" for number, trial in enumerate(in_part)}
     for iteration in facts.iterations:
         lines.append(f'  {nodes[iteration.candidate_id]}["{_label(facts, iteration)}"]')
-    for iteration in facts.iterations:
+    for trial in in_part:
+        lines.append(f'  {nodes[trial.candidate_id]}("{_name(trial)}<br/>measured in part")')
+    for iteration in (*facts.iterations, *in_part):
         known = [nodes[parent] for parent in iteration.parents if parent in nodes]
         lines += [f"  {parent} --> {nodes[iteration.candidate_id]}" for parent in known]
     lines += ["  classDef best stroke-width:4px", "  classDef failed stroke-dasharray:4"]
@@ -89,9 +94,13 @@ def mermaid(facts: RunFacts) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _name(iteration: Iteration) -> str:
+    return re.sub(r"[^\w.:/-]", "?", iteration.candidate_id)
+
+
 def _label(facts: RunFacts, iteration: Iteration) -> str:
     decision = decision_on(facts, iteration)
-    parts = [re.sub(r"[^\w.:/-]", "?", iteration.candidate_id)]
+    parts = [_name(iteration)]
     parts.append(iteration.status.value.lower() if iteration.score is None else score_text(iteration.score))
     if decision is not None and decision.verdict is not None:
         parts.append(decision.verdict.value.replace("_", " "))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from clients.reporting.facts import RunFacts
+from collections.abc import Iterator
+
+from clients.reporting.facts import Iteration, RunFacts
 from workflows.model.failures import shorten
 from workflows.model.trial import Purpose
 from workflows.records import PROPOSAL_FAILURE
@@ -21,6 +23,37 @@ def parts_text(facts: RunFacts) -> str | None:
     of = f" of {' or '.join(map(str, wholes))}" if wholes else ""
     candidates = len({trial.candidate_id for trial in parts})
     return f"{len(parts)} trials of {candidates} candidates, on {each}{of} samples"
+
+
+def measured_in_part(facts: RunFacts) -> tuple[Iteration, ...]:
+    """Candidates that were never measured in full, each by its newest trial."""
+    in_full = {iteration.candidate_id for iteration in facts.iterations}
+    newest = {
+        trial.candidate_id: trial
+        for trial in facts.further
+        if trial.purpose is Purpose.EXPLORATION and trial.candidate_id not in in_full
+    }
+    return tuple(newest.values())
+
+
+def measured_ancestors(facts: RunFacts) -> dict[str, tuple[str, ...]]:
+    """For each candidate measured in full, the nearest such ones that it descends from."""
+    between = {trial.candidate_id: trial.parents for trial in measured_in_part(facts)}
+
+    def nearest(candidate_id: str, seen: frozenset[str]) -> Iterator[str]:
+        for parent in between.get(candidate_id, ()) if candidate_id not in seen else ():
+            yield from nearest(parent, seen | {candidate_id}) if parent in between else (parent,)
+
+    return {
+        one.candidate_id: tuple(
+            dict.fromkeys(
+                ancestor
+                for parent in one.parents
+                for ancestor in (nearest(parent, frozenset()) if parent in between else (parent,))
+            )
+        )
+        for one in facts.iterations
+    }
 
 
 def lost_rounds_text(facts: RunFacts) -> str | None:

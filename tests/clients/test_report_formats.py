@@ -13,10 +13,12 @@ from clients.reporting.exports import mermaid
 from clients.reporting.facts import RunFacts
 from clients.reporting.gates import meets
 from clients.reporting.junit import junit_xml
+from clients.reporting.learning import measured_ancestors
 from clients.reporting.markdown import fenced, markdown
 from clients.reporting.pages import html
 from clients.reports import Verbosity
 from tests.clients.test_report_example import facts, the_example
+from workflows.model.trial import Purpose
 
 HOSTILE = (
     "</title></style><script>alert(1)</script> | a **b** `c` \x1b[31m ]]> \"'&<img src=x onerror=alert(2)>\n```\n# heading"
@@ -141,3 +143,19 @@ def test_a_mermaid_label_carries_no_text_of_a_model() -> None:
     graph = mermaid(hostile())
     assert "script" not in graph
     assert graph.startswith("flowchart TD\n")
+
+
+def test_a_lineage_goes_through_candidates_that_were_measured_in_part() -> None:
+    run = the_example()
+    first, *others = run.iterations
+    part = first.model_copy(
+        update={"candidate_id": "r1-part", "purpose": Purpose.EXPLORATION, "parents": (first.candidate_id,), "samples": 4}
+    )
+    children = [one.model_copy(update={"parents": ("r1-part",)}) for one in others]
+    run = run.model_copy(update={"iterations": (first, *children), "further": (part,)})
+    lines = [line.strip() for line in mermaid(run).splitlines()]
+    assert 'p0("r1-part<br/>measured in part")' in lines
+    assert "n0 --> p0" in lines
+    assert "p0 --> n1" in lines
+    assert measured_ancestors(run)[others[0].candidate_id] == (first.candidate_id,)
+    assert lineage_chart(run).count("<path") >= len(others)
