@@ -21,36 +21,54 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
       h("div", { class: "tools" }, short ? h("a", { href: linkTo(["runs", run.id, "log"]) }, "All of them") : h("label", { class: "check" }, withTrials, "beginnings and ends of trials"))),
     live, problem, short ? null : h("div", { class: "buttons" }, more),
   );
-  let oldest = null, newest = 0;
-  let generation = 0;
+  let oldest = null, newest = null; // ids of the events that are shown
+  let generation = 0, reading = 0;
 
   async function begin() {
     generation++;
-    oldest = null;
-    newest = 0;
+    oldest = newest = null;
     replace(list);
     await older();
   }
 
-  async function older() {
-    const mine = generation;
-    try {
-      const page = await api.get(api.ofRun(run.id, "log"), { query: { before: oldest, trials: withTrials.checked || null, limit: short || PAGE } });
-      if (mine !== generation) return;
-      list.append(...page.items.filter((event) => !newest || event.id < (oldest ?? Infinity)).flatMap(entries));
-      newest = Math.max(newest, page.items[0]?.id ?? 0);
+  function older() {
+    return readPage(oldest, (page) => {
+      list.append(...page.items.flatMap(entries));
+      newest ??= page.items[0]?.id ?? 0;
       oldest = page.items.at(-1)?.id ?? oldest;
       more.hidden = !page.has_more;
+      arrive();
+    });
+  }
+
+  /** What happened while there was no stream. */
+  function catchUp() {
+    return readPage(null, (page) => {
+      if (page.has_more && page.items.at(-1).id > newest) return void begin();
+      waiting.push(...page.items.toReversed());
+      return arrive();
+    });
+  }
+
+  async function readPage(before, take) {
+    const mine = generation;
+    reading++;
+    try {
+      const page = await api.get(api.ofRun(run.id, "log"), { query: { before, trials: withTrials.checked || null, limit: short || PAGE } });
+      if (mine !== generation) return;
+      take(page);
       replace(problem);
     } catch (error) {
       replace(problem, error.message);
+    } finally {
+      reading--;
     }
   }
 
   function entries(event) {
     const rejectionsOf = (round) => run.rejections.filter((one) => one.round === round).slice(0, 20);
     const lines = linesOf(event, { rejectionsOf, short: short > 0 });
-    return (short ? lines.slice(0, 6) : lines).map((line) => h("li", { class: line.strong ? "strong" : null },
+    return (short ? lines.slice(0, 6) : lines).map((line) => h("li", { class: line.strong ? "strong" : null, "data-event": event.id },
       glyph(line.kind === "release" ? "baseline" : line.kind),
       h("time", { datetime: event.at, title: day(event.at) }, clock(event.at)),
       h("span", { class: "words" }, line.text, line.candidate ? h("a", { class: "mono", href: linkTo(["runs", run.id, "candidates", line.candidate]) }, line.candidate) : null, line.after ?? "")));
@@ -59,24 +77,28 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
   /** What the stream told is shown once the round's rejections are known, too. */
   let waiting = [];
   function arrive() {
-    const fresh = waiting.filter((event) => event.id > newest);
-    waiting = [];
-    for (const event of fresh) {
+    if (newest === null) return;
+    for (const event of waiting) {
+      if (event.id <= newest) continue;
       list.prepend(...entries(event));
       newest = event.id;
     }
+    waiting = [];
     const most = short ? short * 2 : MOST_SHOWN;
-    while (list.children.length > most) list.lastElementChild.remove();
+    while (list.children.length > most) {
+      list.lastElementChild.remove();
+      oldest = Number(list.lastElementChild.dataset.event);
+    }
   }
 
   begin();
   const unsubscribe = subscribe((changed, event) => {
-    if (changed.has("events") && newest && (withTrials.checked || event.type !== "trial_added_or_updated")) {
+    if (changed.has("events") && (withTrials.checked || event.type !== "trial_added_or_updated")) {
       waiting.push({ id: event.id, type: event.type, at: event.data.at, facts: event.data });
     }
     if (changed.has("detail")) {
-      if (run.connection.kind === "polling") begin();
-      else if (waiting.length) arrive();
+      if (run.connection.kind === "live" && newest !== null) arrive();
+      else if (!reading) (newest === null ? older : catchUp)();
     }
   });
   return () => {
