@@ -65,7 +65,9 @@ class Concluding:
         paid = tally.paid + kept
         if error is not None and kept.samples:
             error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
-        lost = await self._store.settle_trial(trial) if trial.metered or conclusion.metered else NOTHING
+        lost = Amount(samples=conclusion.lost)
+        if trial.metered or conclusion.metered:
+            lost += await self._store.settle_trial(trial)
         evidence = await self._evidence(conclusion, tally) if status == "completed" else []
         noise, plan = None, None
         if status == "completed" and trial.planning is not None:

@@ -19,6 +19,7 @@ from activities.committing import OutcomeBatches, until_back
 from activities.computing import Computing
 from activities.concluding import Concluding, ConclusionStore
 from activities.fair_queue import Caller, calling_for
+from activities.flight import Flight
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
 from activities.importing import import_elsewhere
@@ -177,8 +178,9 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
-        async with heartbeating():
-            result = await self._evaluate(shard)
+        flight = Flight(activity.info().attempt, activity.info().heartbeat_details)
+        async with heartbeating(flight.told):
+            result = await self._evaluate(shard, flight=flight)
             log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
             # One that was cancelled hands back what it has; what that makes of the trial, its workflow knows.
             if shard.concludes is None or activity.is_cancelled():
@@ -196,12 +198,14 @@ class ShardEvaluation(Evaluating):
         """Score answers that came from elsewhere at another time. For activities, which heartbeat while they do it."""
         return await self._evaluate(shard, GivenAnswers((), complete=False, kept=True))
 
-    async def _evaluate(self, shard: ShardInput, given: GivenAnswers | None = None) -> ShardResult:
+    async def _evaluate(
+        self, shard: ShardInput, given: GivenAnswers | None = None, flight: Flight | None = None
+    ) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if not wanted:
-                return ShardResult(found=work.found)
+                return ShardResult(found=work.found, lost=flight.lost if flight else 0)
             await self._refuse_other_code(work.suite.plugins)
             overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
             if self._tags is not None and given is None:
@@ -230,13 +234,16 @@ class ShardEvaluation(Evaluating):
                     given=given,
                     needs_purse=lambda: self._limits.budgeted(shard.run_id),
                 )
+                if flight is not None and not metered:
+                    flight.begins(len(wanted), shard.concurrent_samples, lambda: at_work.in_flight)
                 await _finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_purse and not activity.is_cancelled()
             done = at_work.result(work.found)
             if not (goes_on and done.missing):
-                return done.model_copy(update={"metered": metered})
+                return done.model_copy(update={"metered": metered, "lost": flight.lost if flight else 0})
             rest = await self._evaluate(shard, given)
-            return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found})
+            before = {"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": flight.lost if flight else 0}
+            return rest.model_copy(update=before)
 
     def _purse(self, shard: ShardInput, calls: int, *, samples_each: int) -> Purse:
         info = activity.info()

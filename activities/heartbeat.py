@@ -1,13 +1,13 @@
 """A ticker that tells Temporal that an activity lives, never how far it is.
 
 Heartbeats on progress stop when nothing progresses, a rate limit for instance, and the server then starts the same work a
-second time and pays twice. What is done is known from the store, so a heartbeat carries nothing.
+second time and pays twice. What is done is known from the store; a heartbeat carries at most what matters after a crash.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -21,23 +21,31 @@ FIRST_TICK = timedelta(seconds=1)
 
 
 @asynccontextmanager
-async def heartbeating() -> AsyncIterator[None]:
-    """Heartbeat from entry to exit, several times per heartbeat timeout; nothing when the activity has none."""
+async def heartbeating(tell: Callable[[], Sequence[object]] = tuple) -> AsyncIterator[None]:
+    """Heartbeat from entry to exit, several times per heartbeat timeout; nothing when the activity has none.
+
+    `tell` is what the next attempt is told if this one fails or dies.
+    """
     timeout = activity.info().heartbeat_timeout
     if not timeout:
         yield
         return
-    ticker = asyncio.create_task(_tick(min(timeout / TICKS_PER_TIMEOUT, LONGEST_INTERVAL)))
+    ticker = asyncio.create_task(_tick(min(timeout / TICKS_PER_TIMEOUT, LONGEST_INTERVAL), tell))
     try:
         yield
+    except Exception:
+        told = tell()
+        if told:
+            activity.heartbeat(*told)
+        raise
     finally:
         ticker.cancel()
         await asyncio.wait({ticker})
 
 
-async def _tick(interval: timedelta) -> None:
+async def _tick(interval: timedelta, tell: Callable[[], Sequence[object]]) -> None:
     pause = min(interval, FIRST_TICK)
     while True:
         await asyncio.sleep(pause.total_seconds())
-        activity.heartbeat()
+        activity.heartbeat(*tell())
         pause = interval

@@ -117,6 +117,11 @@ class ShardAtWork:
             await self._keep_the_rest()
 
     @property
+    def in_flight(self) -> int:
+        """Calls that have begun and not ended."""
+        return len(self._in_flight)
+
+    @property
     def waits_for_a_purse(self) -> bool:
         """The run got its first budget meanwhile: nothing more begins without one."""
         return self._purse is None and self._needs_purse()

@@ -153,10 +153,29 @@ async def record_trial(
         trial.purpose.value,
         trial.part,
     )
+    if conclusion.lost:
+        await _count_lost(connection, conclusion)
     if result.noise is not None and result.plan is not None:
         noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
         await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
     await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
+
+
+async def _count_lost(connection: Connection, conclusion: Conclusion) -> None:
+    """Calls that no budget was set aside for, and that a dead worker had in flight."""
+    trial = conclusion.trial
+    await connection.execute(
+        """
+        WITH of_run AS (UPDATE budgets SET lost_samples = lost_samples + $5 WHERE run_id = $1)
+        UPDATE trials SET lost_samples = lost_samples + $5
+        WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $4
+        """,
+        trial.run_id,
+        trial.candidate.candidate_id,
+        trial.purpose.value,
+        trial.part,
+        conclusion.lost,
+    )
 
 
 def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple[int, int, int]:

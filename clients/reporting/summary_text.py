@@ -149,7 +149,9 @@ def lost_text(facts: RunFacts) -> str:
     """What counts against the budget without an answer to show for it, and what took more than it was said to."""
     lost = facts.lost
     parts = []
-    if lost.samples or lost.tokens or lost.cost:
+    if lost.samples and not lost.tokens and not lost.cost:
+        parts.append(f"{lost.samples:,} calls without an answer may have been paid for; nobody knows what they took")
+    elif lost.samples or lost.tokens or lost.cost:
         at_most = ", ".join([f"{lost.tokens:,} tokens", *([f"cost {score_text(lost.cost)}"] if lost.cost else [])])
         parts.append(f"{lost.samples:,} calls without an answer may have been paid for, with at most {at_most}")
     if lost.exceeded:

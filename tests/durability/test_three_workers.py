@@ -105,4 +105,5 @@ async def test_a_worker_killed_every_few_seconds_changes_nothing(tmp_path: Path)
     assert result["spend"] == expected_result["spend"]
     extra = calls_begun(calls) - paid
     assert 0 <= extra <= in_flight, f"{extra} calls repeated, {in_flight} in flight at {KILLS} kills"
+    assert result["lost"]["samples"] > 0, "nothing is told of calls that were lost"
     print(f"{KILLS} kills: {extra} calls repeated of {in_flight} in flight")

@@ -37,7 +37,8 @@ class Spend(Payload):
 
 
 class Unanswered(Payload):
-    """Calls without an answer that may have been paid for: counted under a budget, at the most that they can have taken."""
+    """Calls without an answer that may have been paid for: under a budget at the most that they can have taken, without one
+    those that were in flight at the last heartbeat of a lost worker."""
 
     samples: int = 0
     tokens: int = 0

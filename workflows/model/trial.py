@@ -177,6 +177,8 @@ class Conclusion(Payload):
     """At a trial that raced: what each of them decided."""
     metered: bool = False
     """The run got its first budget while the trial went on."""
+    lost: int = 0
+    """Without a budget: calls that were in flight when a worker was lost."""
 
     @property
     def samples(self) -> int:
@@ -219,8 +221,8 @@ class TrialResult(Payload):
     paid_tokens: int = 0
     paid_cost: float = 0.0
     lost_samples: int = 0
-    """Target calls without an answer that may have been paid for: their worker was killed, or they failed half-way. Counted
-    under a budget only, at the most that they can have taken."""
+    """Target calls without an answer that may have been paid for: their worker was killed, or they failed half-way. Under a
+    budget at the most that they can have taken; without one, those in flight at the last heartbeat of a lost worker."""
     lost_tokens: int = 0
     lost_cost: float = 0.0
     reused_samples: int = 0
@@ -271,5 +273,7 @@ class ShardResult(Payload):
     """The budget that did not cover all of its calls."""
     metered: bool = False
     """Budget was set aside for its calls."""
+    lost: int = 0
+    """Without a budget: calls that were in flight when a worker was lost, as far as is known."""
     trial: TrialResult | None = None
     """The trial's, when it was concluded together with its only shard."""

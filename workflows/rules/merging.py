@@ -20,12 +20,14 @@ def merged(parts: Sequence[ShardResult]) -> ShardResult:
         errors=summed(part.errors for part in parts),
         exhausted=next((part.exhausted for part in parts if part.exhausted), None),
         metered=any(part.metered for part in parts),
+        lost=sum(part.lost for part in parts),
     )
 
 
 def ending_of(parts: Sequence[ShardResult]) -> dict[str, Any]:
     """How a trial ended all of whose parts came to their end, in the fields of its conclusion."""
     whole = merged(parts)
+    taken = {"metered": whole.metered, "lost": whole.lost}
     if whole.scoring_error is not None:
-        return {"scoring_error": whole.scoring_error, "metered": whole.metered}
-    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted, "metered": whole.metered}
+        return {"scoring_error": whole.scoring_error, **taken}
+    return {"error": whole.first_error, "errors": whole.errors, "exhausted": whole.exhausted, **taken}
