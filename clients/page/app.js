@@ -30,9 +30,9 @@ function show() {
     const view = isRun ? runView : runsView;
     const handle = view.mount(main, { api, navigate, announce, params: { id }, rest, options });
     mounted = { key, ...handle };
+    if (!first) main.focus();
+    first = false;
   }
-  if (!first) main.focus({ preventScroll: Boolean(mounted.go) });
-  first = false;
 }
 
 function frame() {

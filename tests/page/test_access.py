@@ -79,6 +79,8 @@ async def test_the_keyboard_alone_reaches_a_trial_from_the_list_of_runs(open_pag
     for target in ("shown", "Trials 67", "r0-"):
         await tab_to(page, target)
         await page.keyboard.press("Enter")
+        if target.startswith("Trials"):
+            await expect(page.get_by_role("link", name=target)).to_be_focused()
     await expect(page.get_by_role("heading", name="The baseline r0-")).to_be_visible()
 
 

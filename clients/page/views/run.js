@@ -5,7 +5,7 @@ import * as burndown from "../detail/burndown.js";
 import * as candidate from "../detail/candidate.js";
 import * as compare from "../detail/compare.js";
 import * as pareto from "../detail/pareto.js";
-import { h, replace } from "../dom.js";
+import { h, replace, say } from "../dom.js";
 import { whole } from "../format.js";
 import { linkTo } from "../router.js";
 import { openRun } from "../run.js";
@@ -41,8 +41,13 @@ export function mount(element, { api, navigate, announce, params, rest, options 
   const closing = [];
   const noticePlace = h("div", { class: "notices", role: "status" });
   const headPlace = h("header", { class: "run-head" });
-  const tabs = h("nav", { class: "tabs", "aria-label": "Of this run" });
-  const body = h("div", { class: "run-body" });
+  const links = Object.entries(PARTS).filter(([, part]) => !part.hidden).map(([name, part]) => {
+    const count = h("span", { class: "count" });
+    const link = h("a", { href: linkTo(["runs", params.id, ...(name ? [name] : [])]) }, part.title, part.count ? [" ", count] : null);
+    return { name, part, link, count };
+  });
+  const tabs = h("nav", { class: "tabs", "aria-label": "Of this run" }, links.map(({ link }) => link));
+  const body = h("div", { class: "run-body", tabindex: "-1" });
   const view = h("div", { class: "run-view" }, headPlace, noticePlace, tabs, body);
 
   function tell(kind, text) {
@@ -56,21 +61,29 @@ export function mount(element, { api, navigate, announce, params, rest, options 
   function show() {
     const [name = "", ...more] = place.rest;
     const key = place.rest.join("/");
-    drawTabs(name);
+    markTab(name);
     view.dataset.part = name;
     if (shown?.key === key) return shown.go?.(place.options);
     shown?.unmount();
     replace(body);
     const handle = (PARTS[name] ?? PARTS[""]).mount(body, contextFor({ candidate: more[0] ?? null }), tell);
+    const isFirst = shown === null;
     shown = typeof handle === "function" ? { key, unmount: handle } : { key, ...handle };
+    if (isFirst) return undefined;
+    if (!tabs.contains(document.activeElement)) body.focus({ preventScroll: true });
+    if (tabs.getBoundingClientRect().top < 0) tabs.scrollIntoView();
     return undefined;
   }
 
-  function drawTabs(current) {
-    replace(tabs, Object.entries(PARTS).filter(([, part]) => !part.hidden).map(([name, part]) => {
-      const count = part.count?.(run);
-      return h("a", { href: linkTo(["runs", params.id, ...(name ? [name] : [])]), "aria-current": name === current ? "page" : null }, part.title, count ? [" ", h("span", { class: "count" }, whole(count))] : null);
-    }));
+  function markTab(current) {
+    for (const { name, link } of links) {
+      if (name === current) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  }
+
+  function countTabs() {
+    for (const { part, count } of links) if (part.count) say(count, part.count(run) ? whole(part.count(run)) : "");
   }
 
   async function open() {
@@ -89,12 +102,8 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     replace(element, view);
     closing.push(head.mount(headPlace, contextFor(), tell));
     closing.push(run.subscribe((changed) => (changed.has("trials") || changed.has("rejections")) && countTabs()));
+    countTabs();
     show();
-  }
-
-  function countTabs() {
-    const focused = tabs.contains(document.activeElement);
-    if (!focused) drawTabs(place.rest[0] ?? "");
   }
 
   open();
