@@ -295,7 +295,7 @@ class Course:
             return None
         if refused := uncovered(book, pair):
             return Confirmation(refused=refused)
-        if told is not None and told.refused is not None:
+        if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
             return told  # who has read the samples before, the run itself does not know
         measured = {one.candidate_id: one for one in self._further(Purpose.CONFIRMATION)}
         missing = [one.candidate_id for one in pair if one.candidate_id not in measured]

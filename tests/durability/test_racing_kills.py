@@ -10,9 +10,11 @@ from typing import Any
 import asyncpg
 import pytest
 
+from activities.store.connection import Database
 from clients.stack import StackAddresses, embedded_stack
 from tests.durability.test_kills import SEEDS, calls_begun, disturb, everything_decided, running
 from tests.end_to_end.test_racing import coins
+from tests.replaying import nothing_differs
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -62,6 +64,11 @@ async def test_a_killed_race_ends_like_an_undisturbed_one(seed: int, tmp_path: P
             result = await handle.result()
         found = await everything_decided(stack, run_id)
         assert await _races(stack, run_id) == races
+        database = await Database.open(stack.database_url)
+        try:
+            await nothing_differs(database, run_id)
+        finally:
+            await database.close()
         extra = calls_begun(calls) - in_all
     for name, rows in expected.items():
         assert found[name] == rows, f"{name} differ after killing {killed.victims}"
