@@ -88,6 +88,14 @@ def test_without_training_samples_and_without_a_budget_a_run_has_its_rounds() ->
     assert truth(run.best_configuration) > truth(ONE_TEXT)
 
 
+def test_rounds_that_find_nothing_better_end_a_run_without_a_budget_after_a_few() -> None:
+    best = {"prompt": "\n".join([ruled.OPENING, *(f"Rule {rule} applies." for rule in range(ruled.USEFUL))])}
+    run = solved(best, steps_per_round=2)
+    assert (run.status, run.stop_reason) == ("completed", StopReason.CONVERGENCE)
+    assert len(run.rounds) >= 4
+    assert truth(run.best_configuration) > truth(best) - 0.06
+
+
 def test_where_lower_is_better_it_goes_down() -> None:
     def wrong(configuration: Mapping[str, Any], sample: Sample, replicate: int) -> Answer:
         answer = rules_followed(7, configuration, sample, replicate)

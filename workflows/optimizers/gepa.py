@@ -59,15 +59,15 @@ class Gepa:
         return [*proposals, *await self._rewritten(plan.get("rewrite", []))]
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
-        plan, in_full = self._planned, any(trial.part is None for trial in trials)
+        plan, round_over = self._planned, any(trial.part is None for trial in trials) or "rests" in self._planned
         best = next((trial for trial in trials if trial.kept), None)
         unchanged = plan.get("answers") == state.algorithm_data.get("answers")
         idle = state.algorithm_data.get("idle")
         data: dict[str, JsonValue] = {
-            "steps": 0 if in_full else _count(state, "steps") + 1,
+            "steps": 0 if round_over else _count(state, "steps") + 1,
             "answers": plan.get("answers"),
             "idle": (idle if isinstance(idle, int) else 0) + 1 if unchanged else 0,
-            "over": not any(plan.get(name) for name in ("measure", "rewrite", "full")),
+            "over": not any(plan.get(name) for name in ("measure", "rewrite", "full", "rests")),
             "under_way": plan.get("under_way", {}),
         }
         return OptimizerState(
@@ -174,7 +174,7 @@ class Gepa:
             parent=base,
             factors=components,
             index=index,
-            feedback=asked.get("feedback", ""),
+            feedback="",
             configuration=given,
             shown=tuple(_shown(each) for each in asked["shown"]),
         )

@@ -34,7 +34,7 @@ class Tuning:
     """What was chosen by measurement, on other worlds than those reported."""
 
     prior: Prior = field(default_factory=Prior)
-    lead: float = 0.5
+    lead: float = 1.0
     """By how many standard deviations a leader must be ahead of the best to be worth measuring in full."""
     brevity: float = 0.03
     """What a line must be worth to stay in the end, in standard deviations of one answer."""
@@ -56,7 +56,7 @@ class Planner:
         self.selection: JsonValue = {"pareto_front": {**told_front(pruned_fronts(evidence))}}
 
     def plan(self) -> dict[str, JsonValue]:
-        """What to do now: rewrite, measure again, measure in full, or nothing."""
+        """What to do now: rewrite, measure again, measure in full, let the round end without that, or nothing any more."""
         told: dict[str, JsonValue] = {"answers": self.evidence.answers}
         best, leader = self._standing()
         places = self._places(leader)
@@ -64,8 +64,10 @@ class Planner:
             if leader is not None and self.model.lead(leader, best) > self.tuning.lead:
                 known = self.evidence.candidates[leader]
                 return {**told, "full": [known.candidate_id], "extra": {known.candidate_id: {**known.extra}}}
-            if not places or self.situation.calls_left is None:
+            if not places:
                 return told
+            if self.situation.calls_left is None:
+                return {**told, "rests": True}
         return {**told, **(self._verifying(places) if self._is_ending(leader) else self._exploring(places))}
 
     # -- when -------------------------------------------------------------------------------------------------------------
