@@ -49,6 +49,15 @@ def test_effects_of_a_known_world_are_found_and_put_together() -> None:
     assert "bad" not in made.values["prompt"]
 
 
+def test_a_line_that_is_not_worth_its_length_is_left_out() -> None:
+    model = fit(evidence_of(_known_world(), 1.0), PRIOR)
+    assert "so-so" in composed(model, 3, abs(model.mean), ["prompt"]).base.configuration["prompt"]
+    texts = [composed(model, 3, abs(model.mean), ["prompt"], least).values.get("prompt", "as it is") for least in (0.0, 0.1)]
+    assert texts[0] == "as it is"
+    assert "good" in texts[1]
+    assert "so-so" not in texts[1]
+
+
 def test_where_less_is_better_the_same_world_is_turned_round() -> None:
     model = fit(evidence_of(_known_world(), -1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
@@ -94,6 +103,7 @@ def test_lines_that_carry_placeholders_stay_whatever_they_seem_to_be_worth() -> 
     trials = [
         trial("base", base, _means(0.2)),
         trial("a", {"prompt": "Answer {{input.q}}"}, _means(0.8), parents=["base"]),
+        trial("b", {"prompt": "bad"}, _means(0.9), parents=["base"]),
     ]
     model = fit(evidence_of(trials, 1.0), PRIOR)
     effects = np.full_like(model.mean, -1.0)

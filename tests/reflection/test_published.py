@@ -149,6 +149,19 @@ def test_a_merge_that_was_tried_is_not_tried_again_and_one_text_cannot_be_merged
     tried = trial("m", {"a": "new", "b": "new"}, [0.0], parents=["one", "two"], origin="merge", ancestor="base")
     again = evidence_of([*_family(), tried], 1.0)
     assert mergeable(again, survivors, ["a", "b"], Random(1)) is None
+    both = {"a": "old", "b": "old", "c": "old"}
+    trials = [
+        trial("base", both, [0.0, 0.0]),
+        trial("one", {**both, "a": "new", "c": "1"}, [1.0, 0.0], parents=["base"], full=True),
+        trial("two", {**both, "b": "new", "c": "2"}, [0.0, 1.0], parents=["base"], full=True),
+    ]
+    pair = evidence_of(trials, 1.0).candidates[1:]
+    made = [mergeable(evidence_of(trials, 1.0), pair, ["a", "b", "c"], Random(seed)) for seed in range(8)]
+    assert {each.values.get("c") for each in made if each} == {None, "1", "2"}
+    merged = {"a": "new", "b": "new", "c": "1"}
+    trials += [trial("m1", merged, [0.0], parents=["one", "two"], origin="merge", ancestor="base")]
+    trials += [trial("m2", merged, [0.0], parents=["two", "one"], origin="merge", ancestor="base")]
+    assert not any(mergeable(evidence_of(trials, 1.0), pair, ["a", "b", "c"], Random(seed)) for seed in range(8))
     descended = trial("two", {"a": "new", "b": "new"}, [0.0, 0.0, 1.0, 0.0], parents=["one"], full=True)
     line = evidence_of([*_family()[:2], descended], 1.0)
     assert mergeable(line, [*line.candidates[1:]], ["a", "b"], Random(1)) is None

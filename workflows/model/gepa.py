@@ -36,6 +36,9 @@ class GepaOptimizer(SpecPart):
     """Whether a rewriting may change all texts at once or one after the other. Default: all; round_robin in the exact mode."""
     steps_per_round: Annotated[int, Field(ge=1, le=100)] = 8
     """So many steps and the leader is measured in full, in the improved mode."""
+    brevity: Annotated[float, Field(ge=0)] = 0.0
+    """How much of the score a line must be worth to be in the leader, in the improved mode. Default: anything above 0. Of equal
+    scores the one with the shorter texts is kept."""
     merges: Annotated[int, Field(ge=0, le=100)] = 0
     """How many merges of two candidates that descend from the same one may be let in, in the exact mode; 5 is usual. Only
     configurations of several texts can be merged. The improved mode recombines lines in every step."""
@@ -45,6 +48,11 @@ class GepaOptimizer(SpecPart):
     def _as_its_mode_takes_for_granted(cls, value: Any) -> Any:
         published = isinstance(value, Mapping) and value.get("mode") == "exact"
         return {**AS_PUBLISHED, **value} if published else value
+
+    @property
+    def shorter_wins_ties(self) -> bool:
+        """Equal scores are decided by length."""
+        return True
 
     @property
     def smallest_part(self) -> int:

@@ -104,6 +104,7 @@ class Gepa:
             "replicates": prospects.replicates,
             "calls_left": prospects.calls_left,
             "trials_left": prospects.trials_left,
+            "brevity": options.brevity,
             "merges": options.merges,
             "under_way": state.algorithm_data.get("under_way") or {},
         }

@@ -86,8 +86,6 @@ class Model:
     """The Cholesky factor of the effects' precision."""
     left: Array
     left_sd: Array
-    scale: float
-    """The standard deviation of one answer."""
 
     def values(self) -> Array:
         """What each candidate is worth, as far as is known."""
@@ -135,7 +133,7 @@ def fit(evidence: Evidence, prior: Prior) -> Model:
     share = residual**2 * weights
     left = share * (scores - design @ mean)
     left_sd = np.asarray(residual * np.sqrt(1.0 - share))
-    return Model(candidates, readings, columns, design, mean, root, left, left_sd, scale)
+    return Model(candidates, readings, columns, design, mean, root, left, left_sd)
 
 
 def read_all(candidates: Sequence[Known]) -> list[Readings]:

@@ -36,8 +36,6 @@ class Tuning:
     prior: Prior = field(default_factory=Prior)
     lead: float = 1.0
     """By how many standard deviations a leader must be ahead of the best to be worth measuring in full."""
-    brevity: float = 0.03
-    """What a line must be worth to stay in the end, in standard deviations of one answer."""
     verifying: float = 0.12
     """The share of a budget that is spent on making sure of the leader, at its end."""
 
@@ -124,8 +122,9 @@ class Planner:
         """Those who may be the best once more, and what is best by all that is known, put together."""
         measure: dict[str, JsonValue] = {}
         rewrite: list[JsonValue] = []
-        least = self.tuning.brevity * self.model.scale
-        made = composed(self.model, int(np.argmax(self.values)), self.model.mean, self.situation.factors, least)
+        made = composed(
+            self.model, int(np.argmax(self.values)), self.model.mean, self.situation.factors, self.situation.brevity
+        )
         if made.values and not self._is_known(made):
             rewrite.append(self._rewriting(made, self._fresh_part(), [], 0))
         for _ in range(places - len(rewrite)):

@@ -37,6 +37,8 @@ class Situation:
     replicates: int = 1
     calls_left: int | None = None
     trials_left: int | None = None
+    brevity: float = 0.0
+    """What a line must be worth to be in a leader."""
     merges: int = 0
     under_way: Mapping[str, Any] = field(default_factory=dict)
     """What the published algorithm is in the middle of."""
