@@ -51,7 +51,7 @@ def test_effects_of_a_known_world_are_found_and_put_together() -> None:
 
 def test_a_line_that_is_not_worth_its_length_is_left_out() -> None:
     model = fit(evidence_of(_known_world(), 1.0), PRIOR)
-    assert "so-so" in composed(model, 3, abs(model.mean), ["prompt"]).base.configuration["prompt"]
+    assert "so-so" in str(model.candidates[3].configuration["prompt"])
     texts = [composed(model, 3, abs(model.mean), ["prompt"], least).values.get("prompt", "as it is") for least in (0.0, 0.1)]
     assert texts[0] == "as it is"
     assert "good" in texts[1]
