@@ -58,19 +58,21 @@ class ShardWork:
 async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
     """The pairs of the shard's range that nobody has answered yet."""
     told = await connection.fetchrow(
-        "SELECT s.body, r.limits, b.limited, o.configuration"
+        "SELECT s.body, r.limits, b.limited, o.configuration,"
+        " EXISTS (SELECT FROM kept_answers k WHERE k.run_id = $1 AND k.config_hash = $3)"
         " FROM suites s JOIN runs r USING (run_id) JOIN budgets b USING (run_id)"
         " LEFT JOIN overlays o ON o.config_hash = $3 WHERE s.run_id = $1 AND s.split = $2",
         shard.run_id,
         shard.split.value,
         shard.config_hash,
     )
-    body, limits, budgeted, overlay = told or (None, "{}", False, None)
+    body, limits, budgeted, overlay, some_are_kept = told or (None, "{}", False, None, False)
     suite = _suite(body, shard.run_id, shard.split)
     configuration = _configuration(overlay, shard.config_hash)
     if suite.reuse == "always" or suite.retry_of is not None:
         await _copy_from_other_runs(connection, shard, suite)
         await kept_answers.copy_from_other_runs(connection, shard, suite)
+        some_are_kept = True
     rows = await connection.fetch(
         """
         SELECT drawn.position, drawn.item_hash, s.item_id, s.input, s.expected, s.weight, s.tags,
@@ -102,8 +104,8 @@ async def load_shard(connection: Connection, shard: ShardInput) -> ShardWork:
         if missing:
             sample = _sample(row)
             pairs += [Pair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
-    kept = await kept_answers.load(connection, shard, suite.evaluator, [pair.item_hash for pair in pairs]) if pairs else {}
-    if kept:
+    if some_are_kept and pairs:
+        kept = await kept_answers.load(connection, shard, suite.evaluator, [pair.item_hash for pair in pairs])
         pairs = [replace(pair, kept=kept.get((pair.item_hash, pair.replicate))) for pair in pairs]
     return ShardWork(suite, configuration, pairs, in_range - len(pairs), limits_in(limits, budgeted))
 
