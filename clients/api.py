@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from activities.store.connection import Database
 from clients.commands.servers import Servers
-from clients.http import DEFAULT_HOST, DEFAULT_PORT, comparing, releasing, runs, starting, steering, streams, trials
+from clients.http import DEFAULT_HOST, DEFAULT_PORT, comparing, releasing, replaying, runs, starting, steering, streams, trials
 from clients.http.backend import Backend
 from clients.http.feed import Feed
 from clients.http.page import serve_page
@@ -98,7 +98,7 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
     )
     app.state.backend, app.state.trust = backend, trust
     answer_errors(app)
-    for part in (streams, runs, trials, comparing, starting, steering, releasing):
+    for part in (streams, runs, trials, replaying, comparing, starting, steering, releasing):
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 

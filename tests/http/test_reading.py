@@ -273,3 +273,18 @@ async def test_who_has_the_spec_need_not_be_sent_it_again(http: httpx.AsyncClien
     whole, brief = await read(http, f"/{finished}"), await read(http, f"/{finished}?spec=false")
     assert whole["spec"]["name"] == "seen"
     assert brief == whole | {"spec": {}}
+
+
+async def test_a_finished_run_is_gone_through_again(http: httpx.AsyncClient, engines: Engines, finished: str) -> None:
+    told = await read(http, f"/{finished}/replay")
+    assert (told["differences"], told["not_recomputed"]) == ([], [])
+    assert told["trials"] > 2 and told["answers"] > 0
+    change = "UPDATE runs SET best_score = best_score + $2 WHERE run_id = $1"
+    async with engines.database.connection() as connection:
+        await connection.execute(change, finished, 0.5)
+        try:
+            [found] = (await read(http, f"/{finished}/replay"))["differences"]
+            assert (found["field"], found["stored"]) == ("runs.best_score", pytest.approx(found["recomputed"] + 0.5))
+        finally:
+            await connection.execute(change, finished, -0.5)
+    assert "there is no run" in (await read(http, "/nobody/replay", 404))["error"]["message"]

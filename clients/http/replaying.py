@@ -1,0 +1,65 @@
+"""Going through a finished run again: what follows from its answers, and where the store says otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter
+
+from activities.store.recorded import RecordedOutcomes
+from clients.commands.lookup import TERMINAL
+from clients.http.backend import RunId, Served
+from clients.http.problems import Refused, responses
+from clients.http.unknown import why_unknown
+from workflows.model.frozen import Payload
+
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["runs"])
+
+_ONE_AT_A_TIME = asyncio.Semaphore(1)
+"""It reads every answer of a run."""
+
+
+class Differing(Payload):
+    """One value that does not follow from the others."""
+
+    field: str
+    stored: Any = None
+    recomputed: Any = None
+
+
+class Replay(Payload):
+    """A run, gone through again by the rules it used."""
+
+    optimization_id: str
+    differences: tuple[Differing, ...]
+    """None: everything that the run decided follows from what is stored of it."""
+    trials: int
+    answers: int
+    comparisons: int
+    looks: int
+    not_recomputed: tuple[str, ...]
+    """What was taken as it is stored, and why."""
+
+
+@router.get("/replay", operation_id="replayOptimization", responses=responses(404, 409))
+async def replay_optimization(run_id: RunId, backend: Served) -> Replay:
+    """Recompute every score, comparison, verdict, decision and stop from the stored answers. Large runs take a moment."""
+    from clients.replaying.stored import replay_store  # statistics take long to import, and few ask for this
+
+    async with _ONE_AT_A_TIME:
+        report = await backend.reader.report(run_id)
+        if report is None:
+            raise await why_unknown(backend, run_id)
+        if report.run.status not in TERMINAL:
+            raise Refused(409, f"{run_id} is {report.run.status}; only a finished run can be gone through again")
+        found, gone = await replay_store(report, RecordedOutcomes(backend.database))
+    return Replay(
+        optimization_id=run_id,
+        differences=tuple(Differing(field=one.field, stored=one.stored, recomputed=one.recomputed) for one in found),
+        trials=gone.trials,
+        answers=gone.answers,
+        comparisons=gone.comparisons,
+        looks=gone.looks,
+        not_recomputed=tuple(gone.not_recomputed),
+    )
