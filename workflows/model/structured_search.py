@@ -23,7 +23,8 @@ class SearchOptimizer(SpecPart):
     name: Literal["search"]
     sampler: Sampler = "auto"
     """Where values come from. `auto`: tree-structured Parzen estimators first, then a quadratic model of the best region's
-    numbers; what measures best in `benchmarks/search_quality.py`. `tpe`, `cmaes` (numbers, integers and orders only),
+    numbers, and, where there is more than numbers, these in turns with single steps from the best; what measures best in
+    `benchmarks/search_quality.py`. `tpe`, `cmaes` (numbers, integers and orders only),
     `random` and `grid` (every combination once, in a seeded order; numbers need a `step`) are there for comparison."""
     factors: list[str] | None = None
     """Which factors. Default: every structured factor but those of type json. All others keep the best candidate's values."""

@@ -45,16 +45,21 @@ class _Finished(FrozenTrial):
 
 
 class Parzen:
-    """Suggests one configuration after the other; those of a batch count as bad ones, so that they lie apart."""
+    """Suggests one configuration after the other; those of a batch count as bad ones, so that they lie apart. Factors that
+    always count are modelled together; those that do not, each by itself, which measures better than groups."""
 
     name = "tpe"
 
     def __init__(self, space: Space, told: Sequence[Told], seed: int) -> None:
         self._space = space
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # groups and constant liars are called experimental
+            warnings.simplefilter("ignore")  # what is used here is called experimental
             sampler = optuna.samplers.TPESampler(
-                seed=seed % 2**32, n_startup_trials=STARTUP, multivariate=True, group=_has_conditions(space), constant_liar=True
+                seed=seed % 2**32,
+                n_startup_trials=STARTUP,
+                multivariate=True,
+                constant_liar=True,
+                warn_independent_sampling=False,
             )
         self._study = study_of(space, told, sampler)
 
@@ -165,7 +170,3 @@ def _suggest(trial: optuna.Trial, name: str, kind: BaseDistribution) -> Any:
         case CategoricalDistribution():
             return trial.suggest_categorical(name, kind.choices)
     raise TypeError(f"{type(kind).__name__} is not used here")
-
-
-def _has_conditions(space: Space) -> bool:
-    return any(one in space.factors for factor in space.factors.values() for one in factor.when or ())

@@ -68,6 +68,11 @@ class Space:
             misfit(factor, configuration[name]) is None for name, factor in self.factors.items() if name in configuration
         )
 
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether there is nothing but numbers that always count."""
+        return all(isinstance(one, NumberFactor | IntegerFactor) and not one.when for one in self.factors.values())
+
     @cached_property
     def size(self) -> int | None:
         """How many combinations there are, those that differ only in what does not count included; None: infinitely many."""

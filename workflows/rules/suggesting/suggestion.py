@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from random import Random
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 from workflows.model.computation import Stored
 from workflows.model.factors import Configuration, IntegerFactor, NumberFactor
 from workflows.rules.canonical import content_hash, derive_seed
+from workflows.rules.suggesting.neighbour import Neighbour
 from workflows.rules.suggesting.parzen import Parzen
 from workflows.rules.suggesting.quadratic import Quadratic
 from workflows.rules.suggesting.space import Searched, Space, from_unit, nth, size_of
@@ -57,11 +59,16 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
         return Uniform(space, seed)
     if name == "cmaes":
         return EvolutionStrategy(space, told, seed)
-    if name == "auto":
-        model = Quadratic(space, told, np.random.default_rng(seed))
-        if model.usable:
-            return model
-    return Parzen(space, told, seed)
+    if name == "tpe":
+        return Parzen(space, told, seed)
+    model = Quadratic(space, told, np.random.default_rng(seed))
+    if space.is_of_numbers:
+        return model if model.usable else Parzen(space, told, seed)
+    turns: list[Sampler] = [Parzen(space, told, seed)]
+    turns += [model] if model.usable else [turns[0]]
+    neighbour = Neighbour(space, told, seed)
+    turns += [neighbour] if neighbour.usable else []
+    return InTurns(turns, first=len(told))
 
 
 def _told(stored: Stored, name: str, space: Space, maximize: bool) -> list[Told]:
@@ -69,6 +76,23 @@ def _told(stored: Stored, name: str, space: Space, maximize: bool) -> list[Told]
     earlier = bounded(stored.earlier, maximize=maximize)
     trials = stored.trials if name == "cmaes" else bounded(stored.trials, maximize=maximize)
     return told_of([*earlier, *trials], space, maximize=maximize)
+
+
+class InTurns:
+    """Several samplers: where there is more than numbers, none of them alone leaves nothing out."""
+
+    def __init__(self, turns: Sequence[Sampler], first: int) -> None:
+        self._turns = islice(cycle(turns), first % len(turns), None)
+        self._last = turns[0]
+
+    @property
+    def name(self) -> str:
+        """Of the one that was asked last."""
+        return self._last.name
+
+    def draw(self) -> Configuration:
+        self._last = next(self._turns)
+        return self._last.draw()
 
 
 class Uniform:
