@@ -56,6 +56,12 @@ def test_a_leader_that_is_hardly_better_is_not_paid_for() -> None:
     assert plan.keys() == {"answers", "rests"}
 
 
+def test_the_last_of_a_budget_goes_to_a_leader_of_whom_less_is_certain() -> None:
+    stored = _stored(_better("b", 0.6))
+    assert "full" not in _plan(stored, steps=8)
+    assert _plan(stored, calls_left=12)["full"] == ["b"]
+
+
 def test_as_long_as_a_budget_allows_the_search_goes_on_where_nobody_leads() -> None:
     assert "rewrite" in _plan(_stored(_better("b", 0.2)), steps=8, calls_left=400)
 

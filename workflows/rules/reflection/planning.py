@@ -36,6 +36,8 @@ class Tuning:
     prior: Prior = field(default_factory=Prior)
     lead: float = 1.0
     """By how many standard deviations a leader must be ahead of the best to be worth measuring in full."""
+    last_lead: float = 0.25
+    """The same at the end of a budget, when there is nothing else to spend it on."""
     verifying: float = 0.12
     """The share of a budget that is spent on making sure of the leader, at its end."""
 
@@ -59,7 +61,8 @@ class Planner:
         best, leader = self._standing()
         places = self._places(leader)
         if not places or self._round_is_over(leader):
-            if leader is not None and self.model.lead(leader, best) > self.tuning.lead:
+            sure = self.tuning.lead if places else self.tuning.last_lead
+            if leader is not None and self.model.lead(leader, best) > sure:
                 known = self.evidence.candidates[leader]
                 return {**told, "full": [known.candidate_id], "extra": {known.candidate_id: {**known.extra}}}
             if not places:
