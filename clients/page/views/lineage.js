@@ -11,6 +11,7 @@ import { ringOver, tipIn, tipLines, tipSentence } from "./trial_tip.js";
 const COLUMN = 64, WIDEST = 130, ROW = 40, MARGIN = 30;
 const ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1, 1.3];
 const MOST_REJECTED = 300;
+const DENSE = 2000;
 
 export function mount(element, { run, subscribe, navigate, announce }) {
   const withRejected = h("input", { id: "with-rejected", type: "checkbox", checked: run.rejections.length <= MOST_REJECTED, onchange: () => arrange() });
@@ -72,7 +73,9 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     reach = radius + 4;
     const group = s("g");
     const svg = s("svg", { class: "graph", role: "img", width: across, height: down, viewBox: `0 0 ${across} ${down}`, "aria-label": label }, group);
-    const show = piecewise(group, pieces, { radius, labels: zoom >= 0.8 });
+    const dense = nodes.length > DENSE && zoom < 0.6;
+    svg.classList.toggle("dense", dense);
+    const show = piecewise(group, pieces, { radius, labels: zoom >= 0.8, dense });
     inSight = (left, right) => show((left - MARGIN) / step, (right - MARGIN) / step);
     const atEnd = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 40;
     replace(scroll, svg);

@@ -29,8 +29,10 @@ export function piecesOf(nodes, edges) {
   return pieces;
 }
 
-/** Shows those pieces of a graph that cover the columns from `left` to `right`; `group` is where they are drawn. */
-export function piecewise(group, pieces, { radius, labels }) {
+const straight = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+
+/** Shows those pieces of a graph that cover the columns from `left` to `right`; `group` is where they are drawn. `dense`: the quickest way. */
+export function piecewise(group, pieces, look) {
   const drawn = new Map();
   return function show(left, right) {
     const [first, last] = [Math.floor(left / PIECE) - 1, Math.floor(right / PIECE) + 1];
@@ -42,21 +44,22 @@ export function piecewise(group, pieces, { radius, labels }) {
     }
     for (let place = first; place <= last; place++) {
       if (drawn.has(place) || !pieces.has(place)) continue;
-      const piece = drawing(pieces.get(place), radius, labels);
+      const piece = drawing(pieces.get(place), look);
       drawn.set(place, piece);
       group.append(piece);
     }
   };
 }
 
-function drawing({ nodes, edges }, radius, labels) {
-  const path = (kind) => edges.filter((found) => found.kind === kind).map((found) => edge(found.from, found.to)).join("");
+function drawing({ nodes, edges }, { radius, labels, dense }) {
+  const line = dense ? straight : edge;
+  const path = (kind) => edges.filter((found) => found.kind === kind).map((found) => (kind === "edge-way" ? edge : line)(found.from, found.to)).join("");
   return s("g", {},
     ["edge", "edge-rejected", "edge-way"].map((kind) => {
       const d = path(kind);
       return d ? s("path", { class: kind, d }) : null;
     }),
-    markPaths(nodes, radius),
+    markPaths(nodes, radius, dense),
     labels ? nodes.filter((node) => node.score !== undefined).map((node) => s("text", { class: "middle", x: node.x, y: node.y + radius + 13 }, score(node.score, 3))) : null,
   );
 }

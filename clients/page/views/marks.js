@@ -73,5 +73,6 @@ export function markPaths(marks, r, dense = false) {
   return order.filter((kind) => pieces[kind].length).map((kind) => s("path", { class: `mark-${kind}`, d: pieces[kind].join("") }));
 }
 
-const dot = (x, y, r) => `M${x} ${y - r}l${r} ${r}l${-r} ${r}l${-r} ${-r}z`;
+/** As good as a circle when it is small, and drawn sooner. */
+const dot = (x, y, r) => `M${x - r} ${round(y - 0.4 * r)}l${0.6 * r} ${-0.6 * r}h${0.8 * r}l${0.6 * r} ${0.6 * r}v${0.8 * r}l${-0.6 * r} ${0.6 * r}h${-0.8 * r}l${-0.6 * r} ${-0.6 * r}z`;
 const round = (value) => Math.round(value * 10) / 10;
