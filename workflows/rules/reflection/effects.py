@@ -33,14 +33,15 @@ MOST_EFFECTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is believed before anything is measured. Means are in standard deviations of one answer, strengths in answers."""
+    """What is believed before anything is measured. Means are shares of what the baseline lacks, strengths are in answers."""
 
-    line_mean: float = 0.04
+    line_mean: float = 0.027
     line_strength: float = 50.0
-    vote_mean: float = 1.2
+    vote_mean: float = 0.8
     """What a line is believed to be worth beyond that if every rewriting asks for it."""
-    original_mean: float = 0.15
-    original_strength: float = 120.0
+    original_mean: float = 0.2
+    """In standard deviations of one answer."""
+    original_strength: float = 200.0
     replaced_strength: float = 20.0
     residual: float = 0.1
     """The standard deviation of what is left to a candidate itself."""
@@ -120,8 +121,8 @@ def fit(evidence: Evidence, prior: Prior) -> Model:
     scale = spread_of_answers(candidates)
     answers = np.array([float(known.answers) for known in candidates])
     scores = np.array([known.mean() for known in candidates])
-    believed, strength = _believed(columns, candidates, readings, prior)
-    believed, strength = believed * scale, strength / scale**2
+    believed, strength = _believed(columns, candidates, readings, prior, scale)
+    strength = strength / scale**2
     believed[-1] = scores[0]
     residual = prior.residual * scale
     weights = 1.0 / (scale**2 / answers + residual**2)
@@ -200,19 +201,24 @@ def spread_of_answers(candidates: Sequence[Known]) -> float:
     return max(math.sqrt(squares / max(len(every) - len(candidates), 1)), least)
 
 
+def _room_above(candidates: Sequence[Known]) -> float:
+    """What the baseline lacks of the best answer that anybody gave: no line can be worth more."""
+    return max(score for known in candidates for score in known.means.values()) - candidates[0].mean()
+
+
 def _believed(
-    columns: Mapping[Key, int], candidates: Sequence[Known], readings: Sequence[Readings], prior: Prior
+    columns: Mapping[Key, int], candidates: Sequence[Known], readings: Sequence[Readings], prior: Prior, scale: float
 ) -> tuple[Array, Array]:
     """The prior mean and strength of every effect, the level's last."""
     believed, strength = np.zeros(len(columns) + 1), np.full(len(columns) + 1, 1e-4)
-    votes, baseline = _votes(candidates, readings), readings[0]
+    votes, baseline, room = _votes(candidates, readings), readings[0], _room_above(candidates)
     for (kind, factor, name), place in columns.items():
         if kind != "line":
             strength[place] = prior.replaced_strength
         elif name in baseline[factor].native:
-            believed[place], strength[place] = prior.original_mean, prior.original_strength
+            believed[place], strength[place] = prior.original_mean * scale, prior.original_strength
         else:
-            believed[place] = prior.line_mean + prior.vote_mean * votes.get((factor, mark(name)), 0.0)
+            believed[place] = room * (prior.line_mean + prior.vote_mean * votes.get((factor, mark(name)), 0.0))
             strength[place] = prior.line_strength
     return believed, strength
 
