@@ -80,7 +80,7 @@ class ByActivity:
         try:
             await self._start(running, first, last)
             results = await asyncio.gather(*running)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             for shard in running:
                 shard.cancel()
             await to_the_end(asyncio.gather(*running, return_exceptions=True))
@@ -135,7 +135,7 @@ class ByActivity:
         calls = [asyncio.ensure_future(self._call(portion, batch)) for batch in self._batches(loaded.samples)]
         try:
             await asyncio.gather(*calls)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             for call in calls:
                 call.cancel()
             await to_the_end(self._hand_back(portion, calls))

@@ -41,7 +41,7 @@ class InShards:
         shards = [asyncio.ensure_future(self._shard(shard)) for shard in cut]
         try:
             return await asyncio.gather(*shards)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):  # not GeneratorExit: a workflow that leaves the cache may await nothing
             for shard in shards:
                 shard.cancel()
             await asyncio.gather(*shards, return_exceptions=True)

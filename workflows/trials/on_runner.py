@@ -79,7 +79,7 @@ class OnRunner:
             state = await self._finished(key)
         except GoesOn:
             raise
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             await to_the_end(self._cancel(key))
             raise
         _refuse_unless_completed(state)
