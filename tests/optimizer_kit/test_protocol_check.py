@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from typing import Any
 
 import pytest
 
 from clients.optimizer_kit import ProtocolBroken, check_protocol
 from tests.optimizer_kit import broken_optimizers as broken
+
+
+def test_what_libraries_do_when_garbage_is_collected_is_not_the_optimizers_doing() -> None:
+    def looks_at_a_clock(*_: object) -> None:
+        time.perf_counter()
+
+    often = gc.get_threshold()
+    gc.callbacks.append(looks_at_a_clock)
+    gc.set_threshold(1)
+    try:
+        assert check_protocol(broken.Good).status == "completed"
+    finally:
+        gc.set_threshold(*often)
+        gc.callbacks.remove(looks_at_a_clock)
 
 
 @pytest.mark.parametrize("optimizer", [broken.Good, broken.Async, broken.FillsUp])
