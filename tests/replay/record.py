@@ -7,6 +7,7 @@ import gc
 import json
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,6 +25,7 @@ from tests.replay.strangers import strangers
 from worker import Settings, serving
 
 ROOT = Path(__file__).parents[2]
+SITE_PACKAGES = sysconfig.get_path("purelib")
 PLUGINS = ROOT / "tests" / "plugins"
 TRIALS_KEPT = 2
 
@@ -77,7 +79,11 @@ async def _histories(client: Client, workflow_id: str) -> list[WorkflowHistory]:
 
 def _write(name: str, history: WorkflowHistory) -> None:
     document = {"workflow_id": history.workflow_id, "history": json.loads(history.to_json())}
-    text = json.dumps(document, indent=None, separators=(",", ":")).replace(f"{ROOT}/", "./")
+    text = (
+        json.dumps(document, indent=None, separators=(",", ":"))
+        .replace(f"{SITE_PACKAGES}/", "site-packages/")
+        .replace(f"{ROOT}/", "./")
+    )
     (HISTORIES / f"{name}.json").write_text(text + "\n")
 
 
