@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
-from clients.stack import embedded_stack
-from tests.durability.test_kills import SEEDS, calls_begun, disturb, everything_decided, running
+from tests.durability.killed_runs import ended_alike
+from tests.durability.test_kills import SEEDS
 from tests.end_to_end.test_evolution import EVOLVING
 
 pytestmark = pytest.mark.timeout(300)
@@ -22,25 +20,6 @@ def _spec(seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_killed_evolution_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
-    run_id = f"evolving-{seed}"
-    async with embedded_stack(tmp_path / "reference", ui=False) as stack, running(stack, tmp_path / "reference") as parts:
-        client, _, calls = parts
-        handle = await client.start_workflow("OptimizationWorkflow", _spec(seed), id=run_id, task_queue="optimization")
-        expected_result = await handle.result()
-        expected = await everything_decided(stack, run_id)
-        in_all = calls_begun(calls)
-    assert expected_result["rounds"] >= 2
-    async with embedded_stack(tmp_path / "disturbed", ui=False) as stack, running(stack, tmp_path / "disturbed") as parts:
-        client, worker, calls = parts
-        handle = await client.start_workflow("OptimizationWorkflow", _spec(seed), id=run_id, task_queue="optimization")
-        killed = await disturb(stack, worker, calls, run_id, Random(seed), in_all)
-        async with asyncio.timeout(120):
-            result = await handle.result()
-        found = await everything_decided(stack, run_id)
-        extra = calls_begun(calls) - in_all
-    for name, rows in expected.items():
-        assert found[name] == rows, f"{name} differ after killing {killed.victims}"
-    assert result["best_configuration"] == expected_result["best_configuration"]
-    assert result["confirmation"] == expected_result["confirmation"]
-    assert result["spend"] == expected_result["spend"]
-    assert 0 <= extra <= killed.in_flight, f"{extra} calls repeated, {killed.in_flight} in flight, {killed.victims}"
+    ended = await ended_alike(_spec(seed), f"evolving-{seed}", seed, tmp_path)
+    assert ended.undisturbed["rounds"] >= 2
+    assert ended.disturbed["confirmation"] == ended.undisturbed["confirmation"]
