@@ -19,11 +19,15 @@ async def test_a_store_that_was_killed_and_came_back_is_used_as_before(mortal_po
     await asyncio.gather(*(run.store.adjusted_limits(run.run_id) for _ in range(20)))  # several connections
 
     mortal_postgres.kill()
-    errors = [await error_of(run) for _ in range(25)]
+    errors: list[BaseException] = []
+    async with asyncio.timeout(20):
+        while len(errors) < 25:  # a connection answers until its process has noticed that the server is gone
+            if (failed := await error_of(run)) is not None:
+                errors.append(failed)
     mortal_postgres.start()
     await mortal_postgres.until_it_answers()
 
-    assert all(error is not None and is_away(error) for error in errors), errors
+    assert all(is_away(error) for error in errors), errors
     while (error := await error_of(run)) is not None:  # connections of before may still be found dead
         assert is_away(error), error
     await run.answer_everything()

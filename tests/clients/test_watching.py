@@ -6,7 +6,10 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -26,9 +29,24 @@ def waiting_run(bench: Bench) -> str:
     return run_id
 
 
-def kill_the_store(bench: Bench) -> None:
-    state = json.loads((bench.home / "stack" / "state.json").read_text())
-    os.kill(state["postgres"]["pid"], signal.SIGKILL)
+@contextmanager
+def store_that_dies(bench: Bench) -> Iterator[None]:
+    """Kill the store each time it is back, until the block ends: once alone may be mended before anybody has looked."""
+    enough = Event()
+
+    def kill_it_again() -> None:
+        while not enough.wait(0.1):
+            pid = json.loads((bench.home / "stack" / "state.json").read_text())["postgres"]["pid"]
+            with suppress(ProcessLookupError, TypeError):  # it is not back yet
+                os.kill(pid, signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as threads:
+        killing = threads.submit(kill_it_again)
+        try:
+            yield
+        finally:
+            enough.set()
+        killing.result()
 
 
 @pytest.mark.timeout(300)
@@ -37,8 +55,8 @@ def test_a_watcher_goes_on_when_the_store_is_killed_and_comes_back(alone: Bench)
     watching = alone.attached("watch", run_id, "--verbosity", "full")
     read_until(watching, "Iteration 0")
     alone.until(alone.waits_in_round_1)
-    kill_the_store(alone)
-    said = read_until(watching, "a server does not answer")
+    with store_that_dies(alone):
+        said = read_until(watching, "a server does not answer")
     alone.open_gate()
     code, rest = ending(watching)
     assert code == 0, said + rest

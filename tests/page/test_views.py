@@ -119,7 +119,7 @@ async def test_the_log_tells_decisions_and_trials_in_words(open_page: Opens, var
 
 async def test_prompts_with_markup_and_scripts_are_shown_as_text_everywhere(open_page: Opens, engines: Engines) -> None:
     spec = hill_spec(
-        name="hostile",
+        name="marked-up",
         configuration={
             "x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10},
             "prompt": {"value": MARKUP, "change": "text"},
@@ -127,17 +127,17 @@ async def test_prompts_with_markup_and_scripts_are_shown_as_text_everywhere(open
         dataset={"items": [{"id": f"s{n}", "input": MARKUP, "expected": MARKUP} for n in range(8)]},
         stop={"max_rounds": 2, "no_improvement": 0},
     )
-    await engines.run(spec, run_id="hostile <script>window.hacked=1")
+    await engines.run(spec, run_id="marked-up <script>window.hacked=1")
     async with engines.database.transaction() as connection:
-        await connection.execute("UPDATE runs SET name = $1, message = $1 WHERE name = 'hostile'", MARKUP)
-        await connection.execute("UPDATE candidates SET rationale = $1 WHERE run_id LIKE 'hostile%'", MARKUP)
+        await connection.execute("UPDATE runs SET name = $1, message = $1 WHERE name = 'marked-up'", MARKUP)
+        await connection.execute("UPDATE candidates SET rationale = $1 WHERE run_id LIKE 'marked-up%'", MARKUP)
         await connection.execute(
-            "UPDATE events SET payload = payload || jsonb_build_object('message', $1::text) WHERE run_id LIKE 'hostile%'",
+            "UPDATE events SET payload = payload || jsonb_build_object('message', $1::text) WHERE run_id LIKE 'marked-up%'",
             MARKUP,
         )
-        best = await connection.fetchval("SELECT best_candidate_id FROM runs WHERE run_id LIKE 'hostile%'")
-    run = "runs/hostile%20%3Cscript%3Ewindow.hacked%3D1"
-    page = await open_page("runs?search=hostile")
+        best = await connection.fetchval("SELECT best_candidate_id FROM runs WHERE run_id LIKE 'marked-up%'")
+    run = "runs/marked-up%20%3Cscript%3Ewindow.hacked%3D1"
+    page = await open_page("runs?search=marked-up")
     await expect(page.get_by_role("link", name="<img src=x")).to_be_visible()
     for place, shown in {
         "": "What the best changes",
