@@ -285,9 +285,17 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
         loop.add_signal_handler(number, stop.set)
     watching = loop.create_task(_until_orphaned(parent, stop)) if parent is not None else None
     async with serving(await connect(), settings):
+        _set_apart_from_garbage()
         await stop.wait()
     if watching is not None:
         watching.cancel()
+
+
+def _set_apart_from_garbage() -> None:
+    """What lives as long as the process is never looked through again: with it, one collection holds every call up for an
+    eighth of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _until_orphaned(parent: int, stop: asyncio.Event) -> None:
