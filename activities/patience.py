@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from activities.breaker import current_effort
 from activities.gate import Gate
-from activities.targets.faults import Throttled, TookTooLong, Unreachable
+from activities.targets.faults import CandidateFault, Throttled, TookTooLong, Unreachable
 
 LONGEST_RETRY_AFTER = 3600.0
 """Seconds. Whoever asks for more is asked again after this."""
@@ -38,6 +39,7 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
     A call that takes too long may have been lost on its way, which is nobody's fault, or be slow for good, which is the
     candidate's: it is told apart by trying again.
     """
+    effort = current_effort()
     attempts = slow = 0
     first_failure: float | None = None
     delay = patience.first_delay
@@ -60,12 +62,18 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
                     pause = 0.0  # the gate itself keeps everybody waiting
             else:
                 attempts += 1
+                effort.got_nothing()
             if attempts >= patience.attempts or now - first_failure + pause > patience.seconds:
                 raise
             delay = min(delay * 2, patience.longest_delay)
             await asyncio.sleep(pause)
+            first_failure += await effort.held_up()
+        except CandidateFault:
+            effort.got_an_answer()
+            raise
         else:
             gate.slowness.in_time()
+            effort.got_an_answer()
             return result
 
 

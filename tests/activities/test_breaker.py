@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from aiohttp import web
 from temporalio.exceptions import ApplicationError
 
-from activities.breaker import IN_A_ROW, Breaker, Breakers, TargetDown
+from activities.breaker import IN_A_ROW, TRIES_IN_A_ROW, Breaker, Breakers, TargetDown
 from activities.targets.faults import CandidateFault, Throttled, Unreachable
 from ratchet import Sample
 from tests.activities.endpoints import Asked, Endpoint, json_endpoint
@@ -136,9 +137,25 @@ class TestShards:
         error = raised.value
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert "gave up on the target" in error.message and "maintenance" in error.message
-        tried = error.details[0]["errors"]["http 500"]
-        assert IN_A_ROW < tried <= IN_A_ROW + 2 * concurrency
-        assert len(down.asked) == tried * QUICK.attempts < len(SAMPLES) * QUICK.attempts
+        assert error.details[0]["errors"] == {"http 500": IN_A_ROW + 1}
+
+    @pytest.mark.parametrize("concurrency", [1, 8, 60])
+    async def test_of_many_samples_in_flight_only_a_few_spend_their_retries(self, down: Endpoint, concurrency: int) -> None:
+        with pytest.raises(ApplicationError):
+            await evaluated(store_for(down.url), concurrent_samples=concurrency)
+        in_full = (IN_A_ROW + 1) * QUICK.attempts
+        assert in_full <= len(down.asked) <= in_full + max(concurrency, TRIES_IN_A_ROW) + TRIES_IN_A_ROW
+
+    async def test_an_outage_within_its_patience_costs_no_sample_however_many_wait_for_its_end(self) -> None:
+        tries: Counter[int] = Counter()
+
+        def answer(asked: Asked) -> web.Response:
+            tries[asked.body["n"]] += 1
+            return web.json_response({}, status=200 if max(tries.values()) == QUICK.attempts else 500)
+
+        async with json_endpoint(answer) as endpoint:
+            result = await evaluated(store_for(endpoint.url), concurrent_samples=40)
+        assert (result.evaluated, result.missing, result.errors) == (60, 0, {})
 
     async def test_shards_of_one_trial_find_out_together(self, down: Endpoint) -> None:
         store = store_for(down.url)
@@ -148,7 +165,7 @@ class TestShards:
                 *(activity_environment().run(evaluating.evaluate_shard, part) for part in parts), return_exceptions=True
             )
         assert all(isinstance(one, ApplicationError) for one in ended)
-        assert len(down.asked) <= (IN_A_ROW + 2 * 6) * QUICK.attempts
+        assert len(down.asked) <= (IN_A_ROW + 1) * QUICK.attempts + 6 * 6 + 2 * TRIES_IN_A_ROW
 
     async def test_a_few_samples_that_never_get_an_answer_are_only_missing(self) -> None:
         def answer(asked: Asked) -> web.Response:
