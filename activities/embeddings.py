@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
-
-import openai
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from activities.models import ChatModels, bill, parsed
 from activities.targets.faults import Unreachable
 from workflows.model.target import Price
 from workflows.rules.bounds import embedding_bound
+
+if TYPE_CHECKING:
+    import openai
 
 
 @dataclass(frozen=True, slots=True)

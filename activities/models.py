@@ -8,12 +8,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
-import openai
 
 from activities.gate import Gates
 from activities.metering import Bound, metered
@@ -24,6 +23,9 @@ from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Th
 from workflows.model.failures import shorten
 from workflows.model.target import Price
 from workflows.rules.bounds import chat_bound
+
+if TYPE_CHECKING:
+    import openai  # takes a third of a second, which workers without a chat model need not spend at their start
 
 DEFAULT_URL = "https://api.openai.com/v1"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -123,6 +125,8 @@ class ChatModels:
         at_most: Bound,
     ) -> T:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again."""
+        import openai
+
         url = self.base_url(base_url)
         client = self._client(url, model)
         gate = self.gates.at(url, model)
@@ -151,6 +155,8 @@ class ChatModels:
         return await patiently(gate, paid_for, self.patience)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
+        import openai
+
         if url not in self._clients:
             self._clients[url] = openai.AsyncOpenAI(
                 base_url=url,
@@ -314,6 +320,8 @@ def _tokens(value: Any) -> int:
 
 def _classified(error: Exception, model: str, url: str) -> Exception:
     """The SDK's error as one of ours. Never shows headers, where the key is."""
+    import openai
+
     if not isinstance(error, openai.APIStatusError):
         reason = error.__cause__ or error
         return Unreachable(shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300))

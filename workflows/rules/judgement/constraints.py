@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom
-from scipy.stats import t as student
 
 from workflows.model.judgement import Constraint, ConstraintCheck
 from workflows.rules.judgement.answers import TrialAnswers
+from workflows.rules.judgement.distributions import binomial_quantile, student_quantile
 from workflows.rules.judgement.pairs import Array
 
 CONFIDENCE = 0.95
@@ -77,7 +76,7 @@ def _mean(trial: TrialAnswers, measure: str) -> Measured:
     value = float(means.mean())
     if len(means) < 2:
         return Measured(value, None, None)
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, len(means) - 1)) * float(means.std(ddof=1)) / math.sqrt(len(means))
+    reach = student_quantile((1 + CONFIDENCE) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
     return Measured(value, value - reach, value + reach)
 
 
@@ -86,6 +85,6 @@ def _quantile(values: Array, share: float) -> Measured:
     n = len(values)
     value = float(np.quantile(values, share, method="inverted_cdf"))
     tail = (1 - CONFIDENCE) / 2
-    below = int(binom.ppf(tail, n, share))
-    above = int(binom.ppf(1 - tail, n, share)) + 1
+    below = binomial_quantile(tail, n, share)
+    above = binomial_quantile(1 - tail, n, share) + 1
     return Measured(value, float(values[below - 1]) if below >= 1 else None, float(values[above - 1]) if above <= n else None)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 GRID = 160
@@ -24,6 +23,8 @@ def boundary(looks: int, error_rate: float) -> float:
     once, every_time = float(ndtri(1 - error_rate)), float(ndtri(1 - error_rate / max(looks, 1)))
     if looks < 2:
         return once
+    from scipy.optimize import brentq  # takes long to import
+
     return float(brentq(lambda z: crossing_probability(looks, z) - error_rate, once, every_time, xtol=1e-3))
 
 

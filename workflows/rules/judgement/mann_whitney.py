@@ -6,9 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import mannwhitneyu, rankdata
-from scipy.stats import t as student
 
+from workflows.rules.judgement.distributions import student_above, student_quantile
 from workflows.rules.judgement.pairs import Array
 
 LARGEST_EXACT = 80
@@ -37,6 +36,8 @@ def mann_whitney(reference: Array, candidate: Array) -> Ranks:
     """Whether the candidate's values tend to be higher."""
     if len(reference) + len(candidate) <= LARGEST_EXACT:
         return Ranks(*_exact(reference, candidate), "exact Mann-Whitney test")
+    from scipy.stats import mannwhitneyu  # takes long to import
+
     gain = float(mannwhitneyu(candidate, reference, alternative="greater", method="asymptotic").pvalue)
     loss = float(mannwhitneyu(candidate, reference, alternative="less", method="asymptotic").pvalue)
     return Ranks(_certain(gain), _certain(loss), "Mann-Whitney test, tie-corrected")
@@ -49,7 +50,8 @@ def _certain(p: float) -> float:
 
 def _exact(reference: Array, candidate: Array) -> tuple[float, float]:
     """Of all ways to choose the candidate's places among the ranks, the share with a sum at least, at most, the observed."""
-    doubled = np.rint(2 * rankdata(np.concatenate([reference, candidate]))).astype(np.int64)
+    _, places, counts = np.unique(np.concatenate([reference, candidate]), return_inverse=True, return_counts=True)
+    doubled = (2 * np.cumsum(counts) - counts + 1)[places]  # twice the mean rank among those that are equal
     observed = int(doubled[len(reference) :].sum())
     ways = np.zeros((len(candidate) + 1, int(doubled.sum()) + 1))
     ways[0, 0] = 1.0
@@ -70,7 +72,7 @@ def welch(reference: Array, candidate: Array, confidence: float, alpha: float, m
         freedom = sum(parts) ** 2 / sum(
             part**2 / (len(group) - 1) for part, group in zip(parts, (reference, candidate), strict=True)
         )
-    reach = float(student.ppf((1 + confidence) / 2, freedom)) * error
-    bound = effect - float(student.ppf(1 - alpha, freedom)) * error
-    p = float(student.sf((effect + margin) / error, freedom)) if error else 1.0
+    reach = student_quantile((1 + confidence) / 2, freedom) * error
+    bound = effect - student_quantile(1 - alpha, freedom) * error
+    p = student_above((effect + margin) / error, freedom) if error else 1.0
     return Means(effect, effect - reach, effect + reach, bound, p)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom
 
+from workflows.rules.judgement.distributions import binomial_at_least, binomial_at_most
 from workflows.rules.judgement.pairs import Array, Pairs
 
 FLIPS = 20_000
@@ -72,7 +72,7 @@ def _exact(steps: Array, signs: Array) -> tuple[float, float]:
     """P(the positive steps add up to at least, at most, what was observed), every sign a coin."""
     if np.all(steps == steps[0]):
         gained, differing = int((signs > 0).sum()), len(steps)
-        return float(binom.sf(gained - 1, differing, 0.5)), float(binom.cdf(gained, differing, 0.5))
+        return binomial_at_least(gained, differing, 0.5), binomial_at_most(gained, differing, 0.5)
     sizes = np.sort(steps.astype(np.int64))
     observed = int(steps[signs > 0].sum())
     chances = np.ones(1)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln
-from scipy.stats import binom
 
 from workflows.model.judgement import MustPass
+from workflows.rules.judgement.distributions import binomial_at_least
 
 Passes = Sequence[tuple[int, int]]
 """For every sample: replicates passed, of replicates answered."""
@@ -77,7 +77,7 @@ def broken_must_pass(reference: Passes, candidate: Passes, named: Mapping[int, s
     for place, name in named.items():
         passed, answered = candidate[place]
         failures = answered - passed
-        chance = float(binom.sf(failures - 1, answered, flake)) if answered else 0.0
+        chance = binomial_at_least(failures, answered, flake) if answered else 0.0
         if answered == 0 or (failures and chance <= alpha / len(named)):
             broken.append(name)
     return broken
