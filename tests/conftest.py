@@ -20,7 +20,11 @@ from clients.temporal import connect
 from tests.replaying import nothing_differs
 from worker import Settings, serving
 
-PLUGINS = Path(__file__).parent / "plugins"
+TESTS = Path(__file__).parent
+PLUGINS = TESTS / "plugins"
+
+LONGEST_FIRST = ("durability", "clients", "http", "end_to_end", "page", "hostile", "prompts")
+"""Folders of tests that wait for processes and servers."""
 
 _numbers = itertools.count(1)
 
@@ -45,6 +49,12 @@ class Engines:
         result: dict[str, Any] = await handle.result()
         await nothing_differs(self.database, handle.id)
         return result
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Short tests come last: where several processes share the tests, they fill up the time until the last is done."""
+    folders = [*LONGEST_FIRST, *(folder.name for folder in sorted(TESTS.iterdir()) if folder.name not in LONGEST_FIRST)]
+    items.sort(key=lambda item: folders.index(item.path.relative_to(TESTS).parts[0]))
 
 
 @pytest.hookimpl(wrapper=True)
