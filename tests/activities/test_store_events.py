@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
 from activities.store.events import EVENTS_CHANNEL, Event, announce, lock_run
 from activities.store.reading import StoreReader
 from tests.activities.store_examples import ExampleRun, PostgresServer
 
 
-async def write(run: ExampleRun, key: str, *, before_commit: asyncio.Event | None = None) -> None:
+@dataclass
+class Dawdling:
+    """A writer that has announced its event, and does not commit before it may."""
+
+    announced: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def write(run: ExampleRun, key: str, dawdling: Dawdling | None = None) -> None:
     async with run.database.transaction() as connection:
         locked = await lock_run(connection, run.run_id)
         await announce(connection, locked, [Event(key, "progress_changed", {"key": key})])
-        if before_commit:
-            await before_commit.wait()
+        if dawdling:
+            dawdling.announced.set()
+            await dawdling.go_on.wait()
 
 
 async def test_events_of_a_run_become_visible_in_the_order_of_their_ids(example: ExampleRun, reader: StoreReader) -> None:
@@ -35,24 +45,26 @@ async def test_events_of_a_run_become_visible_in_the_order_of_their_ids(example:
 
 async def test_a_writer_that_dawdles_before_its_commit_holds_later_ids_back(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    go_on = asyncio.Event()
-    slow = asyncio.create_task(write(run, "slow", before_commit=go_on))
+    dawdling = Dawdling()
+    slow = asyncio.create_task(write(run, "slow", dawdling))
+    await dawdling.announced.wait()
     fast = asyncio.create_task(write(run, "fast"))
     done, _ = await asyncio.wait({slow, fast}, timeout=0.05)
     assert not done
-    go_on.set()
+    dawdling.go_on.set()
     await asyncio.gather(slow, fast)
     keys = [event.payload.get("key") for event in await reader.events(run.run_id)]
-    assert keys[1:] in (["slow", "fast"], ["fast", "slow"])
+    assert keys[1:] == ["slow", "fast"]
 
 
 async def test_one_runs_writers_do_not_wait_for_anothers(example: ExampleRun) -> None:
     run = await example.open()
     other = await ExampleRun(example.store, example.database, run_id="other").open()
-    go_on = asyncio.Event()
-    slow = asyncio.create_task(write(run, "slow", before_commit=go_on))
+    dawdling = Dawdling()
+    slow = asyncio.create_task(write(run, "slow", dawdling))
+    await dawdling.announced.wait()
     await asyncio.wait_for(write(other, "fast"), timeout=5)
-    go_on.set()
+    dawdling.go_on.set()
     await slow
 
 
