@@ -70,6 +70,8 @@ class Follower:
     _changed_at: float = 0.0
     _described_at: float = 0.0
     _next_reading: float = 0.0
+    _unread: bool = False
+    """Something happened that the lines do not tell yet."""
     _away_since: float | None = None
 
     async def until_end(self, let_go: asyncio.Event, workers: Workers) -> bool:
@@ -141,7 +143,9 @@ class Follower:
         self.display.update(progress, self.request)
         if progress.status in TERMINAL:
             return
-        if (before is None or before.counts != progress.counts or before.round != progress.round) and now >= self._next_reading:
+        self._unread |= before is None or before.counts != progress.counts or before.round != progress.round
+        if self._unread and now >= self._next_reading:
+            self._unread = False
             await self._show_lines()
             self._next_reading = time.monotonic() + (time.monotonic() - now) / READING_MAY_TAKE
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -13,7 +15,13 @@ from threading import Event
 
 import pytest
 
+from clients.commands.following import Follower
+from clients.commands.servers import Servers
+from clients.commands.workers import Workers
+from clients.live import PlainDisplay
 from tests.clients.test_cli_end_to_end import Bench, bench_in, ending, read_until
+from tests.conftest import Engines
+from tests.http.conftest import hill_spec
 
 
 @pytest.fixture
@@ -90,3 +98,23 @@ def test_decisions_are_told_line_by_line_where_everything_is_asked_for(alone: Be
     again = alone.ratchet("run", "spec.yaml", "--new")
     assert "\n  1: " not in again.stdout.split("╔")[0]
     assert alone.facts("status", run_id)["in_flight"] == []
+
+
+async def test_what_happened_while_lines_had_to_wait_is_told_although_nothing_happens_any_more(engines: Engines) -> None:
+    handle = await engines.start(hill_spec(name="quiet", stop={"max_rounds": 500, "no_improvement": 0}))
+    await handle.execute_update("pause")
+    servers = Servers(engines.client, engines.database, engines.addresses.database_url, "", "default", None, embedded=False)
+    async with asyncio.timeout(30):
+        while (progress := await servers.reader.progress(handle.id)) is None or progress.status != "paused":
+            await asyncio.sleep(0.05)
+    told: list[str] = []
+    display = PlainDisplay(told.append)
+    follower = Follower(servers, handle.id, display, _next_reading=time.monotonic() + 0.5)
+    let_go = asyncio.Event()
+    following = asyncio.create_task(follower.until_end(let_go, Workers([])))
+    async with asyncio.timeout(30):
+        while not any("Iteration 0" in line for line in told):
+            await asyncio.sleep(0.05)
+    let_go.set()
+    assert not await following
+    await handle.cancel()
