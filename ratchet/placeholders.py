@@ -18,6 +18,9 @@ from ratchet.canonical import canonical_json
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 """White space around a name is cut off afterwards: a pattern that also matched it takes cubic time on hostile text."""
 
+_UNCLOSED = re.compile(r"\{\{\s*+((?:input|factors|steps)\b[\w./:-]*+)(?!\s*+\}\})")
+"""Possessive, so that no text makes it take more than linear time."""
+
 _NAME = re.compile(r"(input|factors)(?:\.([\w./:-]+))?")
 
 
@@ -38,6 +41,12 @@ class Finished(str):
 def placeholders(text: str) -> tuple[str, ...]:
     """The names a text refers to, each once, in the order they appear."""
     return tuple(dict.fromkeys(match.group(1).strip() for match in _PLACEHOLDER.finditer(text)))
+
+
+def unclosed(text: str) -> str | None:
+    """The name behind a `{{` that was meant as a placeholder but is never closed."""
+    match = _UNCLOSED.search(text)
+    return None if match is None else match.group(1)
 
 
 def is_placeholder_name(name: str) -> bool:

@@ -44,6 +44,8 @@ class OutlinedTrial(Payload):
     total: int | None = None
     passed: int | None = None
     coverage: float | None = None
+    errors: dict[str, int] | None = None
+    """How many of its samples failed or are missing, by the class of the error."""
     cost: float | None = None
     """What its answers cost, reused ones included."""
     tokens: int | None = None
@@ -86,7 +88,7 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
                t.score AS objective_score, t.score_low AS low,
                t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.part,
                suite.samples AS split_samples, t.total,
-               t.passed, t.coverage, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
+               t.passed, t.coverage, t.errors, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
                t.paid_cost, t.paid_tokens, t.paid_samples, left(c.rationale, $3) AS rationale,
                t.judged ->> 'verdict' AS verdict, (t.judged ->> 'kept')::bool AS kept,
                left(t.judged ->> 'explanation', $3) AS why, compared.gains,
@@ -118,4 +120,5 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
 
 
 def _trial(row: Any) -> OutlinedTrial:
-    return OutlinedTrial(**{**dict(row), "gains": from_json(row["gains"])})
+    read = {name: from_json(row[name]) for name in ("gains", "errors")}
+    return OutlinedTrial(**{**dict(row), **read})

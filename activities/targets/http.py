@@ -175,7 +175,7 @@ class HttpAnswers:
         if fault not in (None, _ABSENT, "", False):
             why, kind = f"target failed: {fault if isinstance(fault, str) else json.dumps(fault)}", "target failed"
         elif value is _ABSENT or value is None:
-            why, kind = f"the response has no {where.output or 'content'}: {_said(text, {})}", "no output"
+            why, kind = _nothing_at(where.output, text), "no output"
         else:
             echoed = overlay if where.overlay_hash is None else _at(reply, where.overlay_hash)
             return output_from(
@@ -190,6 +190,11 @@ class HttpAnswers:
                 )
             )
         raise CandidateFault(shorten(why), tokens=spent.tokens, cost=spent.cost, latency_ms=spent.latency_ms, kind=kind)
+
+
+def _nothing_at(path: str | None, text: bytes) -> str:
+    found = f"the response has no {path or 'content'}: {_said(text, {})}"
+    return found if path is None else f"{found}; if it never has, correct target.response.output"
 
 
 def _bill(where: HttpResponse) -> tuple[tuple[str, str | None], ...]:

@@ -81,6 +81,15 @@ def _cost(costs: Estimate, budget: float) -> str:
     return f"about {costs.expected_cost:.2f} expected, {costs.cost:.2f} at worst{limit}"
 
 
+def _at_most(costs: Estimate) -> str:
+    if costs.calls is not None:
+        trials = "" if costs.trials is None else f"{costs.trials} {'trial' if costs.trials == 1 else 'trials'}, "
+        return f"{trials}{costs.calls:,} target calls"
+    if costs.trials is not None:
+        return f"{costs.trials} trials, of as many target calls as the data says"
+    return "nothing bounds the run: set stop.max_rounds or a budget"
+
+
 def _trial(replicates: int | str, costs: Estimate) -> str:
     if replicates == "auto":
         return f"at most {costs.samples_per_trial} samples, {costs.calls_per_trial} calls, once the noise is known"
@@ -112,9 +121,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         "Factors": ", ".join(request.changeable) or ("none may change" if is_read(request) else "those of the prompt"),
         "Objective": f"{request.objective.direction.value} {request.objective.kind} of {request.metric}",
         "A trial": _trial(request.replicates, costs) if data else "as the data says",
-        "At most": "nothing bounds the run: set stop.max_rounds or a budget"
-        if costs.calls is None
-        else f"{costs.trials} trials, {costs.calls:,} target calls",
+        "At most": _at_most(costs),
     }
     if costs.expected_tokens:
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"

@@ -11,7 +11,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.following import why_it_was_refused
 from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.servers import Servers
-from clients.reporting.facts import errors_met
+from clients.reporting.facts import errors_met, least_coverage
 from clients.reporting.gates import BadGate, GateResult, check_gate, meets
 from clients.reporting.junit import junit_xml
 from clients.reporting.markdown import markdown
@@ -129,6 +129,7 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
         "lost": facts.lost.model_dump(mode="json"),
         "reused": facts.reused,
         "errors": errors_met(facts),
+        "least_coverage": least_coverage(facts),
     }
 
 

@@ -36,15 +36,15 @@ class Problem:
 
 
 async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
-    """Problems with the endpoints of target, scorers and proposer: a model endpoint is asked for its models, a runner only
-    whether it listens, an HTTP target nothing."""
+    """Problems with the endpoints of target, scorers and proposer: a model endpoint is asked for its models, a runner or an
+    HTTP target only whether it listens."""
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
             places.setdefault(_url_for(request, where), []).append((where, model))
     found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
-    runner = await asyncio.to_thread(_of_runner, request)
-    return [*_of_http_target(request), *runner, *(problem for problems in found for problem in problems)]
+    elsewhere = await asyncio.to_thread(lambda: [*_of_http_target(request), *_of_runner(request)])
+    return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
 def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
@@ -56,12 +56,14 @@ def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
     if not is_named and (target.auth != "none" or urlsplit(target.url).hostname not in LOOPBACK):
         told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
         yield Problem(f"{told}; add its origin to RATCHET_HTTP_URLS", local=True)
+    else:
+        yield from _silent(target.url, "the endpoint")
     if target.auth != "none" and not os.environ.get("RATCHET_HTTP_TOKEN", "").strip():
         yield Problem(f"target.auth: is {target.auth}, and RATCHET_HTTP_TOKEN is not set; set it", local=True)
 
 
 def _of_runner(request: OptimizationRequest) -> list[Problem]:
-    """A runner that workers may not call, or that does not answer. It is asked for nothing, and sent no token."""
+    """A runner that workers may not call, or that does not answer."""
     target = request.target
     if not isinstance(target, ExternalTarget):
         return []
@@ -71,13 +73,18 @@ def _of_runner(request: OptimizationRequest) -> list[Problem]:
     if not is_named and parts.hostname not in LOOPBACK:
         told = f"target.url: workers call only runners their operator named, and {target.url} is none of them"
         return [Problem(f"{told}; add its origin, {parts.scheme}://{parts.netloc}, to RATCHET_RUNNER_URLS", local=True)]
+    return list(_silent(target.url, "the runner"))
+
+
+def _silent(url: str, what: str) -> Iterator[Problem]:
+    """A place where nobody listens. It is asked for nothing, and sent no token."""
+    parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        with socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER):
-            return []
+        socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER).close()
     except OSError as error:
-        told = f"target.url: the runner at {parts.hostname}:{port} cannot be reached: {error}"
-        return [Problem(f"{told}; start it, or correct the URL", local=True)]
+        told = f"target.url: {what} at {parts.hostname}:{port} cannot be reached: {error}"
+        yield Problem(f"{told}; start it, or correct the URL", local=True)
 
 
 def _url_for(request: OptimizationRequest, where: str) -> str:

@@ -39,6 +39,7 @@ class Estimate:
     """Worst cases, and what is expected of a run that goes to its last round; None where nothing in the spec bounds it."""
 
     samples_per_trial: int
+    """0 when the data is not known here."""
     calls_per_trial: int
     trials: int | None
     """Of the search; the confirmation comes on top."""
@@ -72,7 +73,7 @@ def estimate(checked: Checked) -> Estimate:
     needs = needs_of(request, design, checked.splits.get("test", 0))
     trials = _most_trials(request, calls_per_trial, needs.confirmation_calls)
     more_at_first = max(needs.opening_calls - calls_per_trial, 0)
-    calls = None if trials is None else trials * calls_per_trial + more_at_first + needs.confirmation_calls
+    calls = None if trials is None or not samples else trials * calls_per_trial + more_at_first + needs.confirmation_calls
     if request.budget.samples:
         calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
     money = _costs_money(request)

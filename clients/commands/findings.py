@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -201,6 +201,12 @@ def _split_sizes(request: OptimizationRequest, dataset: Ingested | None, strata:
         return {}
     sizes = split_sizes(dataset.count, request.dataset.splits, strata or None)
     return {split.value: size for split, size in sizes.items()}
+
+
+def with_size(checked: Checked, dataset_id: str, count: int) -> Checked:
+    """What was found out, now that the size of a stored dataset is known."""
+    known = replace(checked, dataset=Ingested(dataset_id, count))
+    return known if known.request is None else replace(known, splits=_split_sizes(known.request, known.dataset, Counter()))
 
 
 def searched_samples(checked: Checked) -> int:

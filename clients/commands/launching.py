@@ -19,7 +19,7 @@ from clients.commands.checking import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.ending import Ending, show_end
 from clients.commands.estimating import estimate
-from clients.commands.findings import Checked, check_spec
+from clients.commands.findings import Checked, check_spec, with_size
 from clients.commands.following import Follower, display_for
 from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, plugin_uses
 from clients.commands.interrupting import Interruption
@@ -67,6 +67,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
         plan = await plan_run(servers, checked)
+        checked = await _sized(servers, checked, plan)
         if options.retry_failed:
             before = await _chosen(servers, plan.run_id, new=False)
             await _confirm(context, checked, options)
@@ -157,6 +158,15 @@ async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
         if await dataset_size(connection, found) is None:
             raise CommandError(f"{path}: dataset.id: {found[:12]}… is not in the store; give dataset.path")
     return found
+
+
+async def _sized(servers: Servers, checked: Checked, plan: Plan) -> Checked:
+    """What is in the store has a size, which a cost can be estimated from."""
+    dataset_id = plan.request.dataset.id
+    if checked.dataset is not None or dataset_id is None:
+        return checked
+    async with servers.database.connection() as connection:
+        return with_size(checked, dataset_id, await dataset_size(connection, dataset_id) or 0)
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:

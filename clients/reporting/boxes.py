@@ -30,13 +30,12 @@ from clients.reporting.fronts import front_objectives, front_of, gain_text, memb
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, errors_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet.optimizer import Direction
 from workflows.model.run import Confirmation
 from workflows.model.search import MeasureOptimizer
 from workflows.rules.canonical import canonical_json
-from workflows.rules.error_counts import told
 from workflows.rules.slices import Slice, Slices
 
 COLUMNS: Final = 68
@@ -97,7 +96,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows += [row for label, text in beside if text for row in _labelled(label, text)]
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))
-        rows += _errors(facts)
+    rows += _labelled("Errors:", errors_text(facts)) if errors_met(facts) else []
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
     change = improvement(facts)
@@ -230,16 +229,6 @@ def _slices(slices: Slices) -> list[str]:
 
 def _slice_scores(part: Slice) -> list[str]:
     return telling_apart(*(score for score in (part.baseline, part.best) if score is not None))
-
-
-def _errors(facts: RunFacts) -> list[str]:
-    """What went wrong, and the share of answers in the iteration that has the fewest; nothing if all is well."""
-    errors = errors_met(facts)
-    if not errors:
-        return []
-    coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
-    least = [] if coverage >= 1.0 else _labelled("Coverage:", f"{coverage:.1%} at least")
-    return [*_labelled("Errors:", told(errors)), *least]
 
 
 def _fixed_factors(facts: RunFacts) -> str:

@@ -16,6 +16,7 @@ from clients.reporting.facts import (
     errors_met,
     fixed_factors,
     improvement,
+    least_coverage,
     steps,
     treatment,
 )
@@ -161,6 +162,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "answers": facts.answers,
         "reused": facts.reused,
         "errors": errors_met(facts),
+        "least_coverage": least_coverage(facts),
         "budget": facts.limits.budget.model_dump(mode="json"),
         "dataset_id": facts.dataset_id,
         "evaluation_suite_id": facts.evaluation_suite_id,

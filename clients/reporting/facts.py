@@ -349,6 +349,11 @@ def errors_met(facts: RunFacts) -> dict[str, int]:
     return summed(iteration.statistics.errors for iteration in facts.iterations)
 
 
+def least_coverage(facts: RunFacts) -> float | None:
+    """The share of answers in the iteration that has the fewest."""
+    return min((iteration.statistics.coverage for iteration in facts.iterations), default=None)
+
+
 def fixed_factors(facts: RunFacts) -> Configuration:
     """The factors that stay as they are, with their values."""
     varied = set(treatment(facts))

@@ -17,7 +17,7 @@ from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, can_find, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, can_find, errors_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import ellipsized, one_line, visible
 
 _OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
@@ -77,6 +77,7 @@ def _figures(facts: RunFacts) -> str:
     more = (
         ("In part", parts_text(facts)),
         ("Lost rounds", lost_rounds_text(facts)),
+        ("Errors", errors_text(facts)),
         ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),
         ("Reused", reused_text(facts)),

@@ -18,7 +18,7 @@ from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, can_find, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import adjusted_text, can_find, errors_text, importance_text, lost_text, reused_text
 from clients.reporting.visible import one_line, visible
 
 ROWS: Final = 200
@@ -109,6 +109,7 @@ def _figures(facts: RunFacts) -> str:
         ("Can find", can_find(facts)),
         ("Release", release_text(facts)),
         ("Spent", f"{spend.cost:.4g}; {spend.tokens:,} tokens; {spend.samples:,} calls; {spend.trials:,} trials"),
+        ("Errors", errors_text(facts)),
         ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),
         ("Reused", reused_text(facts) or ""),

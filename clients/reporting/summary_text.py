@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from clients.reporting.differences import VERDICTS, confirmed_text, plan_text
-from clients.reporting.facts import RunFacts, best_iteration, decision_on, errors_met, improvement
+from clients.reporting.facts import RunFacts, best_iteration, decision_on, errors_met, improvement, least_coverage
 from clients.reporting.figures import change_text, duration_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
@@ -65,7 +65,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Spend": _spend(facts.spend, limits),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
-            "Errors": _errors(facts),
+            "Errors": errors_text(facts),
             "Reused": reused_text(facts),
             "Lost": lost_text(facts),
             "Time": duration_text(((facts.finished_at or now) - facts.started_at).total_seconds()),
@@ -104,12 +104,11 @@ def _trials(counts: Counts) -> str:
     return f"{', '.join(told)}; {counts.proposed} proposed, {counts.rejected} rejected"
 
 
-def _errors(facts: RunFacts) -> str:
-    errors = errors_met(facts)
-    if not errors:
-        return ""
-    coverage = min(iteration.statistics.coverage for iteration in facts.iterations)
-    return told(errors) + (f"; coverage {coverage:.1%} at least" if coverage < 1.0 else "")
+def errors_text(facts: RunFacts) -> str:
+    """What went wrong, and the share of answers in the iteration that has the fewest; nothing if all is well."""
+    errors, coverage = errors_met(facts), least_coverage(facts)
+    least = "" if coverage is None or coverage >= 1.0 else f"; coverage {coverage:.1%} at least"
+    return told(errors) + least if errors else ""
 
 
 def can_find(facts: RunFacts) -> str:

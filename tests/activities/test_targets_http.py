@@ -203,7 +203,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("reply", "text"),
         [
-            ({"answer": "x"}, 'the response has no text: {"answer": "x"}'),
+            ({"answer": "x"}, 'the response has no text: {"answer": "x"}; if it never has, correct target.response.output'),
             ({"text": None}, "the response has no text"),
             ({"text": "x", "tokens": "many"}, "tokens='many'"),
             ({"text": "x", "tokens": -1}, "tokens=-1"),

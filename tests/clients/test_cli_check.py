@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -218,9 +219,17 @@ class TestEndpoints:
         url, auth = (await checked(directory, text, endpoints=True)).errors
         assert "https://api.example/x is none of them; add its origin to RATCHET_HTTP_URLS" in url.message
         assert auth.message == "target.auth: is bearer, and RATCHET_HTTP_TOKEN is not set; set it"
-        monkeypatch.setenv("RATCHET_HTTP_URLS", "http://other.example, https://api.example")
-        monkeypatch.setenv("RATCHET_HTTP_TOKEN", "secret")
-        assert not (await checked(directory, text, endpoints=True)).errors
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            here = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            monkeypatch.setenv("RATCHET_HTTP_URLS", f"http://other.example, {here}")
+            monkeypatch.setenv("RATCHET_HTTP_TOKEN", "secret")
+            assert not (await checked(directory, text.replace("https://api.example", here), endpoints=True)).errors
+
+    async def test_an_http_target_where_nobody_listens_is_told(self, directory: Path) -> None:
+        text = changed('{kind: python, ref: "mine:target"}', "{kind: http, url: http://127.0.0.1:9/x}")
+        [found] = (await checked(directory, text, endpoints=True)).errors
+        assert "target.url: the endpoint at 127.0.0.1:9 cannot be reached" in found.message
+        assert found.message.endswith("start it, or correct the URL")
 
     async def test_for_workers_elsewhere_a_missing_key_is_a_warning(
         self, directory: Path, monkeypatch: pytest.MonkeyPatch

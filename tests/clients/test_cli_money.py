@@ -84,6 +84,13 @@ class TestEstimates:
         found = await estimated(tmp_path, chat(target=AT_MOST))
         assert (found.tokens, found.cost, found.costs_money) == (50 * 100, 25.0, True)
 
+    async def test_nothing_is_made_up_of_data_that_is_not_known_yet(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.py").write_text("def items(): return [{'input': {'q': 'a'}}]\n")
+        found = await estimated(tmp_path, chat(dataset={"ref": "mine:items"}))
+        assert (found.trials, found.calls, found.cost, found.is_unbounded) == (5, None, None, True)
+        capped = await estimated(tmp_path, chat(dataset={"name": "stored"}, budget={"cost": 2, "samples": 30}))
+        assert (capped.calls, capped.is_unbounded) == (30, False)
+
 
 def test_a_dry_run_tells_the_plan_and_starts_nothing(alone: Bench) -> None:
     alone.write(target=AT_MOST)
@@ -107,6 +114,23 @@ def test_without_a_terminal_a_dear_run_needs_yes(bench: Bench) -> None:
     assert bench.calls == []
     assert bench.facts("run", "spec.yaml", "--ask-above", "6")["status"] == "completed"
     assert bench.facts("run", "spec.yaml", "--new", "--yes")["status"] == "completed"
+
+
+def test_data_from_a_callable_is_not_taken_for_cheap(bench: Bench) -> None:
+    (bench.directory / "data_source.py").write_text("def items(): return [{'input': {'n': 1}, 'expected': 'yes'}]\n")
+    bench.write("callable", target=AT_MOST, dataset={"ref": "data_source:items"})
+    refused = bench.ratchet("run", "spec.yaml")
+    assert (refused.returncode, "nothing bounds what it costs" in refused.stderr) == (2, True)
+    assert "4 trials, of as many target calls as the data says" in bench.ratchet("check", "spec.yaml").stdout
+    assert bench.calls == []
+
+
+def test_stored_data_is_counted_before_anybody_is_asked(bench: Bench) -> None:
+    (bench.directory / "three.jsonl").write_text("".join(f'{{"input": {{"n": {n}}}}}\n' for n in range(3)))
+    assert bench.ratchet("datasets", "add", "three.jsonl").returncode == 0
+    bench.write("stored", target=AT_MOST, dataset={"name": "three.jsonl"})
+    refused = bench.ratchet("run", "spec.yaml")
+    assert (refused.returncode, "at most 12 target calls, and costs about 6.00" in refused.stderr) == (2, True)
 
 
 def test_a_cheap_run_and_one_that_costs_nothing_start_unasked(bench: Bench) -> None:

@@ -18,6 +18,8 @@ from temporalio.exceptions import ApplicationError
 from activities.store.reading import StoreReader
 from activities.store.rows import RunReport
 from clients import simulated
+from clients.reporting.markdown import markdown
+from clients.reporting.pages import html
 from clients.reports import Verbosity, box, facts_of, history_of, report_json, status_text
 from clients.simulated.server import SimulatedModel, simulated_model
 from tests.conftest import Engines
@@ -194,10 +196,13 @@ async def test_what_went_wrong_is_counted_and_shown_everywhere(engines: Engines,
     assert "Errors:   empty answer × 2, http 422 × 2, http 500 × 2; coverage 98.0% at least" in status_text(
         facts, datetime.now(UTC)
     )
-    full = box(facts, Verbosity.FULL)
-    assert "Errors:           empty answer × 2, http 422 × 2, http 500 × 2" in full
-    assert "Coverage:         98.0% at least" in full
-    assert "Errors:" not in box(facts, Verbosity.SUMMARY)
+    assert report_json(facts)["least_coverage"] == 0.98
+    told = "empty answer × 2, http 422 × 2, http 500 × 2; coverage 98.0% at least"
+    for boxed in (box(facts, Verbosity.FULL), box(facts, Verbosity.SUMMARY)):
+        assert f"Errors: {told}" in " ".join(boxed.replace("║", "").split())
+    assert "Errors:" not in box(facts, Verbosity.MINIMAL)
+    assert f"| **Errors** | {told} |" in markdown(facts)
+    assert f"<dt>Errors</dt><dd>{told}</dd>" in html(facts)
     assert history_of(facts).iterations[0].statistics.errors == errors
     async with engines.database.connection() as connection:
         seen = await connection.fetchval("SELECT errors FROM trial_overview WHERE run_id = $1 LIMIT 1", facts.run_id)

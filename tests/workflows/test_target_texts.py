@@ -83,6 +83,11 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
         _http(headers={"X-A": "{{factors.b}}"}),
         "target.headers.X-A: placeholder {{factors.b}} names no factor; known are prompt, temperature, model",
     ),
+    (_http(body={"q": "{{input.q"}), "target.body.q: placeholder {{input.q is not closed; write {{input.q}}"),
+    (
+        _http(headers={"X-A": "<{{ factors.p }>"}),
+        "target.headers.X-A: placeholder {{factors.p is not closed; write {{factors.p}}",
+    ),
     (_http(url="http://h/{{input.id}}"), "dataset.items[0].input: has no 'id', which target.url needs"),
 ]
 
@@ -100,6 +105,7 @@ def test_a_text_that_cannot_be_filled_is_found_before_anything_is_paid(changes: 
         _http(),
         _http(body={"all": "{{factors}}", "q": "{{input.q}}"}),
         _http(method="GET", url="http://h/{{input.q}}"),
+        _http(body="{{inputs {{{input.q}}} {{ input.q }} \\frac{{x}{y}} {{"),
     ],
 )
 def test_nothing_is_said_of_one_that_can(changes: dict[str, Any]) -> None:

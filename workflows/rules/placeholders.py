@@ -11,6 +11,7 @@ from ratchet.placeholders import (
     render,
     step_answer_of,
     substitute,
+    unclosed,
     whole_placeholder,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "render",
     "step_answer_of",
     "substitute",
+    "unclosed",
     "whole_placeholder",
 ]

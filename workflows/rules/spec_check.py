@@ -46,6 +46,7 @@ from workflows.rules.placeholders import (
     is_placeholder_name,
     placeholders,
     substitute,
+    unclosed,
     whole_placeholder,
 )
 from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
@@ -129,6 +130,9 @@ def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
 def _placeholders_of(request: OptimizationRequest, placed: PlacedText, within: str | None = None) -> Iterator[str]:
     where = placed.where
     known = [*request.configuration, *made_of(template_of(request))]
+    left_open = unclosed(placed.text)
+    if left_open is not None:
+        yield f"{where}: placeholder {{{{{left_open} is not closed; write {{{{{left_open}}}}}"
     for placeholder in placeholders(placed.text):
         if placeholder.startswith("steps.") and placed.steps is not None:
             yield from _step_named(placed, placeholder)

@@ -43,6 +43,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
       confirmation?.objective_score == null ? null : ["On held-back samples", score(confirmation.objective_score)],
       trial.total == null ? null : ["Passed", `${whole(trial.passed)} of ${whole(trial.total)}`],
       trial.coverage != null && trial.coverage < 1 ? ["Coverage", `${(trial.coverage * 100).toFixed(1)} %`] : null,
+      Object.keys(trial.errors ?? {}).length ? ["Errors", Object.entries(trial.errors).map(([kind, count]) => `${kind} × ${whole(count)}`).join(", ")] : null,
       ["Cost of its answers", cost(trial.cost)],
       trial.latency_ms == null ? null : ["Latency", milliseconds(trial.latency_ms)],
     ].filter(Boolean);
