@@ -55,9 +55,8 @@ async def _sliced(
     after: Mapping[str, Any] | None,
 ) -> Slices:
     """Two trials on one split, by these fields, else by those that the spec names, else by tag."""
-    stated = await connection.fetchval("SELECT spec #> '{dataset,slices}' FROM runs WHERE run_id = $1", run_id)
-    wanted = fields or (from_json(stated) if stated else None) or DEFAULT_FIELDS
-    values = {field: await _values(connection, run_id, split, field) for field in dict.fromkeys(wanted)}
+    wanted = fields or await stated_fields(connection, run_id)
+    values = {field: await values_of(connection, run_id, split, field) for field in dict.fromkeys(wanted)}
     suite = await load_suite(connection, run_id, split)
     if not any(given for of_samples in values.values() for given in of_samples):
         return Slices(split=split)
@@ -84,7 +83,14 @@ async def _trials(connection: Connection, run_id: str, baseline: str, best: str)
     return confirmed if {baseline, best} <= set(confirmed) else searched
 
 
-async def _values(connection: Connection, run_id: str, split: Split, field: str) -> list[list[JsonValue]]:
+async def stated_fields(connection: Connection, run_id: str) -> Sequence[str]:
+    """The fields that the run's spec slices by, else the tags."""
+    stated = await connection.fetchval("SELECT spec #> '{dataset,slices}' FROM runs WHERE run_id = $1", run_id)
+    fields: list[str] | None = from_json(stated) if stated else None
+    return fields or DEFAULT_FIELDS
+
+
+async def values_of(connection: Connection, run_id: str, split: Split, field: str) -> list[list[JsonValue]]:
     """The values that every sample of a split has, in order: any number of tags, one value of a field, or none."""
     part, *path = field.split(".")
     value = {TAGS: "to_json(s.tags)", "input": "s.input #> $3::text[]", "expected": "s.expected #> $3::text[]"}[part]

@@ -12,6 +12,7 @@ from activities.store.comparisons import Comparison
 from activities.store.lineage import Ancestor, StoredCandidate
 from activities.store.pairs import Turn
 from activities.store.rows import ItemPage
+from activities.store.slice_scores import RunSlices, SliceScores, TooMuch, slice_scores, slices_in_run
 from clients.http.answers import Trial as TrialAnswer
 from clients.http.answers import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
@@ -28,7 +29,7 @@ WhichPurpose = Annotated[
 ]
 SliceField = Annotated[str, StringConstraints(pattern=r"^(tags|(input|expected)(\.[^.\x00-\x1f\x7f]+)*)$", max_length=200)]
 """Like the spec's `dataset.slices`."""
-
+QueriedCandidate = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROLS)]
 
 WhichPart = Annotated[
     str | None,
@@ -131,6 +132,41 @@ async def list_slices(
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
     return slices_of(run_id, candidate_id, found)
+
+
+@router.get("/slices", operation_id="listRunSlices", responses=responses(404))
+async def list_run_slices(run_id: RunId, backend: Served) -> RunSlices:
+    """By which fields the trials of a run can be looked at, and which slices there are of each."""
+    async with backend.database.snapshot() as connection:
+        found = await slices_in_run(connection, run_id)
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
+
+
+@router.get("/slices/scores", operation_id="listSliceScores", responses=responses(404, 409))
+async def list_slice_scores(
+    run_id: RunId,
+    backend: Served,
+    field: Annotated[SliceField, Query(description="Whose values the slices are: `tags`, `expected`, `input.language`…")],
+    candidate: Annotated[
+        list[QueriedCandidate] | None,
+        Query(
+            max_length=200,
+            description="A candidate whose trials are wanted; again for more. Default: all trials, where the answer of"
+            " listRunSlices says `all_at_once`.",
+        ),
+    ] = None,
+) -> SliceScores:
+    """What many trials scored on each slice: what a table of trials shows beside their scores."""
+    try:
+        async with backend.database.snapshot() as connection:
+            found = await slice_scores(connection, run_id, field, candidate)
+    except TooMuch as error:
+        raise Refused(409, f"{error}; name the candidates that are wanted", "candidate") from None
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
 
 
 @router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))

@@ -50,6 +50,7 @@ def pressed(selector: str, odd: str, even: str) -> str:
 
 
 SORT = "[...document.querySelectorAll('th button')].find((found) => found.textContent.startsWith('Score')).click()"
+SORT_BY_SLICE = "document.querySelector(`[data-column=slice-${turn % 2}]`).click()"
 SCROLL = "document.querySelector('.virtual').scrollTop = (turn + 1) * 61234 % 400000"
 HOVER = (
     "const chart = document.querySelector('.of-scores .plot'), box = chart.getBoundingClientRect();"
@@ -65,6 +66,7 @@ INTERACTIONS = {
         "sort": SORT,
         "scroll": SCROLL,
     },
+    "trials?slices=tags": {"scroll": SCROLL, "sort by a slice": SORT_BY_SLICE},
     "": {
         "point at the chart": HOVER,
         "walk the chart": pressed(".of-scores .plot", "ArrowRight", "ArrowLeft"),
@@ -72,12 +74,20 @@ INTERACTIONS = {
     },
     "lineage": {"zoom": ZOOM, "walk": pressed(".graph-scroll", "ArrowLeft", "End"), "scroll": PAN},
 }
-SIGNS = {"trials": ".virtual tbody a", "": ".of-scores svg path", "lineage": ".graph path"}
+SIGNS = {
+    "trials": ".virtual tbody a",
+    "trials?slices=tags": "[data-column=slice-1]",
+    "": ".of-scores svg path",
+    "lineage": ".graph path",
+}
 
 
 @pytest.fixture(scope="session")
 async def many(engines: Engines) -> str:
-    await engines.run(hill_spec(name="many", stop={"max_rounds": 2, "no_improvement": 0}), run_id="many")
+    items = [{"id": f"s{n}", "input": n, "tags": ["odd" if n % 2 else "even"]} for n in range(8)]
+    await engines.run(
+        hill_spec(name="many", dataset={"items": items}, stop={"max_rounds": 2, "no_improvement": 0}), run_id="many"
+    )
     await enlarge(engines.database, "many", TRIALS)
     return "many"
 
@@ -99,7 +109,7 @@ async def test_ten_thousand_trials_stay_fluid(open_page: Opens, many: str) -> No
     for part, interactions in INTERACTIONS.items():
         await page.evaluate("(place) => { location.hash = place }", f"#/runs/{many}/{part}")
         await page.locator(SIGNS[part]).first.wait_for(state="attached")
-        await keep_picture(page, f"many-{part or 'overview'}")
+        await keep_picture(page, f"many-{part.partition('?')[0] or 'overview'}")
         for name, act in interactions.items():
             taken[f"{part or 'overview'}: {name}"] = await best_of(page, act)
     for part in SIGNS:

@@ -103,12 +103,17 @@ def slices_of(
 
 
 def _parts(field: str, of_samples: Sequence[Sequence[JsonValue]]) -> list[_Part]:
+    found = positions_by_value(of_samples)
+    return [_Part(label(field, json.loads(value)), frozenset(positions)) for value, positions in found.items()]
+
+
+def positions_by_value(of_samples: Sequence[Sequence[JsonValue]]) -> dict[str, set[int]]:
+    """The places of the samples that have a value, by its JSON text; the value that most have first."""
     positions: dict[str, set[int]] = {}
     for position, given in enumerate(of_samples):
         for value in given:
             positions.setdefault(canonical_json(value), set()).add(position)
-    largest_first = sorted(positions, key=lambda value: (-len(positions[value]), value))
-    return [_Part(label(field, json.loads(value)), frozenset(positions[value])) for value in largest_first]
+    return {value: positions[value] for value in sorted(positions, key=lambda value: (-len(positions[value]), value))}
 
 
 def _scores(suite: EvaluationSuite, parts: Sequence[_Part], measured: Sequence[MeasuredSample]) -> list[float | None]:

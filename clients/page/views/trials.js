@@ -4,6 +4,7 @@ import { h, replace, say } from "../dom.js";
 import { cost, day, duration, fixed, milliseconds, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
 import { glyph, kindOf, KINDS, told } from "./marks.js";
+import { sliceColumns } from "./slice_columns.js";
 import { compared, virtualTable } from "./virtual_table.js";
 
 const PURPOSES = { "": "of the search", confirmation: "confirmations", exploration: "of some samples", noise: "noise", all: "all" };
@@ -14,25 +15,31 @@ export function mount(element, { run, subscribe, navigate, options }) {
   const verdict = select("trial-verdict", { "": "any", better: "better", not_worse: "not worse", inconclusive: "inconclusive", worse: "worse" }, options.get("verdict"));
   const purpose = select("trial-purpose", PURPOSES, options.get("purpose"));
   const told_ = h("p", { class: "told", role: "status" });
-  const columns = columnsOf(run);
   const [wanted, way] = (options.get("sort") ?? "").split(".");
-  let order = { column: columns.find((column) => column.key === wanted) ?? null, descending: way === "down" };
+  let order = { key: wanted || null, descending: way === "down" };
+  let sliced = options.get("slices") ?? "";
+  const slices = sliceColumns(run, () => update());
+  const picker = h("select", { id: "trial-slices", onchange: () => showSlices(picker.value) });
+  const pickerPlace = labelled("Scores by slice", picker);
+  pickerPlace.hidden = true;
+  const columns = () => columnsOf(run, slices.columns());
   const table = virtualTable({
     label: "Trials",
-    columns,
+    columns: columns(),
     onsort(column, descending) {
-      order = { column, descending };
+      order = { key: column.key, descending };
       update();
     },
+    onsight: (trials) => slices.need(trials),
     onopen: (trial) => navigate(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)),
     rowAttributes: (trial) => ({ "data-best": trial.candidate_id === run.detail.best_candidate_id ? "" : null }),
   });
-  if (order.column) table.order(order.column.key, order.descending);
+  table.order(order.key, order.descending);
   replace(element,
     h("h2", { class: "unseen" }, "Trials"),
     h("div", { class: "filters" },
       h("div", { class: "wide" }, h("label", { for: "trial-search" }, "Search"), search),
-      labelled("What became of it", kind), labelled("Verdict", verdict), labelled("Trials", purpose),
+      labelled("What became of it", kind), labelled("Verdict", verdict), labelled("Trials", purpose), pickerPlace,
       told_,
     ),
     table.element,
@@ -48,11 +55,33 @@ export function mount(element, { run, subscribe, navigate, options }) {
     const text = search.value.trim().toLowerCase();
     const all = run.trials;
     const shown = all.filter((trial) => isWanted(trial, text));
-    if (order.column) shown.sort((one, other) => compared(order.column.sort(one), order.column.sort(other), order.descending));
+    const column = columns().find((one) => one.key === order.key);
+    if (column?.sort) shown.sort((one, other) => compared(column.sort(one), column.sort(other), order.descending));
     table.show(shown);
-    say(told_, shown.length === all.length ? `${whole(all.length)} trials` : `${whole(shown.length)} of ${whole(all.length)} trials`);
-    const kept = { search: search.value.trim(), kind: kind.value, verdict: verdict.value, purpose: purpose.value, sort: order.column ? `${order.column.key}${order.descending ? ".down" : ""}` : "" };
+    if (column?.sort && column.always) slices.needAll();
+    const counted = shown.length === all.length ? `${whole(all.length)} trials` : `${whole(shown.length)} of ${whole(all.length)} trials`;
+    say(told_, [counted, slices.told].filter(Boolean).join("; "));
+    const kept = { search: search.value.trim(), kind: kind.value, verdict: verdict.value, purpose: purpose.value, slices: sliced, sort: order.key ? `${order.key}${order.descending ? ".down" : ""}` : "" };
     remember(kept);
+  }
+
+  function showSlices(field) {
+    if (field !== sliced && order.key?.startsWith("slice-")) order = { key: null, descending: false };
+    sliced = field;
+    slices.choose(field);
+    table.order(order.key, order.descending);
+    table.columns(columns());
+    update();
+  }
+
+  async function offerSlices() {
+    await slices.open();
+    if (!slices.fields.length) return;
+    if (!slices.fields.includes(sliced)) sliced = "";
+    replace(picker, h("option", { value: "" }, "not shown"), slices.fields.map((field) => h("option", { value: field }, field === "tags" ? "by tag" : `by ${field}`)));
+    picker.value = sliced;
+    pickerPlace.hidden = false;
+    if (sliced) showSlices(sliced);
   }
 
   function remember(kept) {
@@ -70,12 +99,14 @@ export function mount(element, { run, subscribe, navigate, options }) {
   }
 
   update();
+  offerSlices();
   const unsubscribe = subscribe((changed) => {
     if (changed.has("trials")) update();
   });
   return () => {
     clearTimeout(remember.timer);
     unsubscribe();
+    slices.close();
     table.close();
   };
 }
@@ -83,17 +114,18 @@ export function mount(element, { run, subscribe, navigate, options }) {
 const labelled = (text, control) => h("div", {}, h("label", { for: control.id }, text), control);
 const purposeOption = (trial) => (trial.number === null ? { purpose: trial.purpose } : {});
 
-function columnsOf(run) {
+function columnsOf(run, slices) {
   const base = () => run.detail.baseline_score;
   const gain = (trial) => (trial.objective_score === undefined || base() === null || trial.purpose !== "candidate" ? null : trial.objective_score - base());
   const better = (value) => (value === null || value === 0 ? "soft" : value > 0 === run.maximizes ? "good" : "bad");
   return [
-    { key: "mark", title: "", width: 36, cell: (trial) => h("span", {}, glyph(kindOf(trial)), h("span", { class: "unseen" }, told(kindOf(trial)))), until: 640 },
+    { key: "mark", title: "What became of it", quiet: true, width: 36, cell: (trial) => h("span", {}, glyph(kindOf(trial)), h("span", { class: "unseen" }, told(kindOf(trial)))), until: 640 },
     { key: "number", title: "#", width: 58, number: true, sort: (trial) => trial.number, cell: (trial) => (trial.number === null ? "" : whole(trial.number)), from: 420 },
-    { key: "candidate", title: "Candidate", width: 150, sort: (trial) => trial.candidate_id, cell: (trial) => h("a", { class: "mono", href: linkTo(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)) }, trial.candidate_id) },
+    { key: "candidate", title: "Candidate", width: 150, pinned: true, sort: (trial) => trial.candidate_id, cell: (trial) => h("a", { class: "mono", href: linkTo(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)) }, trial.candidate_id) },
     { key: "round", title: "Round", width: 76, number: true, sort: (trial) => trial.round, cell: (trial) => String(trial.round), from: 760 },
     { key: "score", title: "Score", width: 92, number: true, sort: (trial) => trial.objective_score, cell: (trial) => fixed(trial.objective_score) },
     { key: "gain", title: "vs. baseline", width: 116, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
+    ...slices,
     { key: "kind", title: "What became of it", width: 190, sort: (trial) => told(kindOf(trial)), cell: (trial) => h("span", { class: "with-glyph" }, glyph(kindOf(trial)), trial.part ? `${whole(trial.samples)} of ${whole(trial.split_samples)} samples` : trial.number === null ? trial.purpose : told(kindOf(trial))), from: 640 },
     { key: "verdict", title: "Verdict", width: 118, sort: (trial) => trial.verdict, cell: (trial) => words(trial.verdict ?? ""), from: 880 },
     { key: "passed", title: "Passed", width: 96, number: true, sort: (trial) => (trial.total ? trial.passed / trial.total : null), cell: (trial) => (trial.total ? `${whole(trial.passed)}/${whole(trial.total)}` : ""), from: 980 },

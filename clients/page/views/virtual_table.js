@@ -4,12 +4,17 @@ import { h, replace } from "../dom.js";
 
 const ROW = 41; // pixels, as parts.css says, with its line
 const BEYOND = 8;
+const UNSTATED = 120; // pixels of a column that says no width, where the table is wider than its place
+const LEAST = 560; // pixels that columns are chosen for however many are shown always
+const classOf = (column) => [column.number && "number", column.pinned && "pinned"].filter(Boolean).join(" ") || null;
 
 /**
- * `columns`: `{key, title, width, number, sort(row), cell(row), from, until}`; `from` and `until`: the widths at which it is shown.
- * Returns `{element, show(rows), sorted}`; `onsort(key, descending)` is told of clicks on headings.
+ * `columns`: `{key, title, quiet, hint, width, number, sort(row), cell(row), from, until, always, pinned}`; `from` and `until`: the widths at which
+ * it is shown, of the room that those leave that are shown `always`. With such columns the table may be wider than the screen, and a `pinned` one stays.
+ * Returns `{element, show(rows), columns(next), redraw(), order(key, descending), close()}`; `onsort(column, descending)` is told of clicks on
+ * headings, `onsight(rows)` of the rows that are there to be seen.
  */
-export function virtualTable({ label, columns, onsort, onopen, rowAttributes = () => ({}) }) {
+export function virtualTable({ label, columns, onsort, onopen, onsight = () => {}, rowAttributes = () => ({}) }) {
   const body = h("tbody");
   const head = h("tr", { "aria-rowindex": "1" });
   const table = h("table", { "aria-label": label }, h("thead", {}, head), body);
@@ -23,19 +28,21 @@ export function virtualTable({ label, columns, onsort, onopen, rowAttributes = (
     replace(head, shownColumns.map((column) => {
       const direction = order.key === column.key ? (order.descending ? "descending" : "ascending") : "none";
       const arrow = { ascending: " ↑", descending: " ↓", none: "" }[direction];
-      const title = [column.title, arrow ? h("span", { "aria-hidden": "true" }, arrow) : null];
-      const cell = h("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": column.sort ? direction : null },
-        column.sort ? h("button", { type: "button", onclick: () => resort(column) }, title) : h("span", {}, title));
+      const title = [h("span", { class: column.quiet ? "unseen" : "heading" }, column.title), arrow ? h("span", { "aria-hidden": "true" }, arrow) : null];
+      const cell = h("th", { scope: "col", class: classOf(column), title: column.hint, "aria-sort": column.sort ? direction : null },
+        column.sort ? h("button", { type: "button", "data-column": column.key, onclick: () => resort(column) }, title) : h("span", {}, title));
       if (column.width) cell.style.width = `${column.width}px`;
       return cell;
     }));
+    const isWide = shownColumns.some((column) => column.always);
+    table.style.minWidth = isWide ? `${shownColumns.reduce((width, column) => width + (column.width ?? UNSTATED), 0)}px` : "";
   }
 
   function resort(column) {
     order = { key: column.key, descending: order.key === column.key ? !order.descending : Boolean(column.number) };
     drawHead();
     onsort(column, order.descending);
-    [...head.querySelectorAll("button")].find((button) => button.textContent.startsWith(column.title))?.focus();
+    [...head.querySelectorAll("button")].find((button) => button.dataset.column === column.key)?.focus();
   }
 
   function place(force = false) {
@@ -47,11 +54,12 @@ export function virtualTable({ label, columns, onsort, onopen, rowAttributes = (
     const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     replace(body, spacer(first * ROW), rows.slice(first, last).map((row, place) => rowOf(row, first + place)), spacer((rows.length - last) * ROW));
     if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
+    onsight(rows.slice(first, last));
   }
 
   function rowOf(row, place) {
     return h("tr", { "aria-rowindex": String(place + 2), "data-row": String(place), ...rowAttributes(row) },
-      shownColumns.map((column) => h("td", { class: column.number ? "number" : null }, column.cell(row))));
+      shownColumns.map((column) => h("td", { class: classOf(column) }, column.cell(row))));
   }
 
   function spacer(height) {
@@ -67,8 +75,10 @@ export function virtualTable({ label, columns, onsort, onopen, rowAttributes = (
     if (row) onopen(rows[Number(row.dataset.row)]);
   }
 
-  const observer = new ResizeObserver(() => {
-    const fitting = columns.filter((column) => element.clientWidth >= (column.from ?? 0) && element.clientWidth < (column.until ?? Infinity));
+  function fit() {
+    const always = columns.reduce((width, column) => width + (column.always ? column.width : 0), 0);
+    const room = Math.max(element.clientWidth - always, Math.min(element.clientWidth, LEAST));
+    const fitting = columns.filter((column) => column.always || (room >= (column.from ?? 0) && room < (column.until ?? Infinity)));
     if (fitting.some((column, place) => column !== shownColumns[place]) || fitting.length !== shownColumns.length) {
       shownColumns = fitting;
       drawHead();
@@ -76,7 +86,9 @@ export function virtualTable({ label, columns, onsort, onopen, rowAttributes = (
     } else {
       place();
     }
-  });
+  }
+
+  const observer = new ResizeObserver(fit);
   observer.observe(element);
   drawHead();
 
@@ -87,6 +99,11 @@ export function virtualTable({ label, columns, onsort, onopen, rowAttributes = (
       table.setAttribute("aria-rowcount", String(rows.length + 1));
       place(true);
     },
+    columns(next) {
+      columns = next;
+      fit();
+    },
+    redraw: () => place(true),
     order(key, descending) {
       order = { key, descending };
       drawHead();
