@@ -66,13 +66,13 @@ INTERACTIONS = {
         "sort": SORT,
         "scroll": SCROLL,
     },
-    "trials?slices=tags": {"scroll": SCROLL, "sort by a slice": SORT_BY_SLICE},
     "": {
         "point at the chart": HOVER,
         "walk the chart": pressed(".of-scores .plot", "ArrowRight", "ArrowLeft"),
         "show fewer rounds": filled("#score-span", "0", "100", "change"),
     },
     "lineage": {"zoom": ZOOM, "walk": pressed(".graph-scroll", "ArrowLeft", "End"), "scroll": PAN},
+    "trials?slices=tags": {"scroll": SCROLL, "sort by a slice": SORT_BY_SLICE},
 }
 SIGNS = {
     "trials": ".virtual tbody a",
