@@ -7,6 +7,7 @@ objective itself where it is a mean over samples, and the mean of its metric whe
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -103,7 +104,7 @@ async def slices_in_run(connection: Connection, run_id: str) -> RunSlices | None
     split = Split(searched)
     suite = await load_suite(connection, run_id, split)
     fields = []
-    for field in await stated_fields(connection, run_id):
+    for field in dict.fromkeys(await stated_fields(connection, run_id)):
         found = positions_by_value(await values_of(connection, run_id, split, field))
         if len(found) > 1:
             shown = tuple(
@@ -127,42 +128,42 @@ async def slice_scores(connection: Connection, run_id: str, field: str, candidat
     if candidates is None and (values := await _all_values(connection, run_id)) > MOST_VALUES:
         raise TooMuch(f"all trials of this run have {values:,} scores of samples, and at most {MOST_VALUES:,} are added up")
     slices = await _values_in_splits(connection, run_id, Split(searched), field)
-    rows = await connection.fetch(_SCORES, run_id, *await _members(connection, run_id, slices), candidates, _MOST_SAMPLES)
+    members = await _members(connection, run_id, slices)
+    rows = await connection.fetch(_statement(len(slices)), run_id, *members, candidates, _MOST_SAMPLES)
     return SliceScores(
         optimization_id=run_id,
         field=field,
         slices=tuple(value.name for value in slices),
-        trials=tuple(_trial(row, len(slices)) for row in rows),
+        trials=tuple(TrialBySlice(**row) for row in rows),
     )
 
 
-_SCORES = """
-WITH member AS (
-    SELECT * FROM unnest($2::text[], $3::int[], $4::int[], $5::float8[]) AS m (split, position, slice, weight)
-),
-scored AS (
-    SELECT t.candidate_id, t.purpose, t.part, m.slice,
-           sum(m.weight * CASE WHEN abs(given.mean) < 1e-200 THEN 0 ELSE given.mean / $7 END) / sum(m.weight) * $7 AS score
-    FROM trials t
-    CROSS JOIN LATERAL unnest(t.sample_means) WITH ORDINALITY AS given (mean, place)
-    JOIN member m ON m.split = t.split AND m.position = given.place - 1
-    WHERE t.run_id = $1 AND ($6::text[] IS NULL OR t.candidate_id = ANY($6)) AND given.mean IS NOT NULL
-    GROUP BY t.candidate_id, t.purpose, t.part, m.slice
-)
-SELECT t.candidate_id, t.purpose, t.part, array_agg(s.slice) FILTER (WHERE s.slice IS NOT NULL) AS slices,
-       array_agg(s.score) FILTER (WHERE s.slice IS NOT NULL) AS scores
-FROM trials t
-LEFT JOIN scored s USING (candidate_id, purpose, part)
-WHERE t.run_id = $1 AND ($6::text[] IS NULL OR t.candidate_id = ANY($6)) AND t.status <> 'running'
-GROUP BY t.candidate_id, t.purpose, t.part
-"""
-
-
-def _trial(row: Any, slices: int) -> TrialBySlice:
-    scores: list[float | None] = [None] * slices
-    for place, score in zip(row["slices"] or (), row["scores"] or (), strict=True):
-        scores[place] = score
-    return TrialBySlice(candidate_id=row["candidate_id"], purpose=row["purpose"], part=row["part"], scores=tuple(scores))
+def _statement(slices: int) -> str:
+    """One pass over each trial's scores, without a join: PostgreSQL has no statistics of a young run, and would join slowly."""
+    sums = (
+        f"sum(g.weight * g.mean) FILTER (WHERE g.slices & {1 << place} <> 0)"
+        f" / sum(g.weight) FILTER (WHERE g.slices & {1 << place} <> 0) * $7"
+        for place in range(slices)
+    )
+    return f"""
+        WITH member AS MATERIALIZED (
+            SELECT split, array_agg(weight ORDER BY position) AS weights, array_agg(slices ORDER BY position) AS slices
+            FROM unnest($2::text[], $3::int[], $4::float8[], $5::int[]) AS m (split, position, weight, slices)
+            GROUP BY split
+        )
+        SELECT t.candidate_id, t.purpose, t.part, added.scores
+        FROM trials t
+        JOIN member m USING (split)
+        CROSS JOIN LATERAL (
+            SELECT ARRAY[{", ".join(sums)}]::float8[] AS scores, count(*) AS answered
+            FROM (
+                SELECT CASE WHEN abs(mean) < 1e-200 THEN 0 ELSE mean / $7 END AS mean, weight, slices
+                FROM unnest(t.sample_means, m.weights, m.slices) AS given (mean, weight, slices)
+                WHERE mean IS NOT NULL
+            ) g
+        ) added
+        WHERE t.run_id = $1 AND ($6::text[] IS NULL OR t.candidate_id = ANY($6)) AND t.status <> 'running'
+    """  # noqa: S608 (numbers alone)
 
 
 async def _all_values(connection: Connection, run_id: str) -> int:
@@ -182,24 +183,24 @@ async def _values_in_splits(connection: Connection, run_id: str, searched: Split
 
 
 async def _members(connection: Connection, run_id: str, slices: Sequence[_Value]) -> list[list[Any]]:
-    """Split, position, slice and weight of every sample in every slice it is in, column by column."""
+    """Split, position, weight and slices (one bit for each) of every sample, column by column."""
     rows = await connection.fetch(
         """
-        SELECT suite.split, array_agg(s.weight ORDER BY drawn.position) AS weights
+        SELECT suite.split, drawn.position, s.weight, max(s.weight) OVER (PARTITION BY suite.split) AS heaviest
         FROM suites suite
         JOIN suite_samples drawn USING (run_id, split)
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
         WHERE suite.run_id = $1
-        GROUP BY suite.split
         """,
         run_id,
     )
-    weights = {Split(row["split"]): row["weights"] for row in rows}
-    heaviest = {split: max(of_samples) for split, of_samples in weights.items() if of_samples}
-    found = [
-        (split.value, position, number, max(weights[split][position] / heaviest[split], _LEAST_WEIGHT))
-        for number, value in enumerate(slices)
-        for split, positions in value.positions.items()
-        for position in positions
+    bits: Counter[tuple[str, int]] = Counter()
+    for number, value in enumerate(slices):
+        for split, positions in value.positions.items():
+            bits.update({(split.value, position): 1 << number for position in positions})
+    return [
+        [row["split"] for row in rows],
+        [row["position"] for row in rows],
+        [max(row["weight"] / row["heaviest"], _LEAST_WEIGHT) for row in rows],
+        [bits[row["split"], row["position"]] for row in rows],
     ]
-    return [[one[column] for one in found] for column in range(4)]

@@ -204,7 +204,7 @@ async def test_rejections_say_why(http: httpx.AsyncClient, engines: Engines) -> 
 
 PATHS = """
 /trials /outline /log /rounds /graph /rejections /history /events /trials/x /trials/x/items /trials/x/slices
-/candidates/x /comparison?candidate=x
+/candidates/x /comparison?candidate=x /slices /slices/scores?field=tags
 """
 
 

@@ -14,7 +14,7 @@ from tests.conftest import Engines
 from tests.http.conftest import hill_spec
 
 WEIGHTS = (1.0, 3.0, 0.5)
-ITEMS = [
+ITEMS: list[dict[str, Any]] = [
     {
         "id": f"s{n}",
         "input": {"n": n, "language": "en" if n % 3 else "de"},
