@@ -18,6 +18,7 @@ from activities.breaker import Breakers, TargetDown
 from activities.committing import OutcomeBatches, until_back
 from activities.computing import Computing
 from activities.concluding import Concluding, ConclusionStore
+from activities.extras import missing_extras
 from activities.fair_queue import Caller, calling_for
 from activities.flight import Flight
 from activities.gate import ClosedForLong
@@ -161,6 +162,8 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
+        if missing := [*missing_extras(request.search)]:
+            raise invalid("\n".join(missing))
         async with heartbeating():
             await import_elsewhere(self._plugins, list(request.references), LONGEST_IMPORT)
             # Importing runs other people's code, which may take its time.

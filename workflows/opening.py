@@ -11,6 +11,7 @@ from workflows.contracts import Bookkeeping, Evaluating, Ingesting
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import IngestedDataset, IngestInput, InspectInput, Prepared, PrepareInput
+from workflows.model.structured_search import SearchOptimizer
 from workflows.policies import INSPECT, PREPARE
 
 
@@ -36,7 +37,8 @@ async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_qu
 
 async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -> dict[str, str]:
     references = request.plugin_references
-    if not references:
+    search = request.optimizer if isinstance(request.optimizer, SearchOptimizer) else None
+    if not references and search is None:
         return {}
     inspected = await workflow.execute_activity_method(
         Evaluating.inspect_plugins,
@@ -44,6 +46,7 @@ async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -
             references=references,
             arguments=request.plugin_arguments,
             optimizer=request.optimizer if isinstance(request.optimizer, PythonOptimizer) else None,
+            search=search,
         ),
         task_queue=evaluation_task_queue,
         summary="import plug-ins",

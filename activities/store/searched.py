@@ -24,7 +24,11 @@ class Searched(NamedTuple):
 
 
 async def searched(connection: Connection, run_id: str, bounded: Bounded) -> Searched:
-    """The baseline, the best and the newest trials in the order of the proposals; their means by sample stay where they are."""
+    """The baseline, the best and the newest trials in the order of the proposals; their means by sample stay where they are.
+
+    A race that was stopped has seen some samples only, which may be the easy ones: its score is that of what it was compared
+    with, and how far it was ahead on the samples that both answered.
+    """
     hashes = await connection.fetch(
         "SELECT DISTINCT config_hash FROM trials WHERE run_id = $1 AND purpose = ANY($2)", run_id, _SEARCHING
     )
@@ -34,14 +38,23 @@ async def searched(connection: Connection, run_id: str, bounded: Bounded) -> Sea
 async def _trials(connection: Connection, run_id: str, bounded: Bounded) -> list[StoredTrial]:
     rows = await connection.fetch(
         """
-        WITH ranked AS (
-            SELECT t.candidate_id, t.config_hash, t.round, t.index, t.purpose, t.split, t.status, t.score,
-                   row_number() OVER (ORDER BY t.round DESC, t.index DESC, t.candidate_id DESC) AS newest,
-                   row_number() OVER (
-                       ORDER BY CASE WHEN r.direction = 'maximize' THEN -t.score ELSE t.score END NULLS LAST, t.round, t.index
-                   ) AS best
+        WITH scored AS (
+            SELECT t.candidate_id, t.config_hash, t.round, t.index, t.purpose, t.split, t.status, r.direction,
+                   t.score + coalesce((
+                       SELECT whole.score - (found ->> 'reference_mean')::float8
+                       FROM jsonb_array_elements(t.evidence) WITH ORDINALITY compared(found, place)
+                       JOIN trials whole ON whole.run_id = t.run_id AND whole.candidate_id = found ->> 'reference'
+                       WHERE t.stopped_early IS NOT NULL AND whole.purpose = ANY($2) AND whole.stopped_early IS NULL
+                       ORDER BY place DESC LIMIT 1
+                   ), 0) AS score
             FROM trials t JOIN runs r USING (run_id)
             WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running'
+        ), ranked AS (
+            SELECT *, row_number() OVER (ORDER BY round DESC, index DESC, candidate_id DESC) AS newest,
+                   row_number() OVER (
+                       ORDER BY CASE WHEN direction = 'maximize' THEN -score ELSE score END NULLS LAST, round, index
+                   ) AS best
+            FROM scored
         )
         SELECT k.*, o.configuration FROM ranked k JOIN overlays o USING (config_hash)
         WHERE k.purpose = 'baseline' OR k.newest <= $3 OR k.best <= $4 OR k.candidate_id = ANY($5)

@@ -33,14 +33,9 @@ def loss_of(task: Task) -> Loss:
         return mixed_loss(task)
     import cocoex
 
-    which = f"dimensions:{DIMENSION} function_indices:{task.function} instance_indices:{task.instance}"
-    suite = cocoex.Suite("bbob", "", which)
-    problem = suite.get_problem(0)
-    _alive.append(suite)  # problems end with their suite
+    # A suite has fifteen instances and takes the first of them where it is asked for others; this has all.
+    problem = cocoex.BareProblem("bbob", task.function, DIMENSION, task.instance)
     return lambda values: float(problem([values[f"x{place}"] for place in range(DIMENSION)]))
-
-
-_alive: list[Any] = []
 
 
 def search(task: Task, sampler: str, seed: int, evaluations: int, batch: int) -> list[float]:

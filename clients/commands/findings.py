@@ -13,6 +13,7 @@ import pydantic
 
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
 from activities.datasets.stored import refuse_nothing_to_stratify_by
+from activities.extras import missing_extras
 from activities.store.samples import SampleRow
 from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
@@ -111,6 +112,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     seen = await look_at_prompt(path, request)
     request, known = seen.asked, seen.read
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
+    severity: Literal["error", "warning"] = "error" if own_worker else "warning"
+    findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
     strata: Counter[str] = Counter()
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata)
     if dataset is not None:
@@ -120,8 +123,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     findings += _located(file, [*data_findings, *told])
     if endpoints:
         for problem in await check_endpoints(known):
-            severity: Literal["error", "warning"] = "error" if own_worker or not problem.local else "warning"
-            findings.append(Finding(problem.message, file.line_of(problem.message), severity))
+            certain = own_worker or not problem.local
+            findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
     return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins, known)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from activities.store.searched import Searched
 from tests.activities.store_examples import ExampleRun
 from workflows.model.computation import Bounded
+from workflows.model.judgement import Evidence
 from workflows.model.trial import Purpose, Split
 
 SCORES = {"a": 0.1, "b": 0.9, "c": 0.3, "d": None, "e": 0.2, "f": 0.4}
@@ -54,6 +57,19 @@ async def test_a_trial_that_runs_is_no_experience_but_it_is_known(example: Examp
     found = await run.store.searched(run.run_id, Bounded(best=9, newest=9))
     assert "g" not in _names(found)
     assert run.candidate("g").config_hash in found.config_hashes
+
+
+async def test_what_stopped_early_is_told_by_how_far_it_was_ahead_of_what_it_was_compared_with(example: ExampleRun) -> None:
+    """On the first samples, which were easy, the baseline had .9: .95 is no better than .05 over all of them."""
+    run = await _measured(example)
+    for name, score, stopped in (("g", 0.95, "futile after 16 of 120 samples"), ("h", 0.95, None)):
+        trial = run.trial(run.candidate(name, round=7))
+        await run.store.begin_trial(trial)
+        evidence = (Evidence(reference="baseline", reference_mean=0.9, mean=score, effect=score - 0.9),)
+        await run.record(trial, score, stopped_early=stopped, evidence=evidence)
+    found = await run.store.searched(run.run_id, Bounded(best=1, newest=2))
+    told = {trial.candidate_id: trial.score for trial in found.trials}
+    assert told["g"] == pytest.approx(0.05) and told["h"] == 0.95
 
 
 async def test_training_samples_come_in_the_order_of_their_split(example: ExampleRun) -> None:

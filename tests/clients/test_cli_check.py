@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,20 @@ MALFORMED = {
     "our own room": (changed("mine:target", "workflows.model:x"), 4, "'workflows' is a module of Ratchet itself"),
     "standard library": (changed("mine:target", "json:target"), 4, "target.ref: plug-in json:target:"),
 }
+
+
+async def test_a_search_without_its_samplers_is_told_with_what_to_install(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = "  t: {value: 0.5, change: structured, type: number, min: 0, max: 1}\ntarget:"
+    spec = changed("{proposer: {kind: noop}}", "{name: search}").replace("target:", number, 1)
+    assert (await checked(directory, spec)).findings == []
+    monkeypatch.setitem(sys.modules, "cmaes", None)
+    (directory / "spec.yaml").write_text(spec)
+    for own_worker, severity in ((True, "error"), (False, "warning")):
+        [found] = (await check_spec(directory / "spec.yaml", own_worker=own_worker, endpoints=False)).findings
+        assert found.message == "optimizer.name: search needs cmaes; install ratchet[search] where the workers run"
+        assert (found.severity, found.line) == (severity, 8)
 
 
 @pytest.mark.parametrize("name", MALFORMED)

@@ -13,13 +13,15 @@ from tests.end_to_end.test_activity_target import theirs
 
 SAMPLES = 120
 RACING: dict[str, Any] = {"racing": {"block": 16}}
+SKILL = {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1}
+TONE = {"value": "plain", "change": "structured", "type": "choice", "choices": ["plain", "formal"]}
 
 
 def coins(*skills: float, **parts: Any) -> dict[str, Any]:
     """A coin to beat, and others beside it."""
     return {
         "name": "coins",
-        "configuration": {"skill": {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1}},
+        "configuration": {"skill": SKILL},
         "target": {"kind": "python", "ref": "plugged:coin"},
         "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)]},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
@@ -165,6 +167,23 @@ async def test_a_budget_that_ends_within_a_race_ends_the_run_and_keeps_what_was_
     assert looks and all(look["go_on"] for look in looks)
     assert len(looks) * 16 <= cut["total"] < (len(looks) + 1) * 16
     assert result["best_candidate_id"].startswith("r0-")
+
+
+async def test_a_search_races_its_suggestions_and_finds_the_best_for_fewer_calls(engines: Engines) -> None:
+    """It learns from trials that were stopped, too."""
+    spec = coins(optimizer={"name": "search"}, stop={"max_rounds": 6}, configuration={"skill": SKILL, "tone": TONE})
+    raced = await engines.run(spec)
+    async with engines.database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT config_hash, total, stopped_early FROM trials WHERE run_id = $1 AND purpose = 'candidate'",
+            raced["optimization_id"],
+        )
+    assert len({row["config_hash"] for row in rows}) == len(rows) == 6 * 4
+    assert any(row["stopped_early"] for row in rows)
+    assert all(row["total"] == SAMPLES or row["stopped_early"] for row in rows)
+    assert raced["spend"]["samples"] == SAMPLES + sum(row["total"] for row in rows) < 0.8 * 25 * SAMPLES
+    assert raced["best_configuration"]["skill"] > 0.85
+    assert raced["importances"]["factors"][0]["factor"] == "skill"
 
 
 async def test_a_race_that_continues_as_new_takes_its_looks_along(engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ import pytest
 
 from tests.suggesting.searching import Searching, choice, flag, integer, number, order
 from workflows.model.computation import Stored
-from workflows.rules.suggesting.space import Space
 from workflows.rules.suggesting.suggestion import suggested
-from workflows.rules.suggesting.told import BEST, NEWEST, bounded, told_of
+from workflows.rules.suggesting.told import BEST, NEWEST, bounded
 
 NUMBERS = {f"x{place}": number(0.9) for place in range(3)}
 MIXED = {
@@ -106,6 +105,18 @@ def test_numbers_are_modelled_once_there_is_enough_to_model() -> None:
     assert set(found.suggested_by[29:]) == {"model"}
 
 
+def test_where_there_is_more_than_numbers_improvements_are_promised_by_a_process() -> None:
+    found = Searching(MIXED, kitchen).go_on(40, batch=1)
+    assert found.suggested_by == ["random"] * 11 + ["process"] * 28
+
+
+def test_the_best_at_the_end_of_a_range_is_not_suggested_for_ever() -> None:
+    """Where nothing else is promising, something else is tried all the same."""
+    found = Searching({"x": number(0.5), "loud": flag()}, lambda values: values["x"] + values["loud"]).go_on(60)
+    assert len(set(found.hashes)) == 60
+    assert min(found.scores) == 0
+
+
 def test_failed_trials_are_avoided() -> None:
     """Half of the range fails; the search stays out of it more and more."""
 
@@ -146,10 +157,10 @@ def test_earlier_runs_are_learned_from() -> None:
 
 def test_of_earlier_runs_what_does_not_fit_is_left_out() -> None:
     earlier = Searching({"x0": number(5, 0, 10), "other": flag()}, lambda values: values["x0"]).go_on(20).trials
-    space = Space.of(NUMBERS, {})
-    told = told_of(earlier, space, maximize=False)
-    assert 0 < len(told) < 20
-    assert all(one.values["x1"] == 0.9 and one.values["x0"] <= 1 for one in told)  # type: ignore[operator]
+    fitting = [trial for trial in earlier if 0 <= trial.configuration["x0"] <= 1]  # type: ignore[operator]
+    assert 0 < len(fitting) < 20
+    with_all, with_some = (Searching(NUMBERS, bowl, earlier=[*known]).go_on(40) for known in (earlier, fitting))
+    assert with_all.hashes == with_some.hashes
 
 
 def test_a_bounded_part_is_told_and_it_has_the_best() -> None:

@@ -22,7 +22,7 @@ from workflows.model.proposers import ModelProposer, PythonProposer
 from workflows.model.release import ReleaseOutcome
 from workflows.model.request import OptimizationRequest
 from workflows.model.search import Budget
-from workflows.model.structured_search import Importances
+from workflows.model.structured_search import Importances, SearchOptimizer
 from workflows.model.trial import Split, TrialResult
 from workflows.model.values import ShortText
 
@@ -169,6 +169,8 @@ class InspectInput(Payload):
     """With how many positional arguments each will be called."""
     optimizer: PythonOptimizer | None = None
     """A user's optimizer, which has to have its methods and to take its options."""
+    search: SearchOptimizer | None = None
+    """A search, which needs packages that not every worker has."""
 
 
 class Inspected(Payload):

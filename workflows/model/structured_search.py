@@ -22,10 +22,10 @@ class SearchOptimizer(SpecPart):
 
     name: Literal["search"]
     sampler: Sampler = "auto"
-    """Where values come from. `auto`: tree-structured Parzen estimators first, then a quadratic model of the best region's
-    numbers, and, where there is more than numbers, these in turns with single steps from the best; what measures best in
-    `benchmarks/search_quality.py`. `tpe`, `cmaes` (numbers, integers and orders only),
-    `random` and `grid` (every combination once, in a seeded order; numbers need a `step`) are there for comparison."""
+    """Where values come from. `auto`, what measures best in `benchmarks/search_quality.py`: for numbers alone, tree-structured
+    Parzen estimators first, then a quadratic model of the best region; where there is more than numbers, some random values
+    first, then those of which a Gaussian process expects the largest improvement. `tpe`, `cmaes` (numbers, integers and orders
+    only), `random` and `grid` (every combination once, in a seeded order; numbers need a `step`) are there for comparison."""
     factors: list[str] | None = None
     """Which factors. Default: every structured factor but those of type json. All others keep the best candidate's values."""
     candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 4

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflows.model.factors import Configuration
-from workflows.rules.canonical import canonical_json
 from workflows.rules.suggesting.space import Numeric, Space, from_unit, numeric, unit_of
 from workflows.rules.suggesting.told import Told, penalized
 
@@ -32,24 +31,22 @@ SPREADS = (0.5, 1.0, 2.0)
 
 
 class Quadratic:
-    """Moves the numbers of the best trial; all else stays as that one has it."""
+    """Moves the numbers of a space that has nothing else."""
 
     name = "model"
 
     def __init__(self, space: Space, told: Sequence[Told], random: np.random.Generator) -> None:
         self._random = random
         losses = penalized(told)
-        best = min(range(len(told)), key=lambda place: (losses[place], place), default=None)
-        self._kept: Configuration = told[best].values if best is not None else {}
-        self._numbers: dict[str, Numeric] = dict(numeric(space, space.active(self._kept))) if self._kept else {}
-        alike = [place for place, one in enumerate(told) if self._shape(one.values) == self._shape(self._kept)]
-        self._places = [self._place(told[place].values) for place in alike]
-        self._losses = [losses[place] for place in alike]
-        self._measured = len(alike)
+        self._numbers: dict[str, Numeric] = dict(numeric(space))
+        self._constant = {name: factor.value for name, factor in space.factors.items() if name not in self._numbers}
+        self._places = [self._place(one.values) for one in told]
+        self._losses = losses
+        self._measured = len(told)
 
     @property
     def usable(self) -> bool:
-        """Whether there is enough to model, of trials that share with the best one all that is no number."""
+        """Whether there is enough to model."""
         count = len(self._numbers)
         return 0 < count <= MOST_NUMBERS and len(self._places) >= MODELLED_FROM * coefficients(count)
 
@@ -62,13 +59,12 @@ class Quadratic:
         drawn = np.clip(mean + steps @ axes.T, 0.0, 1.0)
         expected = _fitted(places, losses, mean, axes / spread)(drawn)
         chosen = int(np.argmin(expected))
-        values = {name: from_unit(number, drawn[chosen][at]) for at, (name, number) in enumerate(self._numbers.items())}
-        self._places.append(self._place({**self._kept, **values}))
+        values: Configuration = {
+            name: from_unit(number, drawn[chosen][at]) for at, (name, number) in enumerate(self._numbers.items())
+        }
+        self._places.append(self._place(values))
         self._losses.append(float(max(expected[chosen], losses.min())))
-        return {**self._kept, **values}
-
-    def _shape(self, values: Configuration) -> str:
-        return canonical_json({name: value for name, value in values.items() if name not in self._numbers})
+        return {**self._constant, **values}
 
     def _place(self, values: Configuration) -> list[float]:
         return [unit_of(number, float(values[name])) for name, number in self._numbers.items()]  # type: ignore[arg-type]

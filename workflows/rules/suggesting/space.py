@@ -43,20 +43,33 @@ class Space:
         return cls(ordered, {name: value for name, value in held.items() if name not in ordered})
 
     def settled(self, drawn: Mapping[str, JsonValue]) -> Configuration:
-        """The values, in canonical form, with what does not count at its initial value."""
+        """The values, which are in canonical form, with what does not count at its initial value."""
         values: Configuration = {}
-        for name, factor in self.factors.items():
-            values[name] = normalize(drawn[name] if name in drawn and self.counts(name, values) else factor.value)
+        for name in self.factors:
+            values[name] = drawn[name] if name in drawn and self.counts(name, values) else self._initial[name]
         return values
+
+    @cached_property
+    def _initial(self) -> Configuration:
+        return {name: normalize(factor.value) for name, factor in self.factors.items()}
 
     def counts(self, name: str, values: Configuration) -> bool:
         """Whether a factor counts, given the values of all that it depends on."""
-        for other, wanted in (self.factors[name].when or {}).items():
+        for other, wanted in self._conditions.get(name, ()):
             if other in self.factors and not self.counts(other, values):
                 return False
-            if canonical_json(values.get(other, self.held.get(other))) not in {canonical_json(value) for value in wanted}:
+            if canonical_json(values.get(other, self.held.get(other))) not in wanted:
                 return False
         return True
+
+    @cached_property
+    def _conditions(self) -> dict[str, list[tuple[str, frozenset[str]]]]:
+        """Of each factor that has some: the others, and the values that they must have."""
+        return {
+            name: [(other, frozenset(map(canonical_json, wanted))) for other, wanted in factor.when.items()]
+            for name, factor in self.factors.items()
+            if factor.when
+        }
 
     def active(self, values: Configuration) -> tuple[str, ...]:
         """The factors that count."""
@@ -87,7 +100,7 @@ class Space:
             size = size_of(factor)
             assert size is not None
             place, index = divmod(place, size)
-            drawn[name] = nth(factor, index)
+            drawn[name] = normalize(nth(factor, index))
         return self.settled(drawn)
 
 
@@ -203,9 +216,8 @@ def ordered_by(factor: OrderFactor, places: Sequence[float]) -> list[JsonValue]:
     return [factor.value[index] for index in sorted(range(len(places)), key=lambda index: (places[index], index))]
 
 
-def numeric(space: Space, names: Sequence[str]) -> Iterator[tuple[str, Numeric]]:
-    """Those of the named factors that are numbers with more than one value."""
-    for name in names:
-        factor = space.factors[name]
+def numeric(space: Space) -> Iterator[tuple[str, Numeric]]:
+    """The numbers of a space that have more than one value."""
+    for name, factor in space.factors.items():
         if isinstance(factor, NumberFactor | IntegerFactor) and factor.min < factor.max:
             yield name, factor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle, islice
 from random import Random
 from typing import Any, Protocol
 
@@ -12,9 +11,9 @@ from pydantic import JsonValue
 
 from workflows.model.computation import Stored
 from workflows.model.factors import Configuration, IntegerFactor, NumberFactor
-from workflows.rules.canonical import content_hash, derive_seed
-from workflows.rules.suggesting.neighbour import Neighbour
+from workflows.rules.canonical import content_hash, derive_seed, normalize
 from workflows.rules.suggesting.parzen import Parzen
+from workflows.rules.suggesting.promising import MODELLED_FROM, Promising
 from workflows.rules.suggesting.quadratic import Quadratic
 from workflows.rules.suggesting.space import Searched, Space, from_unit, nth, size_of
 from workflows.rules.suggesting.strategy import EvolutionStrategy
@@ -61,38 +60,20 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
         return EvolutionStrategy(space, told, seed)
     if name == "tpe":
         return Parzen(space, told, seed)
+    if not space.is_of_numbers:
+        enough = len(told) >= MODELLED_FROM and space.size != 1
+        return Promising(space, told, seed) if enough else Uniform(space, seed)
     model = Quadratic(space, told, np.random.default_rng(seed))
-    if space.is_of_numbers:
-        return model if model.usable else Parzen(space, told, seed)
-    turns: list[Sampler] = [Parzen(space, told, seed)]
-    turns += [model] if model.usable else [turns[0]]
-    neighbour = Neighbour(space, told, seed)
-    turns += [neighbour] if neighbour.usable else []
-    return InTurns(turns, first=len(told))
+    return model if model.usable else Parzen(space, told, seed)
 
 
 def _told(stored: Stored, name: str, space: Space, maximize: bool) -> list[Told]:
-    """What earlier runs found comes first. Generations are replayed from all of this run; nothing else needs so much."""
+    """What earlier runs found comes first, where it fits into this space. Generations are replayed from all of this run;
+    nothing else needs so much."""
     earlier = bounded(stored.earlier, maximize=maximize)
     trials = stored.trials if name == "cmaes" else bounded(stored.trials, maximize=maximize)
-    return told_of([*earlier, *trials], space, maximize=maximize)
-
-
-class InTurns:
-    """Several samplers: where there is more than numbers, none of them alone leaves nothing out."""
-
-    def __init__(self, turns: Sequence[Sampler], first: int) -> None:
-        self._turns = islice(cycle(turns), first % len(turns), None)
-        self._last = turns[0]
-
-    @property
-    def name(self) -> str:
-        """Of the one that was asked last."""
-        return self._last.name
-
-    def draw(self) -> Configuration:
-        self._last = next(self._turns)
-        return self._last.draw()
+    fitting = [trial for trial in earlier if space.fits(trial.configuration)]
+    return told_of([*fitting, *trials], space, maximize=maximize)
 
 
 class Uniform:
@@ -115,6 +96,10 @@ class Uniform:
         return nth(factor, self._random.randrange(size))
 
 
+def _canonical(values: Configuration) -> Configuration:
+    return {name: normalize(value) for name, value in values.items()}
+
+
 class _Batch:
     """Suggestions that are news."""
 
@@ -129,7 +114,7 @@ class _Batch:
         """From a sampler, asked again for what was tried already."""
         for _ in range(self._wanted):
             for _ in range(DRAWS):
-                if self._take(self._space.settled(source.draw()), source.name):
+                if self._take(self._space.settled(_canonical(source.draw())), source.name):
                     break
 
     def walk(self, seed: int) -> None:

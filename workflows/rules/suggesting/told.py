@@ -26,8 +26,8 @@ class Told:
 
 
 def told_of(trials: Sequence[StoredTrial], space: Space, *, maximize: bool) -> list[Told]:
-    """All that can be learned from the trials, in their order. What does not fit into the space says nothing about it."""
-    return [_told(trial, space, maximize) for trial in trials if _counts(trial) and space.fits(trial.configuration)]
+    """All that can be learned from the trials, in their order."""
+    return [_told(trial, space, maximize) for trial in trials if _counts(trial)]
 
 
 def bounded(trials: Sequence[StoredTrial], *, maximize: bool) -> Sequence[StoredTrial]:
