@@ -4,8 +4,6 @@ took. Pure functions of an output and a sample."""
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,6 +23,7 @@ from workflows.model.scorers import (
 )
 from workflows.rules.canonical import NotCanonical, canonical_json
 from workflows.rules.classification import folded
+from workflows.rules.expectations import finite_number
 from workflows.rules.placeholders import as_text
 from workflows.rules.scoring import ScoringFailed
 
@@ -33,8 +32,6 @@ SHOWN = 300
 
 SHOWN_OF_A_DIFFERENCE = 120
 """Characters of each text that feedback shows from where two long texts part."""
-
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 def shown(value: Any) -> str:
@@ -161,10 +158,10 @@ def _measurement(scorer: LatencyScorer | CostScorer | TokensScorer, took: float,
 
 
 def numeric(scorer: NumericScorer, output: Output, sample: Sample) -> Grade:
-    expected = _number(expected_of(sample, scorer.kind))
+    expected = finite_number(expected_of(sample, scorer.kind))
     if expected is None:
         raise ScoringFailed(f"sample {sample.id!r} expects {shown(sample.expected)}, not a number; correct the dataset")
-    given = _number(output.value)
+    given = finite_number(output.value)
     if given is None:
         return Grade(Score(scorer.score_name, 0.0, reason=f"is not a number; expected {expected:g}"))
     distance = abs(given - expected)
@@ -179,17 +176,3 @@ def _closeness(distance: float, tolerance: float, zero_at: float | None) -> floa
     if zero_at is None or distance >= zero_at or zero_at <= tolerance:
         return 0.0
     return (zero_at - distance) / (zero_at - tolerance)
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, or text that is one; `1,234.5` too, since models write so."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    text = value.strip() if isinstance(value, str) else value
-    if isinstance(text, str) and _GROUPED.fullmatch(text):
-        text = text.replace(",", "")
-    try:
-        number = float(text)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None

@@ -9,6 +9,7 @@ import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.commands.running import SpecArgument
+from clients.reporting.figures import counted
 
 if TYPE_CHECKING:
     from clients.commands.estimating import Estimate
@@ -83,7 +84,7 @@ def _cost(costs: Estimate, budget: float) -> str:
 
 def _at_most(costs: Estimate) -> str:
     if costs.calls is not None:
-        trials = "" if costs.trials is None else f"{costs.trials} {'trial' if costs.trials == 1 else 'trials'}, "
+        trials = "" if costs.trials is None else f"{counted(costs.trials, 'trial')}, "
         return f"{trials}{costs.calls:,} target calls"
     if costs.trials is not None:
         return f"{costs.trials} trials, of as many target calls as the data says"
@@ -113,7 +114,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     unknown = f"what {given.ref} gives when the run begins" if given.ref is not None else stored
     dataset = f"{data.count} samples" if data else unknown
     if data and data.duplicates_dropped:
-        dataset += f" ({data.duplicates_dropped} duplicates left out)"
+        dataset += f" ({counted(data.duplicates_dropped, 'duplicate')} left out)"
     splits = ", ".join(f"{name} {size}" for name, size in checked.splits.items())
     rows = {
         "Dataset": f"{dataset}: {splits}" if splits else dataset,

@@ -11,6 +11,9 @@ from clients.commands.context import CommandError, Context, ExitCode, command
 if TYPE_CHECKING:
     from clients.reporting.entrants import ComparedStanding, SideBySide, Standing
 
+WIDEST = 1_000
+"""Columns of a table that goes to a file or a pipe, where nothing has to be folded."""
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
@@ -68,13 +71,16 @@ def _show(found: SideBySide) -> None:
 
     table = Table(box=None, pad_edge=False)
     for head in ("", "candidate", "score", "difference", "verdict", "fixed", "broken", "paid", "per point"):
-        table.add_column(head, justify="left" if head in ("", "candidate", "difference", "verdict") else "right")
+        is_text = head in ("", "candidate", "difference", "verdict")
+        table.add_column(head, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
     table.add_row(*(Text(cell) for cell in _row(found.reference, "", "", "", "")))
     for one in found.compared:
         verdict = one.judged.verdict.value.replace("_", " ") if one.judged else "no answer in both"
         counts = str(one.counts["fixed"]), str(one.counts["broken"])
         table.add_row(*(Text(cell) for cell in _row(one, _difference(one), verdict, *counts)))
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, console.measure(table, options=console.options.update(width=WIDEST)).maximum)
     console.print(table)
     samples = sum(found.compared[0].counts.values())
     console.print(Text(f"\nOn {samples} {found.samples} samples, against {found.reference.name}."))

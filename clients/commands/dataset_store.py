@@ -17,6 +17,7 @@ from activities.store.migrating import StoreError
 from activities.store.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.servers import Servers, has_data, reach_servers
+from clients.reporting.figures import counted
 from clients.reporting.visible import ellipsized, one_line
 from ratchet.explanation import explain
 from workflows.model.dataset import Dataset
@@ -118,7 +119,7 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
     assert detail is not None
     name = dataset.name or source.name
     version = max(version.version for version in detail.versions if version.name == name)
-    dropped = f" ({ingested.duplicates_dropped} duplicates left out)" if ingested.duplicates_dropped else ""
+    dropped = f" ({counted(ingested.duplicates_dropped, 'duplicate')} left out)" if ingested.duplicates_dropped else ""
     context.facts(
         {
             "dataset_id": ingested.dataset_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,9 @@ from ratchet.explanation import explain
 from workflows.model.dataset import Item, Splits
 from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
+from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.evolution_check import too_few_samples
+from workflows.rules.expectations import unusable_expectations
 from workflows.rules.judgement_check import unknown_must_pass
 from workflows.rules.placeholders import placeholders
 from workflows.rules.slices import stratum
@@ -117,7 +119,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     strata: Counter[str] = Counter()
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata)
     if dataset is not None:
-        data_findings += too_few_samples(known, split_sizes(dataset.count, known.dataset.splits, strata or None))
+        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None)
+        data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, sizes)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
@@ -140,15 +143,22 @@ def _check_dataset(spec: Path, request: OptimizationRequest, strata: Counter[str
     given = request.dataset
     if given.items is None and given.path is None:
         return None, []
-    lacking, named = _MissingInputs(request), _Names()
+    lacking, named, scored = _MissingInputs(request), _Names(), _Expectations(request)
     try:
-        found = check_items(source_beside(spec, request), lacking.look, _counting(strata, given.splits), named.look)
+        looks = lacking.look, _counting(strata, given.splits), named.look, scored.look
+        found = check_items(source_beside(spec, request), *looks)
         if given.splits is not None and given.splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
     except (DatasetError, SourceAway) as error:
         return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
     unknown = [*unknown_must_pass(request, named.ids, named.tags)]
-    return found, [*(lacking.findings if given.path is not None else []), *unknown]
+    return found, [*(lacking.findings if given.path is not None else []), *scored.findings, *unknown]
+
+
+def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]) -> list[str]:
+    design = request.design(_of_a_trial(request, {split.value: size for split, size in sizes.items()}))
+    problem = refuse_baseline(request.budget, needs_of(request, design, sizes.get(Split.TEST, 0)))
+    return [] if problem is None else [problem]
 
 
 def _in_the_spec(message: str, field: str) -> str:
@@ -195,6 +205,21 @@ class _MissingInputs:
             self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which the target needs")
 
 
+class _Expectations:
+    """Finds the first sample whose `expected` the scorers cannot compare with."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        self._scorers = request.scorers
+        self._field = "dataset.items" if request.dataset.path is None else "dataset.path"
+
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
+        problem = next(unusable_expectations(self._scorers, item.expected), None) if not self.findings else None
+        if problem is not None:
+            colon = "." if self._field == "dataset.items" else ": "
+            self.findings.append(_in_the_spec(f"{where}{colon}expected: {problem}", self._field))
+
+
 def _has(item: Item, name: str) -> bool:
     return isinstance(item.input, dict) and name.split(".")[0] in item.input
 
@@ -214,8 +239,10 @@ def with_size(checked: Checked, dataset_id: str, count: int) -> Checked:
 
 def searched_samples(checked: Checked) -> int:
     """How many samples a trial is scored on; 0 when that is not known here."""
-    for split in (Split.VALIDATION, Split.TRAIN, Split.ALL):
-        size = checked.splits.get(split.value, 0)
-        if size and checked.request is not None:
-            return min(size, checked.request.samples_per_trial or size)
-    return 0
+    return 0 if checked.request is None else _of_a_trial(checked.request, checked.splits)
+
+
+def _of_a_trial(request: OptimizationRequest, sizes: Mapping[str, int]) -> int:
+    searched = (sizes.get(split.value, 0) for split in (Split.VALIDATION, Split.TRAIN, Split.ALL))
+    size = next((size for size in searched if size), 0)
+    return min(size, request.samples_per_trial or size)

@@ -203,12 +203,17 @@ def _rejections(facts: RunFacts) -> str:
 
 def _compared(facts: RunFacts) -> list[str]:
     """One row per configuration, the best first: its score, the difference to the baseline, and what it changes."""
+    found = compared(facts)
+    if not found:
+        return ["Compared:         nothing, no configuration has a score"]
+    scores = telling_apart(*(iteration.score or 0.0 for iteration, _ in found))
+    apart = [interval_text(difference) if difference else "" for _, difference in found]
+    wide, wider = max(map(len, scores)), max(map(len, apart))
     rows = ["Compared:"]
-    for iteration, difference in compared(facts):
+    for (iteration, _), score, difference in zip(found, scores, apart, strict=True):
         changes = ", ".join(f"{name}={_brief(iteration.configuration[name])}" for name in _changes(iteration, facts))
-        [score] = telling_apart(iteration.score or 0.0)
-        apart = f"{interval_text(difference)}  " if difference else ""
-        rows += _hanging(f"  {score}  {apart}{changes or 'the baseline'}")
+        beside = f"{difference:<{wider}}  " if wider else ""
+        rows += _hanging(f"  {score:>{wide}}  {beside}{changes or 'the baseline'}")
     return rows
 
 
@@ -247,6 +252,8 @@ def _best_value(facts: RunFacts) -> list[str]:
     best, factors = best_iteration(facts), treatment(facts)
     if best is None:
         return _labelled("Best value:", "none yet" if facts.result is None else "none")
+    if not factors:
+        return _labelled("Best value:", "the baseline")
     if len(factors) == 1:
         return ["Best value:", *_value_rows(best.configuration[factors[0]], indent=2)]
     return ["Best values:", *(row for name in factors for row in _named_value(name, best))]

@@ -52,6 +52,11 @@ def telling_apart(*scores: float) -> list[str]:
     return [repr(score) for score in scores]
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 trial`, `1,200 trials`"""
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
+
+
 def signed(difference: float, decimals: int = DECIMALS) -> str:
     """A score's difference, always with its sign."""
     text = score_text(difference, decimals)

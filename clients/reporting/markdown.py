@@ -11,7 +11,7 @@ from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
-from clients.reporting.figures import change_text, duration_text, objective_text, score_text, telling_apart
+from clients.reporting.figures import change_text, counted, duration_text, objective_text, score_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
@@ -73,7 +73,12 @@ def _figures(facts: RunFacts) -> str:
     rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
     rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
     rows += [(label, text) for label, text in (("Can find", can_find(facts)), ("Release", release_text(facts))) if text]
-    rows.append(("Spent", f"{spend.cost:.4g}, {spend.tokens:,} tokens, {spend.samples:,} calls, {spend.trials:,} trials"))
+    rows.append(
+        (
+            "Spent",
+            f"{spend.cost:.4g}, {spend.tokens:,} tokens, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
+        )
+    )
     more = (
         ("In part", parts_text(facts)),
         ("Lost rounds", lost_rounds_text(facts)),

@@ -12,7 +12,7 @@ from clients.reporting.charts import lineage_chart, pareto_chart, regression_mat
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
-from clients.reporting.figures import change_text, duration_text, objective_text, score_text, telling_apart
+from clients.reporting.figures import change_text, counted, duration_text, objective_text, score_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
@@ -108,7 +108,10 @@ def _figures(facts: RunFacts) -> str:
         ("Lost rounds", lost_rounds_text(facts) or ""),
         ("Can find", can_find(facts)),
         ("Release", release_text(facts)),
-        ("Spent", f"{spend.cost:.4g}; {spend.tokens:,} tokens; {spend.samples:,} calls; {spend.trials:,} trials"),
+        (
+            "Spent",
+            f"{spend.cost:.4g}; {spend.tokens:,} tokens; {counted(spend.samples, 'call')}; {counted(spend.trials, 'trial')}",
+        ),
         ("Errors", errors_text(facts)),
         ("Adjusted", adjusted_text(facts)),
         ("Mattered", importance_text(facts)),

@@ -37,7 +37,7 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "raising.py").write_text("raise ValueError('no luck')\n")
     (tmp_path / "json.py").write_text("def target(configuration, sample, context): return 1\n")
     (tmp_path / "broken.jsonl").write_text('{"input": {"q": 1}}\n{"input": \n')
-    (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}}\n{"input": {"question": 2}}\n')
+    (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}, "expected": 1}\n{"input": {"question": 2}, "expected": 1}\n')
     (tmp_path / "empty.jsonl").write_text("\n")
     return tmp_path
 
@@ -99,6 +99,16 @@ MALFORMED = {
         "dataset.splits: shares add up to 1.1",
     ),
     "no samples": (changed(ITEMS, "[]"), 5, "dataset: items is empty; give at least one sample"),
+    "nothing expected": (
+        changed(ITEMS, "[{input: {q: a}}]"),
+        5,
+        "dataset.items[0].expected: is missing, which scorers[0] (exact) needs; correct it, or use another scorer",
+    ),
+    "small budget": (
+        changed(ITEMS, "[{input: 1, expected: 1}, {input: 2, expected: 2}]") + "budget: {samples: 1}\n",
+        8,
+        "budget.samples: is 1, and one trial makes 2 target calls; allow more, or lower samples_per_trial",
+    ),
     "same id": (changed(ITEMS, "[{id: a, input: 1}, {id: a, input: 2}]"), 5, "dataset.items[1]: id 'a' was used before"),
     "no file": (changed(ITEMS, "{path: nix.jsonl}"), 5, "dataset.path: there is no file"),
     "broken file": (changed(ITEMS, "{path: broken.jsonl}"), 5, "dataset.path: broken.jsonl line 2: is not JSON"),
@@ -153,7 +163,9 @@ async def test_several_mistakes_are_told_at_once(directory: Path) -> None:
 
 
 async def test_a_good_spec_has_no_findings_and_knows_its_data(directory: Path) -> None:
-    (directory / "data.jsonl").write_text("".join(f'{{"input": {{"q": {number % 20}}}}}\n' for number in range(25)))
+    (directory / "data.jsonl").write_text(
+        "".join(f'{{"input": {{"q": {number % 20}}}, "expected": 1}}\n' for number in range(25))
+    )
     text = changed(ITEMS, "{path: data.jsonl, splits: {train: 0.2, validation: 0.5, test: 0.3}}")
     found = await checked(directory, text + "replicates: 3\nstop: {max_rounds: 4}\n")
     assert found.findings == []

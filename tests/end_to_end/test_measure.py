@@ -19,6 +19,9 @@ async def test_one_configuration_is_measured_once(engines: Engines, spec: Spec) 
     assert (result["status"], result["stop_reason"], result["message"]) == ("completed", "completed", "Measured")
     assert result["counts"]["completed"] == 1
     assert result["best_score"] == result["baseline_score"]
+    report = await StoreReader(engines.database).report(result["optimization_id"])
+    assert report is not None
+    assert "Best value:       the baseline" in box(facts_of(report), Verbosity.SUMMARY)
 
 
 async def test_several_configurations_are_compared_with_intervals(engines: Engines, spec: Spec) -> None:
@@ -37,4 +40,6 @@ async def test_several_configurations_are_compared_with_intervals(engines: Engin
     text = box(facts, Verbosity.SUMMARY)
     assert "Compared:" in text
     assert "x=700, unit=foot" in text
+    rows_of_the_table = text[text.index("Compared:") :].splitlines()[1 : len(rows) + 1]
+    assert len({row.index(mark) for row in rows_of_the_table for mark in ("x=", "the baseline") if mark in row}) == 1
     assert "the baseline" in text

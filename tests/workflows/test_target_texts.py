@@ -88,6 +88,14 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
         _http(headers={"X-A": "<{{ factors.p }>"}),
         "target.headers.X-A: placeholder {{factors.p is not closed; write {{factors.p}}",
     ),
+    (
+        {**_http(), "scorers": [{"kind": "reported", "name": "exact"}]},
+        "scorers[0]: takes scores that the target gives its answers, and this one gives none; set target.response.scores",
+    ),
+    (
+        {**_chain(_step("a", "x")), "scorers": [{"kind": "reported", "name": "exact"}]},
+        "scorers[0]: takes scores that the target gives its answers, and this one gives none; use rubric, or python",
+    ),
     (_http(url="http://h/{{input.id}}"), "dataset.items[0].input: has no 'id', which target.url needs"),
 ]
 
@@ -105,6 +113,7 @@ def test_a_text_that_cannot_be_filled_is_found_before_anything_is_paid(changes: 
         _http(),
         _http(body={"all": "{{factors}}", "q": "{{input.q}}"}),
         _http(method="GET", url="http://h/{{input.q}}"),
+        {**_http(response={"scores": "grades"}), "scorers": [{"kind": "reported", "name": "exact"}]},
         _http(body="{{inputs {{{input.q}}} {{ input.q }} \\frac{{x}{y}} {{"),
     ],
 )

@@ -23,6 +23,7 @@ from workflows.model.scorers import (
     JsonScorer,
     LatencyScorer,
     Objective,
+    ReportedScorer,
     RubricScorer,
     Scorer,
     SimilarityScorer,
@@ -31,7 +32,7 @@ from workflows.model.scorers import (
 )
 from workflows.model.search import CompressOptimizer, MeasureOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.structured_search import SearchOptimizer
-from workflows.model.target import ChatTarget
+from workflows.model.target import ChatTarget, HttpTarget
 from workflows.rules.canonical import content_hash
 from workflows.rules.classification import folded
 from workflows.rules.compression_check import compression_problems
@@ -200,6 +201,14 @@ def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterato
         yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
     if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and _answers_whole(request.target):
         yield f"{place}.until: first_token is known only of answers that are streamed; set target.stream: true"
+
+    if isinstance(scorer, ReportedScorer) and not _reports_scores(request.target):
+        fix = "set target.response.scores" if isinstance(request.target, HttpTarget) else "use rubric, or python"
+        yield f"{place}: takes scores that the target gives its answers, and this one gives none; {fix}"
+
+
+def _reports_scores(target: object) -> bool:
+    return target.response.scores is not None if isinstance(target, HttpTarget) else not isinstance(target, ChatTarget)
 
 
 def _answers_whole(target: object) -> bool:
