@@ -62,7 +62,7 @@ VARIANTS = {
 TUNING = replace(
     TASK, useful=20, harmful=10, capacity=13, hit=0.9, miss=0.3, harm=0.035, honest=0.65, drop=0.3, slip=0.2, skew=0.8
 )
-"""Other constants than those reported, for choosing settings; its seeds are 100 to 119."""
+"""Other constants than those reported, for choosing settings; its seeds are 100 to 139."""
 
 RULE = re.compile(r"^Rule (\d+)", re.MULTILINE)
 NAMED = re.compile(r"rule (\d+)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from workflows.rules.reflection.effects import Prior, fit
 from workflows.rules.reflection.evidence import evidence_of
 
 BASE = {"prompt": "Do it."}
-PRIOR = Prior(line_mean=0.05, line_strength=20.0)
+PRIOR = Prior(line_mean=0.05, line_strength=20.0, widest=1.0)
 """Not the one in use, so that tuning it leaves these tests alone."""
 
 
@@ -123,6 +124,31 @@ def test_what_many_rewritings_ask_for_is_believed_in_sooner() -> None:
     model = fit(evidence_of(trials(["often", "often", "often", "once"]), 1.0), PRIOR)
     effects = {key[2]: model.mean[place] for key, place in model.columns.items()}
     assert effects["often"] > effects["once"] > 0
+
+
+def test_where_every_added_line_does_harm_a_new_one_is_expected_to() -> None:
+    names = [str(number) for number in range(8)]
+    trials = [trial("base", BASE, _means(0.8))]
+    trials += [
+        trial(f"c{many}", _with(*names[:many]), _means(0.8 - 0.1 * many), parents=["base"], replaced=[])
+        for many in (2, 4, 6, 8)
+    ]
+    trials.append(trial("new", _with("hardly known"), [1.0, 1.0, 1.0, 1.0, 0.0], parents=["base"], replaced=[]))
+    model = fit(evidence_of(trials, 1.0), replace(PRIOR, line_mean_sd=0.5))
+    original = model.readings[0]["prompt"].native
+    assert model.worth(model.mean, "prompt", original)["hardly known"] < 0
+    assert model.worth(model.mean, "prompt", original | {"hardly known"})["hardly known"] > 0
+    assert "hardly known" not in composed(model, 5, model.mean, ["prompt"]).values["prompt"]
+
+
+def test_luck_beside_a_nearly_perfect_baseline_is_not_taken_for_a_lead() -> None:
+    def lead(share: float, widest: float) -> float:
+        lucky = trial("lucky", _with("x", "y"), [1.0] * 10, parents=["base"], replaced=[])
+        evidence = evidence_of([trial("base", BASE, _means(share, 100)), lucky], 1.0)
+        return fit(evidence, Prior(line_mean=0.0, line_mean_sd=0.001, widest=widest, residual=0.01)).lead(1, 0)
+
+    assert lead(0.9, widest=0.1) < 0.25 < lead(0.9, widest=10.0)
+    assert lead(0.3, widest=0.1) > 1.0
 
 
 def test_values_that_are_no_text_have_effects_of_their_own() -> None:

@@ -37,7 +37,7 @@ def _recomposed(
     model: Model, at: int, effects: Array, factor: str, text: str, least: float, donors: dict[str, None]
 ) -> str | None:
     reading, lines = model.readings[at][factor], lines_of(text)
-    worth = {key[2]: effects[column] for key, column in model.columns.items() if key[0] == "line" and key[1] == factor}
+    worth = model.worth(effects, factor, reading.native)
     needed = carrying_placeholders(lines)
     dropped = {line for line in reading.lines if worth.get(line, math.inf) <= least and line not in needed}
     wanted = {line for line, effect in worth.items() if effect > least} - reading.lines

@@ -1,5 +1,5 @@
 """A Bayesian linear model of what lines are worth: one effect a line, pooled over every candidate that carries it, and what is
-left to each candidate itself.
+left to each candidate itself. What added lines are worth in general is one more effect, which all of them share.
 
 A text that was changed is its lines: added ones count where they are there, original ones where they are gone. A text that was
 replaced has hardly a line in common with the one before, so it is one thing as a whole, worth what the text before was worth,
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,19 @@ from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, l
 
 Array = NDArray[np.floating[Any]]
 Key = tuple[str, str, str]
-"""What an effect belongs to: `line`, `text` or `value`; the factor; the line, the candidate or the value."""
+"""What an effect belongs to: `line`, `text`, `value` or `added`; the factor; the line, the candidate or the value."""
 
 Features = Mapping[Key, float]
 
+ADDED = "added"
+"""The kind of the effect that all added lines of a factor share."""
+
 MOST_EFFECTS = 500
 """Lines that so few candidates carry that they are not among these are left to their candidates."""
+
+
+LEAST_ROOM = 0.05
+"""Above a baseline that answers everything as well as anybody did: in standard deviations of one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,12 @@ class Prior:
     """What is believed before anything is measured. Means are shares of what the baseline lacks, strengths are in answers."""
 
     line_mean: float = 0.027
-    line_strength: float = 50.0
+    line_mean_sd: float = 0.02
+    """How far that may be from the truth: what any added line is worth is learned as well. More than some may do harm."""
+    line_strength: float = 80.0
+    widest: float = 0.1
+    """The largest standard deviation of a line, as a share of what the baseline lacks: near perfection lucky answers to few
+    samples say nothing."""
     vote_mean: float = 0.8
     """What a line is believed to be worth beyond that if every rewriting asks for it."""
     original_mean: float = 0.2
@@ -87,6 +99,16 @@ class Model:
     """The Cholesky factor of the effects' precision."""
     left: Array
     left_sd: Array
+
+    def worth(self, effects: Array, factor: str, native: Collection[str]) -> dict[str, float]:
+        """What each line of a factor is worth by these effects: its own, and what any line has that is not `native`."""
+        column = self.columns.get((ADDED, factor, ""))
+        any_line = 0.0 if column is None else float(effects[column])
+        return {
+            key[2]: float(effects[column]) + (0.0 if key[2] in native else any_line)
+            for key, column in self.columns.items()
+            if key[:2] == ("line", factor)
+        }
 
     def values(self) -> Array:
         """What each candidate is worth, as far as is known."""
@@ -178,7 +200,12 @@ def _replaced(known: Known, factor: str, before: frozenset[str], after: frozense
 
 
 def _features(readings: Readings) -> dict[Key, float]:
-    return {key: value for factor, reading in readings.items() for key, value in reading.features(factor).items()}
+    found: dict[Key, float] = {}
+    for factor, reading in readings.items():
+        made = reading.features(factor)
+        added = sum(value for (kind, _, _), value in made.items() if kind == "line" and value > 0)
+        found |= {**made, (ADDED, factor, ""): added} if added else made
+    return found
 
 
 def _columns(features: Sequence[Features]) -> dict[Key, int]:
@@ -188,7 +215,7 @@ def _columns(features: Sequence[Features]) -> dict[Key, int]:
     for row, made in enumerate(features):
         carried.update(made.keys())
         newest.update(dict.fromkeys(made, row))
-    kept = sorted(newest, key=lambda key: (-min(carried[key], 3), -newest[key], key))[:MOST_EFFECTS]
+    kept = sorted(newest, key=lambda key: (key[0] != ADDED, -min(carried[key], 3), -newest[key], key))[:MOST_EFFECTS]
     return {key: place for place, key in enumerate(sorted(kept))}
 
 
@@ -201,9 +228,10 @@ def spread_of_answers(candidates: Sequence[Known]) -> float:
     return max(math.sqrt(squares / max(len(every) - len(candidates), 1)), least)
 
 
-def _room_above(candidates: Sequence[Known]) -> float:
-    """What the baseline lacks of the best answer that anybody gave: no line can be worth more."""
-    return max(score for known in candidates for score in known.means.values()) - candidates[0].mean()
+def _room_above(candidates: Sequence[Known], scale: float) -> float:
+    """What the baseline lacks of the best answer that anybody gave, and never 0: no line can be worth more."""
+    best = max(score for known in candidates for score in known.means.values())
+    return max(best - candidates[0].mean(), LEAST_ROOM * scale)
 
 
 def _believed(
@@ -211,15 +239,17 @@ def _believed(
 ) -> tuple[Array, Array]:
     """The prior mean and strength of every effect, the level's last."""
     believed, strength = np.zeros(len(columns) + 1), np.full(len(columns) + 1, 1e-4)
-    votes, baseline, room = _votes(candidates, readings), readings[0], _room_above(candidates)
+    votes, baseline, room = _votes(candidates, readings), readings[0], _room_above(candidates, scale)
     for (kind, factor, name), place in columns.items():
-        if kind != "line":
+        if kind == ADDED:
+            strength[place] = (scale / (prior.line_mean_sd * room)) ** 2
+        elif kind != "line":
             strength[place] = prior.replaced_strength
         elif name in baseline[factor].native:
             believed[place], strength[place] = prior.original_mean * scale, prior.original_strength
         else:
             believed[place] = room * (prior.line_mean + prior.vote_mean * votes.get((factor, mark(name)), 0.0))
-            strength[place] = prior.line_strength
+            strength[place] = max(prior.line_strength, (scale / (prior.widest * room)) ** 2)
     return believed, strength
 
 
