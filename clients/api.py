@@ -28,7 +28,8 @@ from clients.http.backend import Backend
 from clients.http.feed import Feed
 from clients.http.page import serve_page
 from clients.http.problems import Refused, answer_errors, responses
-from clients.http.trust import SESSION_COOKIE, Guard, Trust
+from clients.http.segments import WholeSegments
+from clients.http.trust import API, SESSION_COOKIE, Guard, Trust
 from workflows.model.frozen import Payload
 
 CONNECTIONS: Final = 10
@@ -81,7 +82,7 @@ def create_app(backend: Backend, trust: Trust) -> ASGIApp:
     """The application behind its guard."""
     app = api_of(backend, trust)
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
-    return Guard(app, trust)
+    return WholeSegments(Guard(app, trust), API)
 
 
 def api_of(backend: Backend, trust: Trust) -> FastAPI:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import re
 import sys
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,9 @@ from temporalio import activity, workflow
 
 FACTS = "facts"
 """`workflow.logger.info("…", extra={"facts": {…}})`: the one extra field that is kept, unfolded."""
+
+_TRIAL = re.compile(r"(.+?)/(?:confirm/|part/|noise/)?r\d+/[^/]+(?:/\d+\.\d+)?")
+"""The workflow id of a trial, and the run's id in it, which may have slashes of its own."""
 
 MOST_BYTES = 20 * 1024 * 1024
 """A log file is turned over at this size; three old ones are kept."""
@@ -73,14 +77,14 @@ def add_whereabouts(_logger: WrappedLogger, _method: str, event: EventDict) -> E
         if workflow.unsafe.is_replaying():
             raise structlog.DropEvent
         info = workflow.info()
-        return {**event, **_whereabouts(info.workflow_id), "attempt": info.attempt}
+        return {**event, **_whereabouts(info.workflow_id, info.workflow_type), "attempt": info.attempt}
     if activity.in_activity():
         doing = activity.info()
         named = {"activity": doing.activity_type, "attempt": doing.attempt}
-        return {**event, **_whereabouts(doing.workflow_id or ""), **named}
+        return {**event, **_whereabouts(doing.workflow_id or "", doing.workflow_type), **named}
     return {**event, "run": event.get("run"), "trial": event.get("trial"), "attempt": event.get("attempt")}
 
 
-def _whereabouts(workflow_id: str) -> dict[str, str | None]:
-    run, _, trial = workflow_id.partition("/")
-    return {"run": run or None, "trial": workflow_id if trial else None}
+def _whereabouts(workflow_id: str, workflow_type: str | None) -> dict[str, str | None]:
+    trial = _TRIAL.fullmatch(workflow_id) if workflow_type == "TrialWorkflow" else None
+    return {"run": (trial[1] if trial else workflow_id) or None, "trial": workflow_id if trial else None}

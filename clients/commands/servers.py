@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
@@ -61,7 +62,7 @@ class Servers:
 
     def page_of(self, run_id: str) -> str | None:
         """Where Temporal's own UI shows a run."""
-        return None if self.ui_url is None else f"{self.ui_url}/namespaces/{self.namespace}/workflows/{run_id}"
+        return None if self.ui_url is None else f"{self.ui_url}/namespaces/{self.namespace}/workflows/{quote(run_id, safe='')}"
 
 
 def named_by_environment() -> bool:

@@ -11,16 +11,24 @@ from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from clients.commands.servers import Servers
 from clients.http.feed import Feed
+from clients.http.segments import SEGMENT
 
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 
 RunId = Annotated[
     str,
     Path(
-        alias="optimization_id", min_length=1, max_length=500, pattern=NO_CONTROLS, description="The run's id: its Workflow Id."
+        alias="optimization_id",
+        min_length=1,
+        max_length=500,
+        pattern=NO_CONTROLS,
+        description="The run's id: its Workflow Id, percent-encoded, a slash in it as `%2F`.",
     ),
+    SEGMENT,
 ]
-CandidateId = Annotated[str, Path(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id.")]
+CandidateId = Annotated[
+    str, Path(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id."), SEGMENT
+]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 

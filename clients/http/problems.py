@@ -18,6 +18,7 @@ from temporalio.service import RPCError
 
 from activities.store.connection import is_away
 from clients.commands.servers import is_unreachable
+from clients.http.segments import as_sent
 from ratchet.explanation import explained
 from workflows.model.frozen import Payload
 
@@ -123,7 +124,7 @@ async def _by_framework(request: Request, error: HTTPException) -> Response:
     if error.status_code == 405:
         headers["Allow"] = ", ".join(sorted(_methods_at(request))) or headers.get("allow", headers.get("Allow", "GET"))
     return problem_answer(
-        error.status_code, Problem(message=f"{request.method} {request.url.path[:200]}: {told}"), headers=headers
+        error.status_code, Problem(message=f"{request.method} {as_sent(request.url.path)[:200]}: {told}"), headers=headers
     )
 
 
@@ -139,5 +140,5 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
         what = "Temporal" if isinstance(error, RPCError) else "the store"
         told = f"{what} cannot be reached just now; nothing was changed by this request, send it again"
         return problem_answer(503, Problem(message=told), headers={"Retry-After": "1"})
-    log.error("a request failed", path=request.url.path, error=repr(error), exc_info=error)
+    log.error("a request failed", path=as_sent(request.url.path), error=repr(error), exc_info=error)
     return problem_answer(500, Problem(message="the server failed in a way nobody foresaw; its log says how"))

@@ -51,6 +51,15 @@ async def test_run_trial_and_attempt_stand_on_every_line(
     assert rounds == [0, 1, 2, 3]
 
 
+async def test_lines_of_a_run_with_slashes_in_its_id_are_of_that_run(
+    engines: Engines, spec: Callable[..., dict[str, Any]], log_file: Path
+) -> None:
+    await engines.run(spec(name="logged"), run_id="team/r1/logged")
+    lines = lines_of(log_file, "team/r1/logged")
+    assert {"measuring the baseline", "shard done", "trial concluded"} <= {line["event"] for line in lines}
+    assert {line["trial"] for line in lines if line["event"] == "measuring the baseline"} == {None}
+
+
 async def test_replay_says_nothing(engines: Engines, spec: Callable[..., dict[str, Any]], log_file: Path) -> None:
     result = await engines.run(spec(name="replayed"))
     before = len(lines_of(log_file, result["optimization_id"]))
