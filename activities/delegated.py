@@ -32,6 +32,7 @@ from workflows.model.amounts import Resource
 from workflows.model.failures import (
     AGGREGATION_FAILED,
     INVALID_REQUEST,
+    ORPHANED,
     ORPHANED_EXPERIMENT,
     PERMANENT_TARGET_ERROR,
     shorten,
@@ -408,7 +409,7 @@ def runner_errors(*, reading: bool = False) -> Iterator[None]:
     try:
         yield
     except Forgotten:
-        raise ApplicationError(ORPHANED_EXPERIMENT, type=ORPHANED_EXPERIMENT, non_retryable=True) from None
+        raise ApplicationError(ORPHANED, type=ORPHANED_EXPERIMENT, non_retryable=True) from None
     except ClosedForLong as error:
         raise ApplicationError(
             str(error),

@@ -295,7 +295,8 @@ class OptimizationWorkflow:
     async def adjust(self, adjustment: Adjustment) -> UpdateAnswer:
         self.book.adjust(adjustment)
         await self.ledger.flush()
-        return UpdateAnswer(status=self.book.status, message="adjusted; trials in flight notice new concurrency within seconds")
+        noticed = "; trials in flight notice it within seconds" if adjustment.concerns_calls else ""
+        return UpdateAnswer(status=self.book.status, message=f"adjusted{noticed}")
 
     @adjust.validator
     def _may_adjust(self, adjustment: Adjustment) -> None:

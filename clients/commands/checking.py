@@ -128,7 +128,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         rows["Tokens"] = f"about {costs.expected_tokens:,} expected, {costs.tokens or 0:,} at worst"
     if costs.costs_money:
         rows["Cost"] = _cost(costs, request.budget.cost)
-    plan = assumed_plan(request, costs.samples_per_trial) if data else None
+    plan = assumed_plan(request, costs.samples_per_trial) if data and costs.trials != 1 else None
     if plan is not None:
         rows["Can find"] = plan.words
     lines = [f"{checked.path}: ok", *(f"  {name + ':':<11}{value}" for name, value in rows.items())]

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 
 from clients.reporting.compressions import compression_text, edit_text
-from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text, plan_text
+from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text
 from clients.reporting.facts import (
     Iteration,
     RunFacts,
@@ -21,16 +21,24 @@ from clients.reporting.facts import (
     decision_on,
     errors_met,
     fixed_factors,
-    improvement,
+    plan_of,
     steps,
     treatment,
 )
-from clients.reporting.figures import change_text, objective_text, telling_apart
+from clients.reporting.figures import objective_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, errors_text, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import (
+    adjusted_text,
+    can_find,
+    errors_text,
+    importance_text,
+    lost_text,
+    reused_text,
+    score_line,
+)
 from clients.reporting.visible import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet.optimizer import Direction
 from workflows.model.run import Confirmation
@@ -99,10 +107,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows += _labelled("Errors:", errors_text(facts)) if errors_met(facts) else []
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
-    change = improvement(facts)
-    if change is not None:
-        before, after = telling_apart(change.before, change.after)
-        rows += _labelled("Score:", f"{before} → {after} ({change_text(change.before, change.after)})")
+    rows += _labelled("Score:", score_line(facts)) if score_line(facts) else []
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
     if facts.result is not None and facts.result.compression is not None:
@@ -113,10 +118,10 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
 
 
 def _plan(facts: RunFacts, verbosity: Verbosity) -> list[str]:
-    if facts.plan is None:
+    found = plan_of(facts)
+    if found is None:
         return []
-    full = verbosity is Verbosity.FULL
-    return _labelled("Can find:", facts.plan.words if full else plan_text(facts.plan, facts.request.judgement))
+    return _labelled("Can find:", found.words if verbosity is Verbosity.FULL else can_find(facts))
 
 
 def _reused(facts: RunFacts) -> list[str]:

@@ -349,6 +349,17 @@ def errors_met(facts: RunFacts) -> dict[str, int]:
     return summed(iteration.statistics.errors for iteration in facts.iterations)
 
 
+def looks_further(facts: RunFacts) -> bool:
+    """Whether anything beside the baseline was to be measured."""
+    optimizer = facts.request.optimizer
+    return not isinstance(optimizer, MeasureOptimizer) or bool(optimizer.configurations)
+
+
+def plan_of(facts: RunFacts) -> Plan | None:
+    """What the run can find out, where it looks for anything."""
+    return facts.plan if looks_further(facts) else None
+
+
 def least_coverage(facts: RunFacts) -> float | None:
     """The share of answers in the iteration that has the fewest."""
     return min((iteration.statistics.coverage for iteration in facts.iterations), default=None)

@@ -10,14 +10,22 @@ from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
-from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
-from clients.reporting.figures import change_text, counted, duration_text, objective_text, score_text, telling_apart
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, treatment
+from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, can_find, errors_text, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import (
+    adjusted_text,
+    can_find,
+    errors_text,
+    importance_text,
+    lost_text,
+    reused_text,
+    score_line,
+)
 from clients.reporting.visible import ellipsized, one_line, visible
 
 _OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
@@ -54,7 +62,6 @@ def fenced(text: str, kind: str = "") -> str:
 
 
 def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
-    change = improvement(facts)
     lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
     if facts.status != "completed":
         lines.append(f"- **{facts.status.upper()}**: {escaped(termination(facts))}")
@@ -62,9 +69,8 @@ def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
         lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
         told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)
         lines += [f"- {escaped(text)}" for text in told if text]
-    if change is not None:
-        before, after = telling_apart(change.before, change.after)
-        lines.append(f"- **Search**: {escaped(f'{before} → {after} ({change_text(change.before, change.after)})')}")
+    if score_line(facts):
+        lines.append(f"- **Search**: {escaped(score_line(facts))}")
     return "\n".join(lines)
 
 

@@ -11,14 +11,22 @@ from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.charts import lineage_chart, pareto_chart, regression_matrix, score_chart, spend_chart, turns_of
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
-from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, improvement, treatment
-from clients.reporting.figures import change_text, counted, duration_text, objective_text, score_text, telling_apart
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, treatment
+from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
 from clients.reporting.learning import lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
-from clients.reporting.summary_text import adjusted_text, can_find, errors_text, importance_text, lost_text, reused_text
+from clients.reporting.summary_text import (
+    adjusted_text,
+    can_find,
+    errors_text,
+    importance_text,
+    lost_text,
+    reused_text,
+    score_line,
+)
 from clients.reporting.visible import one_line, visible
 
 ROWS: Final = 200
@@ -79,7 +87,7 @@ def _heading(facts: RunFacts, title: str) -> str:
 
 
 def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
-    change, lines = improvement(facts), []
+    lines = []
     for gate in gates:
         mark, kind = ("✓", "good") if gate.met else ("✗", "bad")
         lines.append(f'<p class="{kind}">{mark} {_text(gate.words)}</p>')
@@ -90,11 +98,8 @@ def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
         told = (optimism_text(confirmation), caution_text(confirmation), confirmation.explanation)
         lines.append(f"<p><strong>Confirmed:</strong> {_text(confirmation_text(confirmation, facts.direction))}</p>")
         lines += [f'<p class="soft">{_text(text)}</p>' for text in told if text]
-    if change is not None:
-        before, after = telling_apart(change.before, change.after)
-        lines.append(
-            f"<p><strong>Search:</strong> {_text(f'{before} → {after} ({change_text(change.before, change.after)})')}</p>"
-        )
+    if score_line(facts):
+        lines.append(f"<p><strong>Search:</strong> {_text(score_line(facts))}</p>")
     return f'<div class="card">{"".join(lines)}</div>' if lines else ""
 
 

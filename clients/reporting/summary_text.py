@@ -9,7 +9,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from clients.reporting.differences import VERDICTS, confirmed_text, plan_text
-from clients.reporting.facts import RunFacts, best_iteration, decision_on, errors_met, improvement, least_coverage
+from clients.reporting.facts import (
+    RunFacts,
+    best_iteration,
+    decision_on,
+    errors_met,
+    improvement,
+    least_coverage,
+    looks_further,
+    plan_of,
+)
 from clients.reporting.figures import change_text, duration_text, score_text, telling_apart
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
@@ -47,7 +56,7 @@ def progress_text(progress: Progress) -> str:
 
 def status_text(facts: RunFacts, now: datetime) -> str:
     """A run as the store knows it."""
-    best, change = best_iteration(facts), improvement(facts)
+    best, change, found = best_iteration(facts), improvement(facts), plan_of(facts)
     budget = facts.limits.budget
     limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
     return _rows(
@@ -61,7 +70,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             ),
             "Verdict": _verdict(facts),
             "Trials": _trials(facts.counts),
-            "Can find": facts.plan.words if facts.plan else "",
+            "Can find": found.words if found else "",
             "Spend": _spend(facts.spend, limits),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
@@ -111,9 +120,19 @@ def errors_text(facts: RunFacts) -> str:
     return told(errors) + least if errors else ""
 
 
+def score_line(facts: RunFacts) -> str:
+    """From the first score to the best; only the score where nothing else was to be measured."""
+    change = improvement(facts)
+    if change is None:
+        return ""
+    before, after = telling_apart(change.before, change.after)
+    return f"{before} → {after} ({change_text(change.before, change.after)})" if looks_further(facts) else after
+
+
 def can_find(facts: RunFacts) -> str:
     """The smallest gain that the run could find, and how surely."""
-    return "" if facts.plan is None else plan_text(facts.plan, facts.request.judgement)
+    found = plan_of(facts)
+    return "" if found is None else plan_text(found, facts.request.judgement)
 
 
 def reused_text(facts: RunFacts) -> str:

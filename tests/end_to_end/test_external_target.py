@@ -142,7 +142,8 @@ async def test_foreign_and_late_signals_change_nothing(engines: Engines, spec: S
 async def test_an_experiment_that_the_runner_forgot_is_an_orphan(engines: Engines, spec: Spec) -> None:
     async with running(engines) as (_, target):
         forgotten = {**target, "execution_params": {"forget": True}, "poll": "100ms"}
-        assert await failed_baseline(engines, spec(target=forgotten)) == ("failed", "orphaned_experiment")
+        told = "orphaned_experiment: the runner does not know the experiment any more"
+        assert await failed_baseline(engines, spec(target=forgotten)) == ("failed", told)
 
 
 ITEM = {"id": "s0", "value": {"height": 1}}

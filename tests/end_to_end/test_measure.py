@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from activities.store.reading import StoreReader
+from clients.reporting.figures import score_text
 from clients.reports import Verbosity, box, facts_of, report_json
 from tests.conftest import Engines
 
@@ -21,7 +22,10 @@ async def test_one_configuration_is_measured_once(engines: Engines, spec: Spec) 
     assert result["best_score"] == result["baseline_score"]
     report = await StoreReader(engines.database).report(result["optimization_id"])
     assert report is not None
-    assert "Best value:       the baseline" in box(facts_of(report), Verbosity.SUMMARY)
+    told = box(facts_of(report), Verbosity.SUMMARY)
+    assert "Best value:       the baseline" in told
+    assert f"Score:            {score_text(result['best_score'])}  " in told
+    assert "Can find:" not in told
 
 
 async def test_several_configurations_are_compared_with_intervals(engines: Engines, spec: Spec) -> None:

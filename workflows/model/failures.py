@@ -22,6 +22,8 @@ AGGREGATION_FAILED: Final = "AggregationFailed"
 ORPHANED_EXPERIMENT: Final = "orphaned_experiment"
 """The external runner no longer knows an experiment that it began."""
 
+ORPHANED: Final = f"{ORPHANED_EXPERIMENT}: the runner does not know the experiment any more"
+
 PAYLOADS_TOO_LARGE: Final = "PayloadsTooLarge"
 """Raised by the SDK; running the work again would pay again and fail again."""
 

@@ -227,6 +227,11 @@ class Adjustment(SpecPart):
             raise ValueError("changes nothing; give budget, a limit such as concurrent_samples, or a stop rule")
         return self
 
+    @property
+    def concerns_calls(self) -> bool:
+        """Whether it changes how fast calls are made, which trials in flight notice, too."""
+        return not {"concurrent_trials", "concurrent_samples", "priority", "rate_limits"}.isdisjoint(only_given(self))
+
 
 def only_given(change: BudgetChange | Adjustment) -> dict[str, Any]:
     """The fields a change really sets."""

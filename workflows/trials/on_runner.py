@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from workflows.contracts import Delegating
-from workflows.model.failures import AGGREGATION_FAILED, ORPHANED_EXPERIMENT
+from workflows.model.failures import AGGREGATION_FAILED, ORPHANED
 from workflows.model.remote import AnswersInput, ExperimentInput, ExperimentKey, ExperimentState, Triggered
 from workflows.model.remote_target import ExperimentRules
 from workflows.model.trial import Resumed, ShardResult, TrialInput
@@ -193,7 +193,7 @@ def _refuse_unless_completed(state: ExperimentState) -> None:
     said = f": {state.error}" if state.error else ""
     match state.status:
         case "unknown":
-            raise TrialEnded("error", ORPHANED_EXPERIMENT)
+            raise TrialEnded("error", ORPHANED)
         case "failed":
             raise TrialEnded("error", f"the experiment failed{said}")
         case "cancelled" | "timeout" as ended:

@@ -141,7 +141,7 @@ def _smallest(enough: Callable[[float], bool], reach: float) -> float:
 def _words(found: Plan, spec: JudgementSpec) -> str:
     together = f" over {found.comparisons} candidates" if found.comparisons > 1 else ""
     baseline = f" (the baseline: {found.baseline_replicates})" if found.baseline_replicates != found.replicates else ""
-    design = f"{found.samples} samples x {found.replicates} replicates{baseline}"
+    design = f"{found.samples} samples x {found.replicates} replicate{'' if found.replicates == 1 else 's'}{baseline}"
     if spec.rule == "non_inferiority":
         told = f"an equally good candidate is called not worse in {found.power:.0%} of cases at a margin of {found.margin:.3f}"
         missed = f"; for the margin of {spec.margin:g} take more samples or replicates" if not found.reached else ""
