@@ -166,10 +166,7 @@ class HttpAnswers:
                 f"{self._target.url} answered something that is not JSON: {start!r}", kind=BROKEN_ANSWER
             ) from None
         where = self._target.response
-        bill = {name: _at(reply, path) for name, path in _bill(where) if path is not None}
-        spent = output_from(
-            Output(value="", **{"latency_ms": latency_ms, **{k: v for k, v in bill.items() if v not in (None, _ABSENT)}})
-        )
+        spent = _spent(where, reply, latency_ms)
         fault = None if where.error is None else _at(reply, where.error)
         value = reply if where.output is None else _at(reply, where.output)
         if fault not in (None, _ABSENT, "", False):
@@ -190,6 +187,17 @@ class HttpAnswers:
                 )
             )
         raise CandidateFault(shorten(why), tokens=spent.tokens, cost=spent.cost, latency_ms=spent.latency_ms, kind=kind)
+
+
+def _spent(where: HttpResponse, reply: Any, latency_ms: float) -> Output:
+    """What the call took, as far as the response says so."""
+    bill = {name: _at(reply, path) for name, path in _bill(where) if path is not None}
+    known = {name: value for name, value in bill.items() if value not in (None, _ABSENT)}
+    try:
+        return output_from(Output(value="", **{"latency_ms": latency_ms, **known}))
+    except CandidateFault as fault:
+        paths = " or ".join(f"target.response.{name}" for name in known)
+        raise CandidateFault(f"{fault}, or correct {paths}", kind=fault.kind) from None
 
 
 def _nothing_at(path: str | None, text: bytes) -> str:

@@ -205,7 +205,7 @@ class TestAnswers:
         [
             ({"answer": "x"}, 'the response has no text: {"answer": "x"}; if it never has, correct target.response.output'),
             ({"text": None}, "the response has no text"),
-            ({"text": "x", "tokens": "many"}, "tokens='many'"),
+            ({"text": "x", "tokens": "many"}, "tokens='many'; give a whole number, or correct target.response.tokens"),
             ({"text": "x", "tokens": -1}, "tokens=-1"),
         ],
     )

@@ -210,6 +210,24 @@ async def test_slices_are_by_tag_and_by_any_field(open_page: Opens, http: httpx.
     await expect(page.get_by_role("alert")).to_contain_text("field")
 
 
+async def test_a_candidate_whose_answers_failed_says_how_many_and_of_what(
+    open_page: Opens, http: httpx.AsyncClient, engines: Engines
+) -> None:
+    spec = word_spec(
+        name="raising",
+        configuration={"x": 10},
+        target={"kind": "python", "ref": "plugged:raises_above"},
+        optimizer={"name": "none", "configurations": [{"x": 990}]},
+        judgement={},
+    )
+    await engines.run(spec, run_id="raising")
+    outlined = (await read(http, "/raising/outline"))["trials"]
+    failing = next(trial for trial in outlined if trial["errors"])
+    assert failing["errors"] == {"raised RuntimeError": 42}
+    page = await open_page(f"runs/raising/candidates/{failing['candidate_id']}")
+    await expect(page.get_by_text("raised RuntimeError × 42")).to_be_visible()
+
+
 async def test_the_judgement_tells_the_decision_and_its_numbers(open_page: Opens, http: httpx.AsyncClient, words: str) -> None:
     best = await best_of(http, words)
     trial = await read(http, f"/{words}/trials/{best}")
