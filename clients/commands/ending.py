@@ -54,7 +54,8 @@ async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | 
     report = await servers.reader.report(run_id)
     if report is None:
         raise await why_it_was_refused(servers, run_id)
-    return facts_of(report).model_copy(update={"slices": await servers.reader.slices(run_id, slices)})
+    found = await servers.reader.slices(run_id, slices)
+    return facts_of(report).model_copy(update={"slices": found, "slices_asked": bool(slices)})
 
 
 async def show_end(context: Context, servers: Servers, run_id: str, ending: Ending, remark: str | None = None) -> ExitCode:

@@ -22,6 +22,7 @@ from clients.reporting.facts import (
     errors_met,
     fixed_factors,
     plan_of,
+    slices_to_tell,
     steps,
     treatment,
 )
@@ -81,8 +82,9 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     blocks += _edits(facts, verbosity) + _front(facts, verbosity)
     if isinstance(facts.request.optimizer, MeasureOptimizer):
         blocks.append(_compared(facts))
-    if verbosity is Verbosity.FULL and facts.slices is not None and facts.slices.slices:
-        blocks.append(_slices(facts.slices))
+    slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
+    if slices is not None:
+        blocks.append(_slices(slices))
     return _drawn([*blocks, _best_value(facts)])
 
 

@@ -194,6 +194,8 @@ class RunFacts(Payload):
     versions: dict[str, str] = Field(default_factory=dict)
     slices: Slices | None = None
     """Baseline and best by part of the dataset."""
+    slices_asked: bool = False
+    """Whoever reads the report asked for them."""
     plan: Plan | None = None
     """What the run can find out."""
     noise: Noise | None = None
@@ -347,6 +349,12 @@ def _proposable(request: OptimizationRequest) -> Sequence[str]:
 def errors_met(facts: RunFacts) -> dict[str, int]:
     """All answers of the run that failed or are missing, by the class of the error."""
     return summed(iteration.statistics.errors for iteration in facts.iterations)
+
+
+def slices_to_tell(facts: RunFacts, *, in_full: bool) -> Slices | None:
+    """A summary has them where somebody asked for some; by tag they stand in every full report."""
+    asked = in_full or facts.slices_asked or bool(facts.request.dataset.slices)
+    return facts.slices if asked and facts.slices is not None and facts.slices.slices else None
 
 
 def looks_further(facts: RunFacts) -> bool:

@@ -10,7 +10,7 @@ from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.compressions import compression_text, edit_text
 from clients.reporting.differences import caution_text, confirmation_text, optimism_text
-from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, treatment
+from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell, treatment
 from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
@@ -27,6 +27,7 @@ from clients.reporting.summary_text import (
     score_line,
 )
 from clients.reporting.visible import ellipsized, one_line, visible
+from workflows.rules.slices import Slices
 
 _OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
@@ -42,8 +43,10 @@ def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: S
     if verbosity is Verbosity.MINIMAL:
         return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
     parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
+    slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
+    parts += [] if slices is None else _slices(slices)
     if verbosity is Verbosity.FULL:
-        parts += [*_slices(facts), *_decisions(facts), *_rejections(facts)]
+        parts += [*_decisions(facts), *_rejections(facts)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -179,19 +182,17 @@ def _iteration(facts: RunFacts, iteration: Iteration) -> tuple[str, ...]:
     )
 
 
-def _slices(facts: RunFacts) -> list[str]:
-    if facts.slices is None or not facts.slices.slices:
-        return []
+def _slices(slices: Slices) -> list[str]:
     rows = [
         (
             escaped(part.name),
             f"{part.samples:,}",
             *("" if one is None else score_text(one) for one in (part.baseline, part.best)),
         )
-        for part in facts.slices.slices
+        for part in slices.slices
     ]
-    left = [f"…and {count:,} more values of {escaped(field)}." for field, count in facts.slices.left_out.items()]
-    heading = f"### Slices of the {facts.slices.split.value} samples"
+    left = [f"…and {count:,} more values of {escaped(field)}." for field, count in slices.left_out.items()]
+    heading = f"### Slices of the {slices.split.value} samples"
     return [heading, table(("slice", "samples", "baseline", "best"), rows), *left]
 
 

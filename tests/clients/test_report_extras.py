@@ -127,6 +127,11 @@ def test_slices_are_told_in_every_format_of_a_full_report() -> None:
     assert "…and 2 more values of tags." in text
     assert "<td>&lt;i&gt;de&lt;/i&gt;</td>" in page
     assert "Slices" not in box(run) + markdown(run)
+    dataset = run.request.dataset.model_copy(update={"slices": ["input.language"]})
+    asked = run.model_copy(update={"request": run.request.model_copy(update={"dataset": dataset})})
+    assert "Slices" in box(asked) and "Slices" in markdown(asked)
+    assert "Slices" in box(run.model_copy(update={"slices_asked": True}))
+    assert "Slices" not in box(asked, Verbosity.MINIMAL) + markdown(asked, Verbosity.MINIMAL)
 
 
 def test_the_lineage_of_candidates_that_all_came_from_the_baseline_is_no_chain() -> None:
