@@ -45,7 +45,7 @@ class Measuring:
     def __init__(self, book: RunBook, outcomes: Outcomes) -> None:
         self._book = book
         self._outcomes = outcomes
-        self._trials: list[tuple[_Asked, TrialResult, tuple[float | None, ...]]] = []
+        self._stored: list[StoredTrial] = []
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """In the order of the proposals, compared with what stood when the round began."""
@@ -61,7 +61,7 @@ class Measuring:
     @property
     def stored(self) -> list[StoredTrial]:
         """Every trial, as computations read them: in the order of the proposals."""
-        return [_stored(asked, result, means) for asked, result, means in self._trials]
+        return [*self._stored]
 
     def records(
         self, config_hash: str, split: Split, limit: int, *, worst_first: bool, places: range | None = None
@@ -105,7 +105,7 @@ class Measuring:
             evidence=tuple(self._evidence(suite, candidate, measured, references)) if score is not None else (),
             exhausted=exhausted,
         )
-        self._trials.append((asked, result, tuple(sample_means(measured, suite))))
+        self._stored.append(_stored(asked, result, tuple(sample_means(measured, suite))))
         return result
 
     def _extent(self, asked: _Asked) -> int:
