@@ -9,7 +9,6 @@ import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.commands.running import SpecArgument
-from clients.reporting.figures import counted
 
 if TYPE_CHECKING:
     from clients.commands.estimating import Estimate
@@ -83,6 +82,8 @@ def _cost(costs: Estimate, budget: float) -> str:
 
 
 def _at_most(costs: Estimate) -> str:
+    from clients.reporting.figures import counted
+
     if costs.calls is not None:
         trials = "" if costs.trials is None else f"{counted(costs.trials, 'trial')}, "
         return f"{trials}{costs.calls:,} target calls"
@@ -101,6 +102,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     from clients.commands.estimating import estimate
     from clients.commands.prompt_sources import described_prompt, prompt_facts
+    from clients.reporting.figures import counted
     from workflows.rules.planning import assumed_plan
     from workflows.rules.prompt_factors import is_read
 

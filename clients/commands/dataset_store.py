@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
             ingested = await ingest(servers.database, source, dataset.name)
             detail = await servers.reader.dataset(ingested.dataset_id)
     except DatasetError as error:
-        raise CommandError(str(error).removeprefix("dataset.path: ")) from None
+        raise CommandError(_in_options(str(error).removeprefix("dataset.path: "))) from None
     assert detail is not None
     name = dataset.name or source.name
     version = max(version.version for version in detail.versions if version.name == name)
@@ -135,8 +136,17 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
 
 
 def _as_option(message: str) -> str:
-    field = message.partition(":")[0].partition(".")[0].partition("[")[0]
-    return f"{OPTIONS[field]}: {message}" if field in OPTIONS else message
+    place, separator, problem = message.partition(": ")
+    field = place.partition(".")[0].partition("[")[0]
+    if field not in OPTIONS:
+        return message
+    return f"{OPTIONS[field]}{separator}{problem if place == field else message}"
+
+
+def _in_options(message: str) -> str:
+    """What a spec says in a field, this command takes as an option."""
+    told = re.sub(r"dataset\.columns\.(\w+)", r"--column \1=…", message)
+    return re.sub(r"dataset\.(delimiter|format)(: )?", lambda found: f"--{found[1]}{' ' if found[2] else ''}", told)
 
 
 def _local(path: str) -> Path:

@@ -161,10 +161,13 @@ async def test_a_plug_in_beside_the_spec_gives_the_data(desk: Desk) -> None:
 
 WRONG = [
     (["add", "missing.csv"], "there is no file 'missing.csv'; correct the path"),
-    (["add", "notes.docx"], "notes.docx: its ending does not say what it is; say so with dataset.format"),
+    (["add", "notes.docx"], "notes.docx: its ending does not say what it is; say so with --format, one of csv"),
     (["add", "broken.jsonl"], "broken.jsonl line 2: is not JSON"),
     (["add", "empty.jsonl"], "empty.jsonl is empty; give at least one sample"),
-    (["add", "broken.jsonl", "--format", "xml"], "--format: format: use one of 'jsonl', 'json', 'csv', 'tsv' or 'parquet'"),
+    (["add", "broken.jsonl", "--format", "xml"], "ratchet: --format: use one of 'jsonl', 'json', 'csv', 'tsv' or 'parquet'"),
+    (["add", "semi.csv"], 'if a semicolon separates the columns, say so with --delimiter ";"'),
+    (["add", "semi.csv", "--delimiter", "?"], "ratchet: --delimiter: use one of"),
+    (["add", "plain.csv", "--column", "expected=gold"], "has no column 'gold', which --column expected=… names"),
     (["add", "broken.jsonl", "--column", "gold"], "--column: 'gold' is no PART=COLUMN; write for instance expected=label"),
     (["add", "broken.jsonl", "--column", "gold=x"], "--column: columns.gold: is not a known field"),
     (["add", "broken.jsonl", "--column", "id=a", "--column", "id=b"], "--column: id is given twice"),
@@ -181,6 +184,8 @@ async def test_what_is_wrong_is_one_message_and_exit_code_2(desk: Desk, argument
     desk.write("broken.jsonl", '{"input": 1}\n{"input": \n')
     desk.write("empty.jsonl", "\n")
     desk.write("notes.docx", "x")
+    desk.write("semi.csv", "question;label\na;b\n")
+    desk.write("plain.csv", "question,label\na,b\n")
     done = await desk.ratchet("datasets", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.errors.startswith("ratchet: ") and message in done.errors
