@@ -11,6 +11,7 @@ from activities.store.recorded import RecordedOutcomes
 from clients.replaying.differing import Difference
 from clients.replaying.filed import replay_file
 from clients.replaying.stored import replay_store
+from clients.reporting.single_answers import with_answers
 from clients.reports import facts_of, history_text
 
 
@@ -28,7 +29,8 @@ async def differences_in_export(database: Database, run_id: str, *, sample_means
     assert report is not None, run_id
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.yaml"
-        path.write_text(history_text(facts_of(report), sample_means=sample_means))
+        facts = await with_answers(facts_of(report), RecordedOutcomes(database))
+        path.write_text(history_text(facts, sample_means=sample_means))
         _, found, _ = await replay_file(path)
     return found
 

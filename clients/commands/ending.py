@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from activities.store.recorded import RecordedOutcomes
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.following import why_it_was_refused
 from clients.commands.lookup import TERMINAL, known_run
@@ -15,6 +16,7 @@ from clients.reporting.facts import errors_met, least_coverage
 from clients.reporting.gates import BadGate, GateResult, check_gate, meets
 from clients.reporting.junit import junit_xml
 from clients.reporting.markdown import markdown
+from clients.reporting.single_answers import MOST_AT_THE_END, with_answers
 from clients.reports import RunFacts, Verbosity, box, facts_of, write_history
 
 EXIT_CODES = {"completed": ExitCode.DONE, "cancelled": ExitCode.CANCELLED}
@@ -62,7 +64,8 @@ async def show_end(context: Context, servers: Servers, run_id: str, ending: Endi
     """Show how a run ended and write its history; the exit code says which way it ended."""
     facts = await facts_or_error(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
-    written = _written(context, facts, ending.output)
+    whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
+    written = _written(context, whole, ending.output)
     page = servers.page_of(run_id)
     context.say(box(facts, ending.verbosity))
     if facts.status not in TERMINAL:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clients.commands.servers import Servers
+    from clients.reporting.facts import RunFacts
 
 FORMATS = ("yaml", "history-json", "json", "csv", "mermaid")
 
@@ -85,11 +86,18 @@ async def _pieces(servers: Servers, run_id: str, form: str, sample_means: bool) 
         case "mermaid":
             yield mermaid(facts)
         case "history-json":
-            yield history_json(facts, sample_means=sample_means)
+            yield history_json(await _with_answers(servers, facts, sample_means), sample_means=sample_means)
         case "json":
             yield json.dumps(get_entries(facts), ensure_ascii=False, indent=2) + "\n"
         case _:
-            yield history_text(facts, sample_means=sample_means)
+            yield history_text(await _with_answers(servers, facts, sample_means), sample_means=sample_means)
+
+
+async def _with_answers(servers: Servers, facts: RunFacts, sample_means: bool) -> RunFacts:
+    from activities.store.recorded import RecordedOutcomes
+    from clients.reporting.single_answers import with_answers
+
+    return await with_answers(facts, RecordedOutcomes(servers.database)) if sample_means else facts
 
 
 @contextmanager

@@ -61,6 +61,13 @@ def _unusable(history: RecordedHistory, facts: RunFacts) -> Iterator[str]:
                     f"{field}.sampleMeans: has {len(past.sample_means)} values for {sizes[past.split]} samples; "
                     "export the run again"
                 )
+            elif past.answers is not None:
+                for name, values in (("passes", past.answers.passes), *past.answers.measures.items()):
+                    if values is not None and len(values) != sizes[past.split]:
+                        yield (
+                            f"{field}.answers.{name}: has {len(values)} values for {sizes[past.split]} samples; "
+                            "export the run again"
+                        )
     if facts.iterations and facts.iterations[0].purpose is not Purpose.BASELINE:
         yield "iterations.0.trial.purpose: the first iteration is not the baseline; export the run again"
     if facts.rounds and not facts.iterations:

@@ -1,16 +1,19 @@
-"""Trials worked out again from what an exported file holds of them: the score of every sample."""
+"""Trials worked out again from what an exported file holds of them: the score of every sample, and where verdicts depend on
+more than scores, as much of single answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clients.replaying.recomputing import Asked, Gone, Recomputed, conclusion_of, measured_again
+from clients.replaying.recorded_answers import figures_of, read_for_judgement
 from clients.reporting.facts import Drawn, Iteration, RunFacts, Statistics
 from ratchet.optimizer import TrialStatus
 from workflows.model.decisions import Reference
 from workflows.model.judgement import Constraint, ConstraintCheck, Evidence, Judged, RaceDecision, Racing
 from workflows.model.trial import Conclusion, Split, TrialResult, TrialSummary
-from workflows.rules.judgement import compare, race
+from workflows.rules.judgement import compare, evidence_of, race, strict_counts
 from workflows.rules.judgement.trials import evidence_seed
 from workflows.rules.scoring import is_mean_over_samples, weighted_mean
 from workflows.rules.trial_ends import race_over
@@ -20,7 +23,10 @@ Means = Sequence[float | None]
 
 NO_MEANS = "scores and comparisons: the file was exported without the scores of single samples"
 NO_MEAN = "the scores of trials: an objective of kind {kind} is no mean over samples"
-SINGLE_ANSWERS = "{what}: they depend on single answers, which no file has"
+SINGLE_ANSWERS = "{what}: they depend on single answers, which this file does not have"
+
+OF_PASSES = ("strict_broken", "strict_baseline", "strict_false_rejections", "must_pass_broken")
+"""What evidence says of how often samples passed."""
 
 
 class FromMeans:
@@ -31,13 +37,15 @@ class FromMeans:
         self._spec = facts.request.judgement
         self._drawn = {drawn.split: drawn for drawn in facts.splits}
         self.tally = Gone()
+        answered = [one for one in (*facts.iterations, *facts.further) if one.sample_means is not None]
+        has_answers = bool(answered) and all(one.answers is not None for one in answered)
         for named, what in (
             (self._spec.constraints, "constraints"),
             (self._spec.must_pass, "must-pass samples"),
             (self._spec.objectives, "further objectives"),
             (self._spec.rule == "strict", "what the strict rule counts"),
         ):
-            if named:
+            if named and not has_answers:
                 self.tally.cannot(SINGLE_ANSWERS.format(what=what))
         self.tally.cannot(SINGLE_ANSWERS.format(what="passes, tokens, cost and latency of trials"))
 
@@ -52,7 +60,7 @@ class FromMeans:
         status, score = self._ended(past, conclusion, drawn)
         samples = conclusion.samples if conclusion.samples < past.samples else None
         evidence = self._evidence(past, asked, drawn, samples) if status == "completed" else []
-        statistics = _consistent(past.statistics, conclusion)
+        statistics = _consistent(figures_of(past.statistics, past.answers, past.first + conclusion.samples), conclusion)
         result = TrialResult(
             optimization_id=self._facts.run_id,
             candidate_id=past.candidate_id,
@@ -85,7 +93,7 @@ class FromMeans:
     async def judged(self, reference: Iteration, candidate: Iteration, asked: Asked) -> Judged:
         stored = self._facts.result.confirmation if self._facts.result is not None else None
         recorded = [stored.judged.evidence] if stored is not None and stored.judged is not None else []
-        known = {reference.candidate_id: reference.sample_means}
+        known: dict[str, Iteration | None] = {reference.candidate_id: reference}
         [evidence] = self._compared(candidate, asked, self._drawn_of(candidate), None, recorded, known)
         [judged] = judge([evidence], self._spec)
         return judged
@@ -108,12 +116,15 @@ class FromMeans:
     def _looks(self, past: Iteration, asked: Asked, drawn: Drawn) -> tuple[RaceDecision, ...]:
         if asked.race is None:
             return ()
-        reference, means = self._means_of(asked.race.reference), past.sample_means
-        if reference is None or means is None:
+        raced = self._trial_of(asked.race.reference)
+        reference, means = raced.sample_means if raced is not None else None, past.sample_means
+        if raced is None or reference is None or means is None:
             self.tally.cannot(NO_MEANS)
             return past.looks
-        if self._spec.rule == "strict":
+        passes = [one.answers.passes if one.answers is not None else None for one in (raced, past)]
+        if self._spec.rule == "strict" and None in passes:
             return past.looks  # noted at the beginning
+        before, after = [given or () for given in passes]
         cut_off = past.trial_status != "completed" or past.exhausted is not None
         most = len(past.looks) if cut_off else past.samples
         racing = (self._spec.racing or Racing()).model_copy(update={"block": asked.race.block})
@@ -131,6 +142,7 @@ class FromMeans:
                     direction=self._facts.direction,
                     reference_id=asked.race.reference.candidate_id,
                     candidates=asked.race.candidates,
+                    strict_broken=strict_counts(before[:until], after[:until]).broken if before and after else 0,
                 )
             )
             self.tally.looks += 1
@@ -139,7 +151,7 @@ class FromMeans:
         return tuple(looks)
 
     def _evidence(self, past: Iteration, asked: Asked, drawn: Drawn, samples: int | None) -> list[Evidence]:
-        known = {reference.candidate_id: self._means_of(reference) for reference in asked.references}
+        known = {reference.candidate_id: self._trial_of(reference) for reference in asked.references}
         return self._compared(past, asked, drawn, samples, past.evidence, known)
 
     def _compared(
@@ -149,42 +161,63 @@ class FromMeans:
         drawn: Drawn,
         samples: int | None,
         recorded: Sequence[Evidence],
-        known: dict[str, tuple[float | None, ...] | None],
+        known: Mapping[str, Iteration | None],
     ) -> list[Evidence]:
-        """The comparisons that the run made, with what single answers added to them as it is recorded."""
+        """The comparisons that the run made; where the file has no single answers, with what those added as it is recorded."""
         found: list[Evidence] = []
         for reference in asked.references:
             told = next((one for one in recorded if one.reference == reference.candidate_id), None)
-            means, other = past.sample_means, known[reference.candidate_id]
-            if means is None or other is None:
+            before = known[reference.candidate_id]
+            if before is None or before.sample_means is None or past.sample_means is None:
                 self.tally.cannot(NO_MEANS)
                 found += [told] if told is not None else []
                 continue
-            evidence = compare(
-                other[:samples],
-                means[:samples],
-                drawn.weights[:samples] if drawn.weights else None,
+            self.tally.comparisons += 1
+            found.append(self._compare(before, past, drawn, samples, told))
+        return found
+
+    def _compare(
+        self, before: Iteration, past: Iteration, drawn: Drawn, samples: int | None, told: Evidence | None
+    ) -> Evidence:
+        seed = evidence_seed(self._facts.request.seed, drawn.split, before.candidate_id, past.candidate_id)
+        one, other = [read_for_judgement(trial, drawn.weights, samples) for trial in (before, past)]
+        if one is not None and other is not None:
+            evidence = evidence_of(
+                one,
+                other,
                 spec=self._spec,
                 direction=self._facts.direction,
-                reference_id=reference.candidate_id,
-                seed=evidence_seed(self._facts.request.seed, drawn.split, reference.candidate_id, past.candidate_id),
+                reference_id=before.candidate_id,
+                must_pass={place: name for place, name in drawn.must_pass.items() if place < len(one.means)},
+                seed=seed,
             )
-            self.tally.comparisons += 1
-            found.append(evidence if told is None else self._with_what_answers_added(evidence, told))
-        return found
+            counted = one.passes is not None and other.passes is not None
+            return evidence if told is None or counted else evidence.model_copy(update=_as_told(told, OF_PASSES))
+        evidence = compare(
+            (before.sample_means or ())[:samples],
+            (past.sample_means or ())[:samples],
+            drawn.weights[:samples] if drawn.weights else None,
+            spec=self._spec,
+            direction=self._facts.direction,
+            reference_id=before.candidate_id,
+            seed=seed,
+        )
+        return evidence if told is None else self._with_what_answers_added(evidence, told)
 
     def _with_what_answers_added(self, evidence: Evidence, told: Evidence) -> Evidence:
         wanted = {constraint.words: constraint for constraint in self._spec.constraints}
         checks = tuple(_checked(check, wanted.get(check.constraint)) for check in told.constraints)
-        names = ("strict_broken", "strict_baseline", "strict_false_rejections", "must_pass_broken", "objectives")
-        return evidence.model_copy(update={name: getattr(told, name) for name in names} | {"constraints": checks})
+        return evidence.model_copy(update=_as_told(told, (*OF_PASSES, "objectives")) | {"constraints": checks})
 
-    def _means_of(self, reference: Reference) -> tuple[float | None, ...] | None:
-        trials = self._facts.iterations
-        return next((one.sample_means for one in trials if one.candidate_id == reference.candidate_id), None)
+    def _trial_of(self, reference: Reference) -> Iteration | None:
+        return next((one for one in self._facts.iterations if one.candidate_id == reference.candidate_id), None)
 
     def _drawn_of(self, past: Iteration) -> Drawn:
         return self._drawn[Split(past.split or Split.ALL)]
+
+
+def _as_told(told: Evidence, names: Sequence[str]) -> dict[str, object]:
+    return {name: getattr(told, name) for name in names}
 
 
 def _checked(check: ConstraintCheck, constraint: Constraint | None) -> ConstraintCheck:

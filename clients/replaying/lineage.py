@@ -20,9 +20,22 @@ def contradictions(facts: RunFacts) -> Iterator[Difference]:
                 yield Difference(f"{field}.candidate_id", past.candidate_id, f"…-{past.config_hash[:8]}")
             if past.purpose is not Purpose.EXPLORATION:
                 yield from differences(past.first, 0, f"{field}.first")
+    yield from _must_pass(facts)
     yield from _of_the_search(facts)
     for place, past in enumerate(facts.further):
         yield from _beside_the_search(facts, past, f"further[{place}]")
+
+
+def _must_pass(facts: RunFacts) -> Iterator[Difference]:
+    """Samples that must pass, but that the spec does not name; which samples have a tag, no file says."""
+    named = facts.request.judgement.must_pass
+    if named is not None and named.tags:
+        return
+    wanted = named.samples if named is not None else []
+    for at, drawn in enumerate(facts.splits):
+        for place, name in drawn.must_pass.items():
+            if name not in wanted:
+                yield Difference(f"splits[{at}].mustPass[{place}]", name, f"one of {', '.join(wanted)}")
 
 
 def _of_the_search(facts: RunFacts) -> Iterator[Difference]:

@@ -62,6 +62,15 @@ class Statistics(Payload):
     """How many answers failed or are missing, by the class of the error."""
 
 
+class Answers(Payload):
+    """Single answers of a trial, as much of them as verdicts depend on, by the places of the samples in the split."""
+
+    passes: tuple[tuple[int, int], ...] | None = None
+    """Of every sample, how often it passed, of how many answers. None where no verdict depends on it."""
+    measures: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
+    """What single answers took or scored, for every measure that a constraint or an objective names."""
+
+
 class Iteration(Payload):
     """One finished trial of the search."""
 
@@ -84,6 +93,8 @@ class Iteration(Payload):
     ended_at: datetime | None = None
     sample_means: tuple[float | None, ...] | None = None
     """The score of each sample, in the order of the suite."""
+    answers: Answers | None = None
+    """None where they were not read, or no verdict depends on more than scores."""
     evidence: tuple[Evidence, ...] = ()
     """What its comparison with the baseline, and with the best of its time, found."""
     trial_id: str = ""
@@ -151,6 +162,8 @@ class Drawn(Payload):
     samples: int
     weights: tuple[float, ...] | None = None
     """None: all alike."""
+    must_pass: dict[int, str] = Field(default_factory=dict)
+    """The places and ids of the samples that candidates must pass, where single answers were read."""
 
 
 class ProposalCost(Payload):

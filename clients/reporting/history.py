@@ -112,9 +112,14 @@ def document_of(history: RecordedHistory) -> dict[str, Any]:
     """The document as plain values, with its fingerprint."""
     document: dict[str, Any] = history.model_dump(mode="json", by_alias=True, exclude={"content_fingerprint"})
     for iteration in (*document["iterations"], *document["furtherTrials"]):
-        for name in ("sampleMeans", "evidence", "looks"):
+        for name in ("sampleMeans", "answers", "evidence", "looks"):
             if not iteration[name]:
                 del iteration[name]
+        if "answers" in iteration and iteration["answers"]["passes"] is None:
+            del iteration["answers"]["passes"]
+    for drawn in document["splits"]:
+        if not drawn["mustPass"]:
+            del drawn["mustPass"]
     measured = [*document["iterations"], *([document["bestIteration"]] if document["bestIteration"] else [])]
     for one in measured:
         if not one["statistics"]["errors"]:
@@ -162,6 +167,7 @@ def _recorded(iteration: Iteration, sample_means: bool, treated: tuple[str, ...]
             "evidence": [evidence.model_dump() for evidence in iteration.evidence],
             "looks": [look.model_dump() for look in iteration.looks],
             "sample_means": iteration.sample_means if sample_means else None,
+            "answers": iteration.answers.model_dump() if sample_means and iteration.answers else None,
         }
     )
 

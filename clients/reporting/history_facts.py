@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clients.reporting.facts import Drawn, Iteration, ProposalCost, RunFacts, Statistics
+from clients.reporting.facts import Answers, Drawn, Iteration, ProposalCost, RunFacts, Statistics
 from clients.reporting.history_format import RecordedHistory, RecordedIteration
 from workflows.model.candidates import Rejection
 from workflows.model.ledger import LimitsInForce, RoundRecord
@@ -82,6 +82,7 @@ def _iteration(one: RecordedIteration) -> Iteration:
         started_at=one.start_time,
         ended_at=one.end_time,
         sample_means=one.sample_means,
+        answers=Answers.model_validate(one.answers.model_dump()) if one.answers is not None else None,
         evidence=one.evidence,
         looks=one.looks,
         trial_status=status,

@@ -90,6 +90,15 @@ class RecordedTrial(HistoryPart):
     reused: int = 0
 
 
+class RecordedAnswers(HistoryPart):
+    """What verdicts depend on beside scores, sample by sample in the order of the split."""
+
+    passes: tuple[tuple[int, int], ...] | None = None
+    """How often each sample passed, of how many answers."""
+    measures: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
+    """What its answers took or scored, by what constraints and further objectives name."""
+
+
 class RecordedIteration(_Measured):
     status: IterationStatus
     failure_reason: str | None = None
@@ -109,6 +118,7 @@ class RecordedIteration(_Measured):
     """What each look at it decided, where it raced."""
     sample_means: tuple[float | None, ...] | None = None
     """The score of every sample, in the order of the split; none where it was not answered."""
+    answers: RecordedAnswers | None = None
 
 
 class BestIteration(_Measured):
@@ -197,6 +207,8 @@ class RecordedSplit(HistoryPart):
     samples: int
     weights: tuple[float, ...] | None = None
     """Of the samples, in order; none where all are alike."""
+    must_pass: dict[int, str] = Field(default_factory=dict)
+    """The ids of samples that candidates must pass, by their places."""
 
 
 class RecordedCost(HistoryPart):

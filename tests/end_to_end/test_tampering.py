@@ -18,9 +18,13 @@ from activities.store.recorded import RecordedOutcomes
 from clients.replaying.filed import replay_file
 from clients.replaying.stored import replay_store
 from clients.reporting.history import fingerprint
+from clients.reporting.single_answers import with_answers
 from clients.reports import NotAHistory, facts_of, history_json
 from tests.conftest import Engines
 from tests.replaying import differences_in_store
+
+MUST_PASS = {"samples": ["s3", "s4"], "flake_rate": 0.4}
+"""One failure of a sample is no rarer than that, so that nobody is refused for it."""
 
 TICKS = {
     "name": "tampered",
@@ -33,19 +37,19 @@ TICKS = {
     "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
     "objective": {"metric": "height"},
     "optimizer": {"name": "none", "configurations": [{"skill": 0.05}, {"skill": 0.6}, {"skill": 0.95}]},
-    "judgement": {"racing": {"block": 8}, "constraints": ["cost <= 0.01"]},
+    "judgement": {"racing": {"block": 8}, "constraints": ["cost <= 0.01"], "must_pass": MUST_PASS},
     "budget": {"cost": 5.0},
     "seed": 11,
 }
 
 OUTSIDE = [
     r"^(useCaseId|experimentId|datasetId|startTime|endTime|totalDurationMs|versions|slices|lost)\b",
-    r"\.(rationale|extra|durationMs|startTime|endTime|meanLatencyMs|totalTokens|totalCost|errors|trialId|reused|lost)\b",
+    r"\.(rationale|extra|durationMs|startTime|endTime|meanLatencyMs|totalTokens|errors|trialId|reused|lost)\b",
     r"\.(experiment_id|history|started_at|finished_at|release|compression)\b",
     r"^spec\.(name|use_case|experiment|target|dataset|scorers|flags|prices|execution|reuse|seed|replicates|samples_per_trial)\b",
     r"^spec\.(optimizer|release|prompt|retry_of|configuration)\b",
     r"decidedAt$|decided_at$|paused|readers$|searched$|contentFingerprint",
-    r"^(iterations|furtherTrials)\.trial\.index$|constraints\.(low|high|certain)$|\.strict_",
+    r"^(iterations|furtherTrials)\.trial\.index$",
 ]
 """What comes from outside: names, times, texts of others, figures of single answers, and what the run was asked to do. No rule
 makes it what it is, so that nothing contradicts it; the fingerprint alone says that it was changed."""
@@ -63,7 +67,7 @@ async def tampered_with(engines: Engines) -> str:
 async def document(engines: Engines, tampered_with: str) -> dict[str, Any]:
     report = await StoreReader(engines.database).report(tampered_with)
     assert report is not None
-    written: dict[str, Any] = json.loads(history_json(facts_of(report)))
+    written: dict[str, Any] = json.loads(history_json(await with_answers(facts_of(report), RecordedOutcomes(engines.database))))
     return written
 
 
@@ -154,6 +158,10 @@ async def test_every_field_of_a_file_that_follows_from_others_is_guarded(documen
         "totalIterations", "status", "spend.samples", "result.best_score", "result.confirmation.judged.verdict",
         "result.confirmation.winner_score", "result.stop_reason", "result.ending.by", "plan.detectable",
         "furtherTrials.0.score", "furtherTrials.1.sampleMeans.0", "spec.judgement.alpha", "spec.stop.max_rounds",
+        "iterations.2.answers.measures.cost.3.0", "iterations.0.answers.passes.0.0", "iterations.1.answers.passes.2.1",
+        "iterations.2.evidence.0.constraints.0.value", "iterations.2.evidence.0.constraints.0.high",
+        "iterations.1.evidence.0.strict_broken", "iterations.1.statistics.totalCost",
+        "furtherTrials.1.answers.measures.cost.0.0",
     ],
 )  # fmt: skip
 async def test_what_matters_in_a_file_is_guarded(document: dict[str, Any], field: str, tmp_path: Path) -> None:
@@ -161,6 +169,12 @@ async def test_what_matters_in_a_file_is_guarded(document: dict[str, Any], field
     [value] = [found for where, found in leaves(document) if where == path]
     assert value is not None
     assert await is_found_out(put(document, path, changed(value)), tmp_path)
+
+
+async def test_a_must_pass_sample_that_is_said_to_be_broken_is_found_out(document: dict[str, Any], tmp_path: Path) -> None:
+    path = ("iterations", 2, "evidence", 0, "must_pass_broken")
+    assert document["iterations"][2]["evidence"][0]["must_pass_broken"] == []
+    assert await is_found_out(put(document, path, ["s4"]), tmp_path)
 
 
 async def test_order_and_completeness_of_a_file_are_guarded(document: dict[str, Any], tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""What an exported file holds of single answers, as judgement reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from clients.reporting.facts import Answers, Iteration, Statistics
+from workflows.rules.judgement import TrialAnswers
+
+Values = Mapping[str, Sequence[Sequence[float]]]
+
+
+def read_for_judgement(trial: Iteration, weights: Sequence[float] | None, samples: int | None) -> TrialAnswers | None:
+    """The answers to the first samples of a trial, or to all; None where the file has none."""
+    told = trial.answers
+    if told is None or trial.sample_means is None:
+        return None
+    return TrialAnswers(
+        means=list(trial.sample_means[:samples]),
+        weights=list(weights[:samples]) if weights is not None else None,
+        passes=list(told.passes[:samples]) if told.passes is not None else None,
+        measures={name: _single(values[:samples]) for name, values in told.measures.items()},
+    )
+
+
+def _single(of_samples: Sequence[Sequence[float]]) -> list[tuple[int, float]]:
+    return [(place, value) for place, values in enumerate(of_samples) for value in values]
+
+
+def figures_of(told: Statistics, answers: Answers | None, until: int) -> Statistics:
+    """The figures of a trial, as far as they follow from its answers to samples before a place."""
+    if answers is None:
+        return told
+    values = {name: [one for given in found[:until] for one in given] for name, found in answers.measures.items()}
+    update: dict[str, float | None] = {}
+    if "cost" in values:
+        update["total_cost"] = math.fsum(values["cost"])
+    if "tokens" in values:
+        update["total_tokens"] = int(math.fsum(values["tokens"]))
+    if "latency_ms" in values:
+        given = values["latency_ms"]
+        update["mean_latency_ms"] = math.fsum(given) / len(given) if given else None
+    if answers.passes is not None:
+        answered = sum(count for _, count in answers.passes[:until])
+        update["failure_count"] = answered - told.success_count
+    return told.model_copy(update=update)
