@@ -44,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
         sample_means: Annotated[
             bool,
-            typer.Option(help="With the history: the score of every sample, so that verdicts can be recomputed from the file."),
+            typer.Option(
+                help="With the history: what every sample scored, and what else verdicts depend on, to recompute them."
+            ),
         ] = True,
     ) -> int:
         """Write a run, finished or not, for other programs."""

@@ -44,8 +44,8 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         """Recompute every score, comparison, verdict, decision and stop of a run, and list what differs.
 
-        Of a run, from every stored outcome; of a file, from the scores of its samples. Exit code 0: nothing differs;
-        1: something does.
+        Of a run, from every stored outcome; of a file, from the scores of its samples and what it holds of single
+        answers. Exit code 0: nothing differs; 1: something does.
         """
         path = Path(run)
         if path.is_file() or path.suffix.lower() in FILES:

@@ -23,7 +23,7 @@ from workflows.model.trial import Purpose, Split
 
 
 def test_a_run_and_its_file_are_gone_through_again(bench: Bench) -> None:
-    bench.write(name="replayed")
+    bench.write(name="replayed", judgement={"constraints": ["p95 latency <= 60000"]})
     told = bench.facts("run", "spec.yaml")
     run_id, file = told["run_id"], told["history_file"]
 
@@ -40,7 +40,12 @@ def test_a_run_and_its_file_are_gone_through_again(bench: Bench) -> None:
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "no difference" in shown.stdout
 
+    assert "constraints: they depend on single answers" not in shown.stdout
+
     path = bench.directory / file
+    assert yaml.safe_load(path.read_text())["iterations"][1]["answers"]["measures"].keys() == {"latency_ms"}
+    exported = json.loads(bench.ratchet("export", run_id, "--format", "history-json").stdout)
+    assert exported["iterations"][1]["answers"] == yaml.safe_load(path.read_text())["iterations"][1]["answers"]
     path.write_text(path.read_text().replace("terminationReason:\n  cause: ", "terminationReason:\n  cause: X"))
     shown = bench.ratchet("replay", file)
     assert shown.returncode == 1

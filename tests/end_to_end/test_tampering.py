@@ -16,6 +16,7 @@ import pytest_asyncio
 from activities.store.reading import StoreReader
 from activities.store.recorded import RecordedOutcomes
 from clients.replaying.filed import replay_file
+from clients.replaying.from_means import SINGLE_ANSWERS
 from clients.replaying.stored import replay_store
 from clients.reporting.history import fingerprint
 from clients.reporting.single_answers import with_answers
@@ -169,6 +170,29 @@ async def test_what_matters_in_a_file_is_guarded(document: dict[str, Any], field
     [value] = [found for where, found in leaves(document) if where == path]
     assert value is not None
     assert await is_found_out(put(document, path, changed(value)), tmp_path)
+
+
+async def test_nothing_that_verdicts_depend_on_is_taken_as_a_file_says(document: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps(document))
+    _, found, gone = await replay_file(path)
+    assert (found, gone.comparisons > 3) == ([], True)
+    assert list(gone.not_recomputed) == [SINGLE_ANSWERS.format(what="passes, tokens, cost and latency of trials")]
+
+
+async def test_a_file_without_single_answers_is_gone_through_and_says_what_it_lacks(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    older = copy.deepcopy(document)
+    for trial in (*older["iterations"], *older["furtherTrials"]):
+        trial.pop("answers", None)
+    for drawn in older["splits"]:
+        drawn.pop("mustPass", None)
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({**older, "contentFingerprint": fingerprint(older)}))
+    _, found, gone = await replay_file(path)
+    assert found == []
+    assert {SINGLE_ANSWERS.format(what=what) for what in ("constraints", "must-pass samples")} <= set(gone.not_recomputed)
 
 
 async def test_a_must_pass_sample_that_is_said_to_be_broken_is_found_out(document: dict[str, Any], tmp_path: Path) -> None:
