@@ -18,6 +18,7 @@ import optuna
 from benchmarks.search_tasks import DIMENSION, Factors, Loss, Task, mixed_loss
 
 SAMPLERS: dict[str, Callable[[int, int], optuna.samplers.BaseSampler]] = {
+    "TPE, apart": lambda seed, batch: optuna.samplers.TPESampler(seed=seed, multivariate=False, constant_liar=batch > 1),
     "TPE": lambda seed, batch: optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=batch > 1),
     "TPE, groups": lambda seed, batch: optuna.samplers.TPESampler(
         seed=seed, multivariate=True, group=True, constant_liar=batch > 1
