@@ -5,8 +5,10 @@
 The task is a prompt of rules (`quality_world.py`): 36 rules may be added, 24 help and 12 harm, 16 fit. Everyone has the same
 worlds, the same reflector and the same calls in all, of which every one is noisy; what counts is the true accuracy of the
 answer on 200 samples that nobody saw. Settings of the peers are tried out on the reported worlds, and the best one of each
-budget is what is compared with. Ours is one setting for all, chosen on other constants and other seeds (`TUNING`, and variants
-of it). In the variants of the task every setting of the peers is measured, and of ours only `gepa`.
+budget is what is compared with: ours has to be at least as good on the task itself, and in no variant significantly worse
+than any setting of the peers, with p multiplied by their number, since which one is the best is seen afterwards. Ours is one
+setting for all, chosen on other constants and other seeds (`TUNING`, and variants of it). In the variants of the task every
+setting of the peers is measured, and of ours only `gepa`.
 """
 
 from __future__ import annotations
@@ -137,9 +139,18 @@ def _compared(name: str, budgets: Sequence[int], ours: Sequence[Sequence[float]]
         mean = statistics.fmean(rivals[best])
         if VARIANTS[name] is TASK:
             figures.append(Figure(f"rule task, {budget} calls (aim: {AIMS[budget]:g})", statistics.fmean(own), at_least=mean))
-        p = significance_of_being_worse(own, rivals[best])
-        figures.append(Figure(f"{name}, {budget} calls: p of worse than {best}", p, at_least=ALPHA))
+        hindsight, corrected = significance_of_being_worse(own, rivals[best]), worse_than_any(own, [*rivals.values()])
+        figures.append(Figure(f"{name}, {budget} calls: p of worse than {best}, seen afterwards", hindsight))
+        figures.append(
+            Figure(f"{name}, {budget} calls: p of worse than any of {len(rivals)} settings", corrected, at_least=ALPHA)
+        )
     return figures
+
+
+def worse_than_any(ours: Sequence[float], rivals: Sequence[Sequence[float]]) -> float:
+    """Small when ours is worse than one of them. Which one is the best is seen afterwards, on the same seeds, where the
+    luckiest of several equals looks better than it is: so the smallest p is multiplied by their number."""
+    return min(1.0, len(rivals) * min(significance_of_being_worse(ours, theirs) for theirs in rivals))
 
 
 def significance_of_being_worse(ours: Sequence[float], theirs: Sequence[float]) -> float:

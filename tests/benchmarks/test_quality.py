@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.quality import significance_of_being_worse
+from benchmarks.quality import significance_of_being_worse, worse_than_any
 from benchmarks.quality_ours import run
 from benchmarks.quality_world import OPENING, TASK, TUNING, VARIANTS, RuleWorld, rules_of
 
@@ -83,3 +83,15 @@ def test_worse_is_significant_only_where_it_is_worse() -> None:
     assert significance_of_being_worse([value - 0.1 + place / 100 for place, value in enumerate(theirs)], theirs) < 0.05
     assert significance_of_being_worse([value + 0.1 - place / 100 for place, value in enumerate(theirs)], theirs) > 0.95
     assert significance_of_being_worse(theirs, theirs) == 1.0
+
+
+def test_the_luckiest_of_many_equals_is_not_called_better() -> None:
+    random, times = Random(1), 400
+    found = hindsight = 0
+    for _ in range(times):
+        ours, *rivals = [[random.gauss(0, 1) for _ in range(20)] for _ in range(8)]
+        best = max(rivals, key=sum)
+        hindsight += significance_of_being_worse(ours, best) < 0.05
+        found += worse_than_any(ours, rivals) < 0.05
+    assert found / times <= 0.06 < 0.15 < hindsight / times
+    assert worse_than_any([value - 2 for value in ours], rivals) < 0.05
