@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 
 from clients.reporting.changes import segments
 from tests.conftest import Engines
+from tests.http.conftest import hill_spec
 from tests.page.conftest import Opens
 from tests.page.conftest import keep_picture as keep_what_is_shown
 
@@ -269,6 +270,15 @@ async def test_two_runs_stand_beside_each_other(
     await expect(page.locator(".sample")).to_have_count(counts["fixed"])
     assert not await obeyed(page)
     await keep_picture(page, "compare")
+
+
+async def test_runs_with_long_ids_fit_a_phone_where_they_are_offered_for_comparison(
+    open_page: Opens, engines: Engines, words: str
+) -> None:
+    await engines.run(hill_spec(name="long", stop={"max_rounds": 1}), run_id=f"long-{'x' * 100}")
+    page = await open_page(f"runs/{words}/compare", width=360, height=740)
+    await expect(page.get_by_label("Compared with")).to_contain_text("long-xxx")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
