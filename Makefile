@@ -31,7 +31,7 @@ dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, u
 	@$(BIN)/ratchet dev
 
 test: $(INSTALLED) ## Run every test, through the real engines
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
 	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/page/test_picture.py

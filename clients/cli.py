@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -44,7 +45,14 @@ for subject in SUBJECTS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; whatever goes wrong is one message on stderr and an exit code, never a traceback."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    # The SDK's native futures must be gone before the interpreter is, or it may crash as it exits. Only here are they: what
+    # went wrong held on to them until its message was told.
+    gc.collect()
+    return code
+
+
+def _run(given: list[str]) -> int:
     try:
         code = app(_shared_last(given) or ["--help"], prog_name="ratchet", standalone_mode=False)
     except KeyboardInterrupt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -52,10 +51,7 @@ def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | N
     """Run a command. Its logs go to a file in its home, never over what it shows. One that serves many gets the fast loop."""
     _quiet_logs(context)
     with asyncio.Runner(loop_factory=_fast_loop() if serves else None) as runner:
-        code = runner.run(_interruptible(work))
-    # The SDK's native futures must be gone before the interpreter is: otherwise a short process may crash as it exits.
-    gc.collect()
-    return code
+        return runner.run(_interruptible(work))
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
