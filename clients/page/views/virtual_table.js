@@ -11,7 +11,7 @@ const classOf = (column) => [column.number && "number", column.pinned && "pinned
 /**
  * `columns`: `{key, title, quiet, hint, width, number, sort(row), cell(row), from, until, always, pinned}`; `from` and `until`: the widths at which
  * it is shown, of the room that those leave that are shown `always`. With such columns the table may be wider than the screen, and a `pinned` one stays.
- * Returns `{element, show(rows), columns(next), redraw(), order(key, descending), close()}`; `onsort(column, descending)` is told of clicks on
+ * Returns `{element, show(rows), columns(next), order(key, descending), close()}`; `onsort(column, descending)` is told of clicks on
  * headings, `onsight(rows)` of the rows that are there to be seen.
  */
 export function virtualTable({ label, columns, onsort, onopen, onsight = () => {}, rowAttributes = () => ({}) }) {
@@ -103,7 +103,6 @@ export function virtualTable({ label, columns, onsort, onopen, onsight = () => {
       columns = next;
       fit();
     },
-    redraw: () => place(true),
     order(key, descending) {
       order = { key, descending };
       drawHead();
