@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from activities.plugin_names import NotDefinedThere, defined_in
 from workflows.model.failures import INVALID_REQUEST, described, shorten
 
 if TYPE_CHECKING:
@@ -98,11 +99,10 @@ class Plugins:
         module_name, _, path = reference.partition(":")
         self._refuse_forbidden(reference, module_name)
         module = self._imported(reference, module_name)
-        target: Any = module
-        for step in path.split("."):
-            if not hasattr(target, step):
-                raise invalid(f"plug-in {reference}: module {module_name} has no {path!r}; check the name after the colon")
-            target = getattr(target, step)
+        try:
+            target = defined_in(module, path, self.permits)
+        except NotDefinedThere as error:
+            raise invalid(f"plug-in {reference}: {error}") from None
         if not callable(target):
             raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
         if arguments:
@@ -113,9 +113,7 @@ class Plugins:
         top = module_name.partition(".")[0]
         if top in ROOMS:
             raise invalid(f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name")
-        if any(module_name == prefix or module_name.startswith(f"{prefix}.") for prefix in self.allowed):
-            return
-        if self.search_path is not None and self._in_search_path(top):
+        if self.permits(module_name):
             return
         if self.search_path is not None and any((self.search_path / name).exists() for name in (top, f"{top}.py")):
             raise invalid(
@@ -127,6 +125,15 @@ class Plugins:
             f"plug-in {reference}: this worker does not allow module {module_name!r} (allowed: {allowed}); "
             f"its operator can add it to {ENVIRONMENT_VARIABLE}"
         )
+
+    def permits(self, module_name: str) -> bool:
+        """Whether plug-ins may be defined in this module."""
+        top = module_name.partition(".")[0]
+        if top in ROOMS:
+            return False
+        if any(module_name == prefix or module_name.startswith(f"{prefix}.") for prefix in self.allowed):
+            return True
+        return self.search_path is not None and self._in_search_path(top)
 
     def _in_search_path(self, top: str) -> bool:
         """Whether the import of this name ends in the spec's directory, not in an installed package or the standard library."""
