@@ -40,7 +40,9 @@ from temporalio.client import (
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from activities.attempt import CallsEnd
 from activities.bookkeeping import StoreBookkeeping
+from activities.call_journal import CallJournal
 from activities.datasets.callables import PluginDatasets
 from activities.delegated import DelegatedEvaluation
 from activities.evaluation import ShardEvaluation
@@ -59,6 +61,8 @@ from activities.store.migrating import StoreError
 from activities.store.writing import Store
 from activities.sweeping import Janitor
 from activities.temporary_tags import TemporaryTags
+from clients.embedded.home import hold
+from clients.embedded.parent import end_by_force_after, when_gone
 from clients.logs import configure_logs
 from clients.temporal import TASK_QUEUE, connect
 from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing, Sweeping
@@ -78,6 +82,9 @@ STICKY_TIMEOUT: Final = timedelta(seconds=2)
 """How long a killed worker's cached runs wait before another worker takes them over."""
 
 HEARTBEAT_THROTTLE: Final = timedelta(seconds=1)
+
+LONGEST_WITHOUT_PARENT: Final = 15.0
+"""Seconds that a worker gets to hand back what it has when whoever started it is gone."""
 
 CONCURRENT_SHARDS: Final = 100
 """Shards wait on endpoints, not on this machine; what runs at once is each run's own limit."""
@@ -100,6 +107,8 @@ class Settings:
     """What all runs together may ask of models and endpoints, over all workers."""
     concurrent_samples: int | None = None
     """Target calls in flight on this worker, over all runs."""
+    state_dir: Path | None = None
+    """Where every worker of these servers notes the calls that it begins; default: a folder for this user's workers."""
     grace: timedelta = timedelta(seconds=30)
 
     @classmethod
@@ -111,6 +120,7 @@ class Settings:
             raise SystemExit("DATABASE_URL is not set; give the PostgreSQL to store runs in, e.g. postgresql://user@host/db")
         task_queue = environment.get("RATCHET_TASK_QUEUE") or TASK_QUEUE
         plugin_path, data_dir = environment.get("RATCHET_PLUGIN_PATH"), environment.get("RATCHET_DATA_DIR")
+        state_dir = environment.get("RATCHET_STATE_DIR")
         return cls(
             database_url=database_url,
             task_queue=task_queue,
@@ -122,6 +132,7 @@ class Settings:
             overrides=environment.get("RATCHET_OVERRIDES") or "postgres",
             rate_limits=_rate_limits(environment.get("RATCHET_RATE_LIMITS", "")),
             concurrent_samples=_positive(environment.get("RATCHET_CONCURRENT_SAMPLES", ""), "RATCHET_CONCURRENT_SAMPLES"),
+            state_dir=Path(state_dir) if state_dir else None,
             grace=timedelta(seconds=grace),
         )
 
@@ -184,8 +195,11 @@ async def schedule_janitor(client: Client, task_queue: str) -> None:
 
 
 @asynccontextmanager
-async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
-    """Serve until the block is left, then drain: shards in flight get the grace period to hand back what they have."""
+async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None = None) -> AsyncIterator[None]:
+    """Serve until the block is left, then drain: shards in flight get the grace period to hand back what they have.
+
+    Once `calls_end` is set, no call begins any more.
+    """
     async with AsyncExitStack() as stack:
         database = await Database.open(settings.database_url)
         stack.push_async_callback(database.close)
@@ -217,8 +231,18 @@ async def serving(client: Client, settings: Settings) -> AsyncIterator[None]:
             tags = TemporaryTags(overrides)
             calls = PluginCalls()
             stack.callback(calls.loops.close)
+            journal = CallJournal(settings.state_dir, of_all_workers=settings.state_dir is not None)
+            stack.callback(journal.close)
             evaluation = ShardEvaluation(
-                store, ChatModels(gates), plugins, is_away=is_away, limits=in_flight, tags=tags, calls=calls
+                store,
+                ChatModels(gates),
+                plugins,
+                is_away=is_away,
+                limits=in_flight,
+                tags=tags,
+                calls=calls,
+                journal=journal,
+                calls_end=calls_end,
             )
             stack.push_async_callback(evaluation.close)
             runners = Runners(gates)
@@ -283,12 +307,17 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    watching = loop.create_task(_until_orphaned(parent, stop)) if parent is not None else None
-    async with serving(await connect(), settings):
-        _set_apart_from_garbage()
-        await stop.wait()
-    if watching is not None:
-        watching.cancel()
+    calls_end = CallsEnd()
+
+    def orphaned() -> None:
+        calls_end.set()
+        stop.set()
+        end_by_force_after(LONGEST_WITHOUT_PARENT)
+
+    with when_gone(parent, orphaned) if parent is not None else contextlib.nullcontext():
+        async with serving(await connect(), settings, calls_end):
+            _set_apart_from_garbage()
+            await stop.wait()
 
 
 def _set_apart_from_garbage() -> None:
@@ -296,12 +325,6 @@ def _set_apart_from_garbage() -> None:
     eighth of a second."""
     gc.collect()
     gc.freeze()
-
-
-async def _until_orphaned(parent: int, stop: asyncio.Event) -> None:
-    while os.getppid() == parent:  # noqa: ASYNC110 (nobody announces a parent's end)
-        await asyncio.sleep(0.3)
-    stop.set()
 
 
 async def set_up(settings: Settings) -> None:
@@ -336,11 +359,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--exit-with-parent", type=int, metavar="PID", default=None, help="stop when this parent process is gone"
     )
+    parser.add_argument(
+        "--hold", type=Path, metavar="FILE", default=None, help="lock this file for as long as the worker lives"
+    )
     parser.add_argument("--log-file", type=Path, default=None, help="write logs here instead of stderr")
     options = parser.parse_args(arguments)
     form = "text" if os.environ.get("RATCHET_LOG") == "text" else "json"
     configure_logs(file=options.log_file, form=cast("Literal['json', 'text']", form))
     settings = Settings.from_environment(options.role, options.grace)
+    if options.hold is not None:
+        hold(options.hold)
     if options.setup:
         work = set_up(settings)
     elif options.check_health:

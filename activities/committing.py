@@ -13,11 +13,6 @@ from typing import TypeVar
 
 from workflows.model.suite import KeptAnswer, Outcome
 
-FULL_BATCH = 25
-LONGEST_HELD = 0.005
-"""Seconds that an outcome waits for others to be committed with. Short: what is not committed when a worker is killed is
-paid for again; long enough that fast targets fill a batch."""
-
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 
@@ -38,7 +33,11 @@ async def until_back(call: Callable[[], Awaitable[T]], is_away: Callable[[BaseEx
 
 
 class OutcomeBatches:
-    """Collects outcomes, and answers that are still to be scored, and commits them in the background, one batch at a time."""
+    """Collects outcomes, and answers that are still to be scored, and commits them in the background, one batch at a time.
+
+    A batch begins as soon as the one before it is committed, with whatever has come by then: what is not committed when a
+    worker is killed is paid for again.
+    """
 
     def __init__(
         self,
@@ -48,17 +47,17 @@ class OutcomeBatches:
         self._commit = commit
         self._is_away = is_away
         self._ready: list[Outcome | KeptAnswer] = []
+        self._waiting: list[Callable[[], None]] = []
+        """Who is told when what is ready is committed, or given up."""
         self._flush: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self.error: Exception | None = None
         """Why the store refuses for good; nothing is committed any more."""
 
-    def add(self, outcome: Outcome | KeptAnswer) -> None:
+    def add(self, outcome: Outcome | KeptAnswer, settled: Callable[[], None] = lambda: None) -> None:
+        """Commit this soon. `settled` is called once: when it is in the store, or when nobody tries any more."""
         self._ready.append(outcome)
-        if len(self._ready) >= FULL_BATCH:
-            self._start()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LONGEST_HELD, self._start)
+        self._waiting.append(settled)
+        self._start()
 
     async def drain(self) -> None:
         """Wait until everything is committed. Raises what the store refuses for good."""
@@ -71,27 +70,38 @@ class OutcomeBatches:
 
     def abandon(self) -> None:
         """Stop trying: nobody is left to wait for the store."""
-        if self._timer is not None:
-            self._timer.cancel()
         if self._flush is not None:
             self._flush.cancel()
+        self._tell(self._taken()[1])
 
     def _start(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._flush is None and self._ready and self.error is None:
+        if self.error is not None:
+            self._tell(self._taken()[1])
+        elif self._flush is None and self._ready:
             self._flush = asyncio.create_task(self._commit_all())
             self._flush.add_done_callback(self._flushed)
 
     async def _commit_all(self) -> None:
         while self._ready:
-            batch, self._ready = self._ready, []
+            batch, waiting = self._taken()
             try:
                 await until_back(lambda batch=batch: self._commit(batch), self._is_away)  # type: ignore[misc]
             except Exception as error:
                 self.error = error
+                self._tell(self._taken()[1])
                 return
+            finally:
+                self._tell(waiting)
+
+    def _taken(self) -> tuple[list[Outcome | KeptAnswer], list[Callable[[], None]]]:
+        taken = self._ready, self._waiting
+        self._ready, self._waiting = [], []
+        return taken
+
+    @staticmethod
+    def _tell(waiting: Sequence[Callable[[], None]]) -> None:
+        for settled in waiting:
+            settled()
 
     def _flushed(self, _: asyncio.Task[None]) -> None:
         self._flush = None

@@ -66,7 +66,8 @@ class Concluding:
         if error is not None and kept.samples:
             error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
         lost = Amount(samples=conclusion.lost)
-        if trial.metered or conclusion.metered:
+        metered = trial.metered or conclusion.metered
+        if metered:
             lost += await self._store.settle_trial(trial)
         evidence = await self._evidence(conclusion, tally) if status == "completed" else []
         noise, plan = None, None
@@ -96,6 +97,7 @@ class Concluding:
             plan=plan,
             race=race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
+            metered=metered,
             duration_ms=_milliseconds_since(conclusion.started_at),
         )
         await self._store.record_trial(result, conclusion, tally.means)

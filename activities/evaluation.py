@@ -14,18 +14,20 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.attempt import Attempt, CallsEnd
 from activities.breaker import Breakers, TargetDown
+from activities.call_journal import CallJournal, ShardCalls
 from activities.committing import OutcomeBatches, until_back
 from activities.computing import Computing
 from activities.concluding import Concluding, ConclusionStore
 from activities.extras import missing_extras
 from activities.fair_queue import Caller, calling_for
-from activities.flight import Flight
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
 from activities.importing import import_elsewhere
 from activities.judging import Judging
 from activities.leases import Books, LeaseKey
+from activities.metering import beginning
 from activities.models import ChatModels
 from activities.optimizer_classes import refuse_no_optimizer
 from activities.own_optimizers import OwnOptimizers, OwnOptimizerStore
@@ -36,7 +38,7 @@ from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.run_limits import RunLimits
 from activities.scorers import ScorerTools
 from activities.scorers.bounded import BoundedMatching
-from activities.shard import PairToAnswer, ShardAtWork
+from activities.shard import PairCall, PairToAnswer, ShardAtWork, number_of
 from activities.store.refusals import store_errors
 from activities.targets import TargetTools, target_for
 from activities.targets.faults import Refused
@@ -70,6 +72,9 @@ PATIENCE_AFTER_THE_END = 10.0
 
 LONGEST_IMPORT = 60.0
 """Seconds for all plug-ins of a run."""
+
+CUT_OFF = "WorkerShutdown"
+"""What SDKs call the error of an activity that their worker gave up because it stops."""
 
 RATE_LIMITED = "RateLimited"
 OTHER_CODE = "PluginMismatch"
@@ -133,7 +138,12 @@ class ShardEvaluation(Evaluating):
         limits: RunLimits | None = None,
         tags: TemporaryTags | None = None,
         calls: PluginCalls | None = None,
+        journal: CallJournal | None = None,
+        calls_end: CallsEnd | None = None,
     ) -> None:
+        """`calls_end` is set by whoever knows that this worker must not begin any further call."""
+        self._journal = journal or CallJournal()
+        self._calls_end = calls_end or CallsEnd()
         self._store = store
         self._plugins = plugins
         self._is_away = is_away
@@ -181,16 +191,28 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
-        flight = Flight(activity.info().attempt, activity.info().heartbeat_details)
-        async with heartbeating(flight.told):
-            result = await self._evaluate(shard, flight=flight)
+        info = activity.info()
+        attempt = Attempt(self._calls_end)
+        calls = self._journal.of_shard(f"{info.workflow_run_id}/{info.activity_id}", info.attempt, info.heartbeat_details)
+
+        def tell() -> tuple[Mapping[str, Any]]:
+            attempt.ticked()
+            return (calls.told(),)
+
+        async with heartbeating(tell):
+            try:
+                result = await self._evaluate(shard, attempt=attempt, calls=calls)
+            finally:
+                calls.close()
             log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
             # One that was cancelled hands back what it has; what that makes of the trial, its workflow knows.
             if shard.concludes is None or activity.is_cancelled():
+                calls.over()
                 return result
             conclusion = shard.concludes.model_copy(update=ending_of([result]))
             # A store that is away is waited for here: another attempt would ask again for what stayed without an answer.
             concluded = await until_back(lambda: self._conclude(conclusion), self._is_away)
+            calls.over()
             return result.model_copy(update={"trial": concluded})
 
     async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
@@ -202,20 +224,27 @@ class ShardEvaluation(Evaluating):
         return await self._evaluate(shard, GivenAnswers((), complete=False, kept=True))
 
     async def _evaluate(
-        self, shard: ShardInput, given: GivenAnswers | None = None, flight: Flight | None = None
+        self,
+        shard: ShardInput,
+        given: GivenAnswers | None = None,
+        attempt: Attempt | None = None,
+        calls: ShardCalls | None = None,
     ) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
+            if calls is not None:
+                unanswered = [number_of(shard, pair.position, pair.replicate) for pair in wanted if pair.kept is None]
+                calls.goes_on(unanswered, shard.concurrent_samples)
+            metered = shard.metered or work.adjusted.budgeted
             if not wanted:
-                return ShardResult(found=work.found, lost=flight.lost if flight else 0)
+                return ShardResult(found=work.found, lost=calls.lost if calls is not None and not metered else 0)
             await self._refuse_other_code(work.suite.plugins)
             overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            metered = shard.metered or work.adjusted.budgeted
-            purse = self._purse(shard, len(wanted), samples_each=1 if given is None else 0) if metered else None
+            purse = self._purse(shard, len(wanted), calls, samples_each=1 if given is None else 0) if metered else None
             limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
@@ -236,20 +265,22 @@ class ShardEvaluation(Evaluating):
                     purse=purse,
                     given=given,
                     needs_purse=lambda: self._limits.budgeted(shard.run_id),
+                    attempt=attempt,
+                    calls=calls,
                 )
-                if flight is not None and not metered:
-                    flight.begins(len(wanted), shard.concurrent_samples, lambda: at_work.in_flight)
                 await _finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_purse and not activity.is_cancelled()
             done = at_work.result(work.found)
             if not (goes_on and done.missing):
-                return done.model_copy(update={"metered": metered, "lost": flight.lost if flight else 0})
-            rest = await self._evaluate(shard, given)
-            before = {"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": flight.lost if flight else 0}
-            return rest.model_copy(update=before)
+                lost = calls.lost if calls is not None and not metered else 0
+                return done.model_copy(update={"metered": metered, "lost": lost})
+            lost = calls.lost if calls is not None else 0
+            rest = await self._evaluate(shard, given, attempt, calls)
+            return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": lost})
 
-    def _purse(self, shard: ShardInput, calls: int, *, samples_each: int) -> Purse:
+    def _purse(self, shard: ShardInput, needed: int, calls: ShardCalls | None, *, samples_each: int) -> Purse:
         info = activity.info()
+        left_open = calls.left_open if calls is not None else None
         key = LeaseKey(
             shard.run_id,
             f"{info.workflow_id}#{info.activity_id}",
@@ -258,8 +289,9 @@ class ShardEvaluation(Evaluating):
             candidate_id=shard.candidate_id,
             trial_id=shard.trial_id,
             confirming=shard.split is Split.TEST,
+            left_open=None if left_open is None else tuple(left_open.items()),
         )
-        return Purse(self._store, key, self._is_away, most_needed=calls, samples_each=samples_each)
+        return Purse(self._store, key, self._is_away, most_needed=needed, samples_each=samples_each)
 
     def _commit(
         self, shard: ShardInput, evaluator: str, purse: Purse | None
@@ -298,8 +330,10 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="propose_values")
     async def propose_values(self, request: ProposalInput) -> Proposed:
-        async with heartbeating():
-            with store_errors(), calling_for(Caller(request.run_id, request.priority, request.rate_limits)):
+        attempt = Attempt(self._calls_end)
+        async with heartbeating(attempt.ticked_in_silence):
+            caller = Caller(request.run_id, request.priority, request.rate_limits)
+            with store_errors(), calling_for(caller), beginning(PairCall(attempt)):
                 return await self._proposing.propose(request)
 
     @activity.defn(name="compute")
@@ -355,6 +389,8 @@ async def _finished_or_handed_back(at_work: ShardAtWork) -> None:
         if not asked:
             raise
         return
+    if at_work.is_cut_off and not at_work.is_complete:
+        raise ApplicationError("this worker begins no further calls", type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
     if at_work.fatal is not None:
         raise _told(at_work.fatal, summed([at_work.errors]))
 

@@ -21,6 +21,8 @@ class LeaseKey:
     """The confirmation may spend what everybody else leaves for it."""
     lasts: float = 0.0
     """Seconds for which others wait for what it holds although nobody renews it."""
+    left_open: tuple[tuple[int, int], ...] | None = None
+    """How many calls each attempt before has begun and not stored, where that is known: the rest was set aside in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class LeaseRequest:
     """What it would take at once if there is so much, to ask less often."""
     alone: bool = False
     """Nothing is known of what the call takes: nobody else may spend meanwhile."""
+    again: bool = False
+    """The purse has leased before: when its lease is gone, somebody else has settled it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ class BudgetExhausted(Exception):
         self.resource: Resource = resource
 
 
+class NoMoreCalls(Exception):
+    """This worker, or this attempt at an activity, begins no further calls."""
+
+
 class Meter(Protocol):
     """What a ticket can do."""
 
@@ -46,7 +50,38 @@ class Meter(Protocol):
         ...
 
 
+class Beginning(Protocol):
+    """What stands between the decision to make a call and the call."""
+
+    async def permit(self) -> None:
+        """Return when the call may begin. Raises NoMoreCalls when it may not."""
+        ...
+
+    def begins(self) -> None:
+        """It is made now. Said by whichever thread makes it."""
+        ...
+
+    def cost_nothing(self) -> None:
+        """It was refused before anything was paid."""
+        ...
+
+
+class _Free:
+    """For calls that nobody stands before."""
+
+    async def permit(self) -> None:
+        return
+
+    def begins(self) -> None:
+        return
+
+    def cost_nothing(self) -> None:
+        return
+
+
 _ticket: ContextVar[Meter | None] = ContextVar("ticket", default=None)
+_FREE = _Free()
+_beginning: ContextVar[Beginning | None] = ContextVar("beginning", default=None)
 
 
 @contextmanager
@@ -59,11 +94,23 @@ def carrying(ticket: Meter | None) -> Iterator[None]:
         _ticket.reset(token)
 
 
+@contextmanager
+def beginning(how: Beginning) -> Iterator[None]:
+    """Every call in this block begins only as it permits, and is told to it."""
+    token = _beginning.set(how)
+    try:
+        yield
+    finally:
+        _beginning.reset(token)
+
+
 class Call:
     """One call while it is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, begins: Callable[[], None] = lambda: None) -> None:
         self.actual: Amount | None = None
+        self.begins = begins
+        """Said where the call leaves this process, or the user's code is entered."""
 
     def took(self, tokens: int, cost: float) -> None:
         """What it really took."""
@@ -73,19 +120,21 @@ class Call:
 @asynccontextmanager
 async def metered(bound: Bound) -> AsyncIterator[Call]:
     """A call within its reservation. One that ends without saying what it took counts as having taken the most."""
-    call = Call()
-    ticket = _ticket.get()
-    if ticket is None:
-        yield call
-        return
-    reserved = await ticket.reserve(bound)
+    ticket, before = _ticket.get(), _beginning.get() or _FREE
+    call = Call(before.begins)
+    reserved = await ticket.reserve(bound) if ticket is not None else None
     try:
+        await before.permit()
         yield call
     except BaseException as error:
         call.actual = call.actual or _billed_with(error)
+        if call.actual == NOTHING:
+            before.cost_nothing()
         raise
     finally:
-        if call.actual is None:
+        if ticket is None:
+            pass
+        elif call.actual is None:
             ticket.lose(reserved)
         else:
             ticket.settle(reserved, call.actual)
@@ -108,6 +157,8 @@ def _billed_with(error: BaseException) -> Amount | None:
 
 def _was_refused(error: BaseException) -> bool:
     """An endpoint that answers with an error status, or cannot even be connected to, bills nothing."""
+    if isinstance(error, NoMoreCalls):
+        return True
     kind = str(getattr(error, "kind", ""))
     return kind.startswith("http ") or kind in _NEVER_SENT or _never_connected(error)
 

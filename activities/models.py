@@ -147,6 +147,7 @@ class ChatModels:
 
         async def paid_for() -> T:
             async with metered(at_most) as call:
+                call.begins()
                 answer = await once()
                 if answer.tokens:  # no answer takes none: an endpoint that reports none leaves it unknown
                     call.took(answer.tokens, answer.cost)

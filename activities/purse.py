@@ -246,7 +246,7 @@ class Purse:
         async with self._writing:
             needed = (missing - self._free).not_negative()
             welcome = (missing + self._unit().times(self._ahead()) - self._free).or_more(needed)
-            request = LeaseRequest(needed, welcome, alone)
+            request = LeaseRequest(needed, welcome, alone, again=self._opened)
             leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
             self._opened = True
             self._known, self.limited = leased.dearest, leased.limited

@@ -8,13 +8,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from activities.attempt import Attempt
 from activities.breaker import Breaker, TargetDown
+from activities.call_journal import ShardCalls
 from activities.committing import OutcomeBatches
 from activities.gate import ClosedForLong
 from activities.in_flight import Room
-from activities.metering import BudgetExhausted, carrying
+from activities.metering import BudgetExhausted, NoMoreCalls, beginning, carrying
 from activities.purse import Purse, Ticket
 from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
 from activities.scorers.grades import Grade
@@ -54,6 +57,50 @@ class PairToAnswer:
     """The answer, when only its score is missing."""
 
 
+class Place:
+    """A place among the calls that may be in flight: held from before a call begins until its answer is in the store."""
+
+    def __init__(self, limit: Room) -> None:
+        self._limit = limit
+        self._holders = 1
+
+    def keep(self) -> None:
+        """One more thing must happen before it is free."""
+        self._holders += 1
+
+    def give_back(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._limit.release()
+
+
+class PairCall:
+    """How a call of the target for one pair, or of a scorer of its answer, begins."""
+
+    def __init__(self, attempt: Attempt | None, calls: ShardCalls | None = None, pair: int = 0) -> None:
+        """`calls` notes what is called for the pair of this number."""
+        self._attempt = attempt
+        self._calls = calls
+        self._pair = pair
+
+    async def permit(self) -> None:
+        if self._attempt is not None:
+            await self._attempt.permit()
+
+    def begins(self) -> None:
+        if self._calls is not None:
+            self._calls.begins(self._pair)
+
+    def cost_nothing(self) -> None:
+        if self._calls is not None:
+            self._calls.cost_nothing(self._pair)
+
+
+def number_of(shard: ShardInput, position: int, replicate: int) -> int:
+    """The pair's place in its trial: sample by sample, replicate by replicate."""
+    return position * shard.replicates + replicate - shard.first_replicate
+
+
 class ShardAtWork:
     """Starts, scores and commits. Nothing it meets stops it but what no further call could survive."""
 
@@ -72,8 +119,11 @@ class ShardAtWork:
         purse: Purse | None = None,
         given: GivenAnswers | None = None,
         needs_purse: Callable[[], bool] = lambda: False,
+        attempt: Attempt | None = None,
+        calls: ShardCalls | None = None,
     ) -> None:
-        """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores."""
+        """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores.
+        `calls` notes each call of the target as it begins."""
         self._shard = shard
         self._suite = suite
         self._overlay = overlay
@@ -87,6 +137,8 @@ class ShardAtWork:
         self._purse = purse
         self._needs_purse = needs_purse
         self._handing_back = False
+        self._attempt = attempt
+        self._calls = calls
         self._given = given
         self._scoring_may_fail = asks_a_model(suite.scorers)
         self._stored: set[tuple[int, int]] = set()
@@ -108,18 +160,14 @@ class ShardAtWork:
             if self._must_stop:
                 break
             await self._limit.acquire()
-            call = asyncio.create_task(self._evaluate(pair))
+            place = Place(self._limit)
+            call = asyncio.create_task(self._evaluate(pair, place))
             self._in_flight.add(call)
-            call.add_done_callback(self._ended)
+            call.add_done_callback(partial(self._ended, place))
         if self._in_flight:
             await asyncio.wait(self._in_flight)
         if self._given is not None and self._scoring_errors:
             await self._keep_the_rest()
-
-    @property
-    def in_flight(self) -> int:
-        """Calls that have begun and not ended."""
-        return len(self._in_flight)
 
     @property
     def waits_for_a_purse(self) -> bool:
@@ -127,13 +175,23 @@ class ShardAtWork:
         return self._purse is None and self._needs_purse()
 
     @property
+    def is_cut_off(self) -> bool:
+        """The worker, or this attempt, begins no further calls: what is left is for another attempt."""
+        return self._attempt is not None and self._attempt.is_over
+
+    @property
+    def is_complete(self) -> bool:
+        """Every pair has its answer."""
+        return self._answered == len(self._pairs)
+
+    @property
     def _must_stop(self) -> bool:
-        at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back
+        at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back or self.is_cut_off
         return at_its_end or self.waits_for_a_purse or bool(self._scoring_errors) or self.batches.error is not None
 
-    def _ended(self, call: asyncio.Task[None]) -> None:
+    def _ended(self, place: Place, call: asyncio.Task[None]) -> None:
         # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
-        self._limit.release()
+        place.give_back()
         self._in_flight.discard(call)
 
     async def hand_back(self) -> None:
@@ -162,12 +220,14 @@ class ShardAtWork:
             exhausted=self.exhausted,
         )
 
-    async def _evaluate(self, pair: PairToAnswer) -> None:
+    async def _evaluate(self, pair: PairToAnswer, taken: Place) -> None:
         place = (pair.position, pair.replicate)
         try:
             if self._must_stop:
                 return
-            outcome = await self._paid_for(pair)
+            outcome = await self._paid_for(pair, taken)
+        except NoMoreCalls:
+            return
         except BudgetExhausted as error:
             self.exhausted = self.exhausted or error.resource
         except ScoringFailed as error:
@@ -192,19 +252,34 @@ class ShardAtWork:
             if outcome.error is not None:
                 self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
             self._answered += 1
-            self._stored.add(place)
-            self.batches.add(outcome)
+            self._commit(pair, outcome, taken)
 
-    async def _paid_for(self, pair: PairToAnswer) -> Outcome | None:
+    def _commit(self, pair: PairToAnswer, entry: Outcome | KeptAnswer, taken: Place | None) -> None:
+        """Its place is free again when it is in the store: so many answers, and no more, can be lost with the worker."""
+        self._stored.add((pair.position, pair.replicate))
+        if taken is not None:
+            taken.keep()
+        self.batches.add(entry, lambda: self._committed(pair, taken))
+
+    def _committed(self, pair: PairToAnswer, taken: Place | None) -> None:
+        if self._calls is not None and self.batches.error is None:
+            self._calls.answered(self._number(pair))
+        if taken is not None:
+            taken.give_back()
+
+    def _number(self, pair: PairToAnswer) -> int:
+        return number_of(self._shard, pair.position, pair.replicate)
+
+    async def _paid_for(self, pair: PairToAnswer, taken: Place) -> Outcome | None:
         """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
         if self._purse is None:
-            return await self._outcome_unless_down(pair, None)
+            return await self._outcome_unless_down(pair, None, taken)
         ticket = await self._purse.ticket(self._paid(pair))
         try:
             if self._must_stop:
                 return None
             with carrying(ticket):
-                outcome = await self._outcome_unless_down(pair, ticket)
+                outcome = await self._outcome_unless_down(pair, ticket, taken)
             ticket.answered(outcome.tokens, outcome.cost)
             return outcome
         finally:
@@ -216,45 +291,44 @@ class ShardAtWork:
             return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
         return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
 
-    async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None) -> Outcome:
+    async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
         if self._breaker is None:
-            return await self._outcome(pair, ticket)
-        return await self._breaker.answered(lambda: self._outcome(pair, ticket))
+            return await self._outcome(pair, ticket, taken)
+        return await self._breaker.answered(lambda: self._outcome(pair, ticket, taken))
 
-    async def _outcome(self, pair: PairToAnswer, ticket: Ticket | None) -> Outcome:
+    async def _outcome(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
         if pair.kept is not None:
             return await self._scored(pair, _output_of(pair.kept), was_kept=True)
         try:
-            output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
+            with beginning(PairCall(self._attempt, self._calls, self._number(pair))):
+                output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
         if self._scoring_may_fail:
-            self._keep(pair, output, ticket)
+            self._keep(pair, output, ticket, taken)
             return await self._scored(pair, output, was_kept=True)
         try:
             return await self._scored(pair, output, was_kept=False)
         except BaseException:
-            self._keep(pair, output, ticket)
+            self._keep(pair, output, ticket, taken)
             raise
 
-    def _keep(self, pair: PairToAnswer, output: Output, ticket: Ticket | None) -> None:
+    def _keep(self, pair: PairToAnswer, output: Output, ticket: Ticket | None, taken: Place | None) -> None:
         """The answer is paid for, whatever becomes of its score."""
         if ticket is not None:
             ticket.answered(output.tokens, output.cost)
-        self._stored.add((pair.position, pair.replicate))
-        self.batches.add(
-            KeptAnswer(
-                item_hash=pair.item_hash,
-                replicate=pair.replicate,
-                value=output.value,
-                tokens=output.tokens,
-                cost=output.cost,
-                latency_ms=output.latency_ms,
-                ttft_ms=output.ttft_ms,
-                trace=output.trace,
-            )
+        kept = KeptAnswer(
+            item_hash=pair.item_hash,
+            replicate=pair.replicate,
+            value=output.value,
+            tokens=output.tokens,
+            cost=output.cost,
+            latency_ms=output.latency_ms,
+            ttft_ms=output.ttft_ms,
+            trace=output.trace,
         )
+        self._commit(pair, kept, taken)
 
     async def _keep_the_rest(self) -> None:
         """Answers that came from elsewhere, and that nobody scores because scoring broke on another."""
@@ -262,7 +336,7 @@ class ShardAtWork:
             if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
                 with contextlib.suppress(CandidateFault, Unreachable):
                     output = await self._target.answer({}, pair.sample, self._context(pair))
-                    self._keep(pair, output, None)
+                    self._keep(pair, output, None, None)
 
     async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
         grades = await self._grades(output, pair.sample)
@@ -270,7 +344,8 @@ class ShardAtWork:
 
     async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
-        return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
+        with beginning(PairCall(self._attempt)):
+            return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
 
     def _configuration(self, sample: Sample) -> dict[str, Any]:
         try:

@@ -218,7 +218,7 @@ class OptimizationWorkflow:
         finished: list[int] = []
         while (place := self.book.unfinished_winner(candidates, results, finished)) is not None:
             self.showing.show("running", f"round {self.book.round + 1}: measuring {candidates[place].candidate_id} in full")
-            results[place] = await self.trials.complete(candidates[place])
+            results[place] = (await self.trials.complete(candidates[place])).after_its_race(results[place])
             finished.append(place)
         return results
 

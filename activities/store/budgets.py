@@ -93,7 +93,7 @@ def limits_in(limits: str, budgeted: bool) -> AdjustedLimits:
 
 async def lease(connection: Connection, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
     """Set more aside: as much as is welcome, or what there is of it, or nothing when that is less than is needed."""
-    account = await _account(connection, key)
+    account = await _account(connection, key, again=request.again)
     granted, short_of = grant(account, books, request)
     if short_of is None:
         books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False, waiting=False)
@@ -216,10 +216,10 @@ async def _lock(connection: Connection, run_id: str) -> Any:
     return row
 
 
-async def _account(connection: Connection, key: LeaseKey) -> Account:
+async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> Account:
     """The account under lock, with what an earlier attempt left behind already settled."""
     budget = await _lock(connection, key.run_id)
-    if await _taken_over(connection, key):
+    if await _taken_over(connection, key, again=again):
         budget = await _lock(connection, key.run_id)
     others = await connection.fetchrow(
         """
@@ -311,8 +311,11 @@ def _dearest(*rows: Any) -> Amount | None:
     return known[0].or_more(known[-1]) if known else None
 
 
-async def _taken_over(connection: Connection, key: LeaseKey) -> bool:
-    """Whether an earlier attempt's lease was found and settled: what it had set aside may have been paid for."""
+async def _taken_over(connection: Connection, key: LeaseKey, *, again: bool) -> bool:
+    """Whether an earlier attempt's lease was found and settled: what it had set aside may have been paid for.
+
+    An attempt whose own lease was settled so is over: its books are in the account, and must not be added once more.
+    """
     row = await connection.fetchrow(
         "SELECT *, renewed_at > now() - make_interval(secs => $3) AS fresh FROM budget_leases"
         " WHERE run_id = $1 AND holder = $2",
@@ -320,18 +323,22 @@ async def _taken_over(connection: Connection, key: LeaseKey) -> bool:
         key.holder,
         SECONDS_UNTIL_STALE,
     )
+    if again and (row is None or row["nonce"] != key.nonce):
+        raise LeaseTaken(f"what attempt {key.attempt} at {key.holder} has taken is settled; it stops")
     if row is None or row["nonce"] == key.nonce:
         return False
     if row["attempt"] > key.attempt and row["fresh"]:
         raise LeaseTaken(f"attempt {row['attempt']} is at work on {key.holder}; attempt {key.attempt} stops")
     await connection.execute("DELETE FROM budget_leases WHERE run_id = $1 AND holder = $2", key.run_id, key.holder)
-    await _fold(connection, key.run_id, row["candidate_id"], row["trial_id"], _abandoned(row))
+    await _fold(connection, key.run_id, row["candidate_id"], row["trial_id"], _abandoned(row, key.left_open))
     return True
 
 
-def _abandoned(row: Any) -> Books:
-    """The books of somebody who will not close them."""
+def _abandoned(row: Any, left_open: tuple[tuple[int, int], ...] | None = None) -> Books:
+    """The books of somebody who will not close them. Of its calls those count that had begun, where that is known."""
     held = Amount(row["held_samples"], row["held_tokens"], row["held_cost"])
+    if left_open is not None:
+        held = replace(held, samples=min(held.samples, dict(left_open).get(row["attempt"], 0)))
     lost = Amount(row["lost_samples"], row["lost_tokens"], row["lost_cost"]) + held
     spent = Amount(row["spent_samples"], row["spent_tokens"], row["spent_cost"])
     return Books(spent=spent, lost=lost, dearest=_dearest(row), exceeded=row["exceeded"])

@@ -92,8 +92,10 @@ class Database:
         try:
             async with pool.acquire() as connection:
                 await migrate(connection)
-        except BaseException:
+        except BaseException as error:
             pool.terminate()
+            if is_away(error):
+                raise StoreAway(f"PostgreSQL at {place} went away: {error or type(error).__name__}") from None
             raise
         return cls(pool, url)
 

@@ -121,6 +121,7 @@ class HttpAnswers:
 
     async def _paid_for(self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
         async with metered(at_most(self._target.at_most)) as call:
+            call.begins()
             output = await self._once(url, data, headers)
             call.took(output.tokens, output.cost)
             gate.took(output.tokens)

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -153,9 +153,10 @@ class Isolation:
         context: ExperimentContext,
         timeout: float,
         template: PromptTemplate | None = None,
+        begins: Callable[[], None] = lambda: None,
     ) -> Output:
         request = target_request(configuration, sample, context, template)
-        return target_output(await self._call(plugins, reference, "target", request, timeout))
+        return target_output(await self._call(plugins, reference, "target", request, timeout, begins))
 
     async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
         """What the scorer returned, scores as mappings."""
@@ -164,11 +165,18 @@ class Isolation:
         return list(answer["answer"])
 
     async def _call(
-        self, plugins: Plugins, reference: str, kind: str, request: dict[str, Any], timeout: float
+        self,
+        plugins: Plugins,
+        reference: str,
+        kind: str,
+        request: dict[str, Any],
+        timeout: float,
+        begins: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         async with self._places:
             process = await PluginProcess.started(plugins, reference, kind)
             try:
+                begins()
                 return await process.call(request, timeout)
             finally:
                 await process.kill()

@@ -165,7 +165,10 @@ class PluginLoop:
         """As long as there are calls: have the loop show that it turns, and let nobody wait for one that does not."""
         while self._calls:
             self._loop.call_soon_threadsafe(self._turn)
-            await asyncio.sleep(min(SECONDS_BETWEEN_PULSES, self._longest_block / 4))
+            pause, since = min(SECONDS_BETWEEN_PULSES, self._longest_block / 4), time.monotonic()
+            await asyncio.sleep(pause)
+            if time.monotonic() - since > pause + self._longest_block / 4:
+                self._turned_at = time.monotonic()  # the whole process stood still, so nothing is known of this loop
             if not self._is_stuck:
                 continue
             if not self.blocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class _Pool:
         context: ExperimentContext,
         timeout: float,
         template: PromptTemplate | None = None,
+        begins: Callable[[], None] = lambda: None,
     ) -> Output:
         request = target_request(configuration, sample, context, template)
         async with self._places:
@@ -62,11 +63,14 @@ class _Pool:
             if used is not None:
                 # What an earlier sample left behind, such as a thread, may kill a process that has served before.
                 with suppress(ProcessDied):
-                    return target_output(await self._called(used, request, timeout))
+                    return target_output(await self._called(used, request, timeout, begins))
             fresh = await PluginProcess.started(self._plugins, self._reference, "target")
-            return target_output(await self._called(fresh, request, timeout))
+            return target_output(await self._called(fresh, request, timeout, begins))
 
-    async def _called(self, process: PluginProcess, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def _called(
+        self, process: PluginProcess, request: dict[str, Any], timeout: float, begins: Callable[[], None]
+    ) -> dict[str, Any]:
+        begins()
         try:
             answer = await process.call(request, timeout)
         except IsolatedFault as fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,19 +62,21 @@ class PythonAnswers:
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         async with metered(at_most(self._at_most)) as call:
-            output = await self._answered(configuration, sample, context)
+            output = await self._answered(configuration, sample, context, call.begins)
             call.took(output.tokens, output.cost)
             return output
 
-    async def _answered(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def _answered(
+        self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
+    ) -> Output:
         started = time.perf_counter()
         if self._plugin is None or self._must_run_elsewhere(self._plugin):
-            output = await self._isolated(configuration, sample, context)
+            output = await self._isolated(configuration, sample, context, begins)
         else:
             try:
-                output = await self._here(self._plugin, configuration, sample, context)
+                output = await self._here(_noted(self._plugin, begins), configuration, sample, context)
             except LoopBlocked:
-                output = await self._isolated(configuration, sample, context)
+                output = await self._isolated(configuration, sample, context, begins)
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
         return output
@@ -116,17 +118,29 @@ class PythonAnswers:
                 raise TimeIsOver from None
             raise
 
-    async def _isolated(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def _isolated(
+        self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
+    ) -> Output:
         if self._plugin is not None and self._plugin.is_async and self._pool is None:  # it blocks its loop, but kills nothing
             self._pool = self._processes.of(self._plugins, self._reference, None)
         try:
             if self._pool is not None:
-                return await self._pool.answer(configuration, sample, context, self._timeout, self._template)
+                return await self._pool.answer(configuration, sample, context, self._timeout, self._template, begins)
             return await self._isolation.call_target(
-                self._plugins, self._reference, configuration, sample, context, self._timeout, self._template
+                self._plugins, self._reference, configuration, sample, context, self._timeout, self._template, begins
             )
         except IsolatedFault as fault:
             raise CandidateFault(str(fault), kind=fault.kind) from None
+
+
+def _noted(plugin: Plugin, begins: Callable[[], None]) -> Plugin:
+    """The same plug-in, which says when its code is entered, in whichever thread that is."""
+
+    def entered(*arguments: Any, **named: Any) -> Any:
+        begins()
+        return plugin.call(*arguments, **named)
+
+    return replace(plugin, call=entered)
 
 
 def _own(configuration: Mapping[str, Any]) -> dict[str, Any]:

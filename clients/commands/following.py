@@ -17,7 +17,7 @@ from activities.store.rows import LiveProgress, RunReport
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import TERMINAL, known_run
 from clients.commands.polling import ACTIVITIES, WORKFLOWS, is_polled, unserved_target
-from clients.commands.servers import Servers, ServersAway, is_unreachable
+from clients.commands.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable
 from clients.commands.workers import Workers
 from clients.live import LiveDisplay, PlainDisplay
 from clients.reporting.boxes import Verbosity
@@ -30,7 +30,6 @@ POLL = 0.25
 DESCRIBE_EVERY = 2.0
 STILL_FOR = 5.0
 """Seconds without any change after which we look whether anybody serves the run."""
-AWAY_AT_MOST = 120.0
 READING_MAY_TAKE = 0.1
 """The share of the time that may be spent on reading whole reports for the lines."""
 

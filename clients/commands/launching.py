@@ -25,7 +25,7 @@ from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, 
 from clients.commands.interrupting import Interruption
 from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of, reach_run
 from clients.commands.prompt_sources import with_stored_prompt
-from clients.commands.servers import Servers, named_by_environment, reach_servers, task_queue
+from clients.commands.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
 from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of, without_number
 from workflows.model.dataset import Dataset
@@ -66,17 +66,17 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
-        plan = await plan_run(servers, checked)
-        checked = await _sized(servers, checked, plan)
+        plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
+        sized = await once_back(servers, lambda: _sized(servers, checked, plan), context.note)
         if options.retry_failed:
-            before = await _chosen(servers, plan.run_id, new=False)
-            await _confirm(context, checked, options)
+            before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
+            await _confirm(context, sized, options)
             return await start_retry(context, servers, plan, before, options, interruption)
-        run = await _chosen(servers, plan.run_id, new=options.new)
+        run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
         if run.is_finished:
             return await _show_finished(context, servers, run, options)
         if not run.is_open:
-            await _confirm(context, checked, options)
+            await _confirm(context, sized, options)
             run_id = await _start(servers, plan, run.run_id, fresh=options.new)
             context.say(f"Started {run_id}")
         else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from temporalio.client import Client
@@ -23,6 +25,11 @@ from clients.stack import StackError, embedded_stack
 from clients.temporal import DEFAULT_ADDRESS, TASK_QUEUE, connect
 
 SECONDS_TO_CONNECT = 15.0
+AWAY_AT_MOST = 120.0
+"""Seconds that a command waits for servers to come back."""
+
+SECONDS_BETWEEN_STEPS = 0.5
+T = TypeVar("T")
 _AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 NO_PROFILE = {"TEMPORAL_CONFIG_FILE": os.devnull}
 
@@ -163,6 +170,21 @@ async def _database(url: str) -> Database:
         raise ServersAway(f"{error}; check DATABASE_URL") from error
     except StoreError as error:
         raise ServersAway(str(error)) from error
+
+
+async def once_back(servers: Servers, step: Callable[[], Awaitable[T]], tell: Callable[[str], None]) -> T:
+    """What a step gives that may be taken again, however often a server goes away meanwhile: embedded ones come back."""
+    until = time.monotonic() + AWAY_AT_MOST
+    while True:
+        try:
+            return await step()
+        except Exception as error:
+            if not is_unreachable(error):
+                raise
+            if time.monotonic() > until:
+                raise ServersAway(f"a server is away: {servers.temporal_address} or PostgreSQL does not answer") from error
+        tell("a server does not answer, trying again")
+        await asyncio.sleep(SECONDS_BETWEEN_STEPS)
 
 
 def is_unreachable(error: BaseException) -> bool:

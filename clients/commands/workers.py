@@ -56,6 +56,8 @@ class WorkerProcess:
     role: Role
     environment: Mapping[str, str]
     logs: Path
+    lock: Path | None = None
+    """Held as long as it lives, so that its servers wait for it."""
     deaths: int = 0
     process: asyncio.subprocess.Process | None = None
     started: float = 0.0
@@ -86,6 +88,7 @@ class WorkerProcess:
         self.logs.mkdir(parents=True, exist_ok=True)
         lifetime = ["--exit-with-parent", str(os.getpid()), "--grace", f"{GRACE:g}"]
         command = ["-P", "-m", "worker", "--role", self.role, *lifetime]
+        command += ["--hold", str(self.lock)] if self.lock is not None else []
         self.started = time.monotonic()
         with self.output.open("ab") as output:
             self.process = await asyncio.create_subprocess_exec(
@@ -149,14 +152,19 @@ async def workers_for(
 
     On servers named by the environment the cluster's workers serve; only plug-ins need a worker of ours.
     """
-    logs = Home.at(home).path / "logs"
+    place = Home.at(home)
+    logs = place.path / "logs"
     wanted: list[WorkerProcess] = []
     base = _environment(servers)
+    lock = None
+    if servers.embedded:
+        lock = place.workers_lock
+        base |= {"RATCHET_STATE_DIR": str(place.calls)}
     if servers.embedded and role is not None:
-        wanted.append(WorkerProcess("worker", role, base, logs))
+        wanted.append(WorkerProcess("worker", role, base, logs, lock))
     if plugins is not None:
         name = f"plugin-worker-{plugins.task_queue.rpartition('-')[2]}"
-        wanted.append(WorkerProcess(name, "evaluation", base | plugins.environment(), logs))
+        wanted.append(WorkerProcess(name, "evaluation", base | plugins.environment(), logs, lock))
     keeping = [asyncio.create_task(process.keep_alive()) for process in wanted]
     try:
         yield Workers(wanted)

@@ -7,6 +7,8 @@ The kernel arbitrates, not pid files: a `flock` goes away with its holder, also 
 - `supervisor.lock`: taken by the participant that starts a supervisor and inherited by that supervisor.
 - `temporal.lock`, `postgres.lock`: inherited by the server and all its children, so that no second server ever opens
   the same data.
+- `workers.lock`: shared, held by every worker of a command, which may outlive that command by seconds; the supervisor waits
+  for it.
 - `leaving.lock`: held while a participant finds out whether it was the last.
 """
 
@@ -43,6 +45,15 @@ class Home:
     @property
     def participants_lock(self) -> Path:
         return self.stack / "participants.lock"
+
+    @property
+    def workers_lock(self) -> Path:
+        return self.stack / "workers.lock"
+
+    @property
+    def calls(self) -> Path:
+        """Where workers note the calls that they begin."""
+        return self.path / "calls"
 
     @property
     def supervisor_lock(self) -> Path:
@@ -157,6 +168,27 @@ def is_locked(path: Path) -> bool:
         return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
+
+
+def hold(path: Path) -> None:
+    """Share a lock until this process ends. Unlike an flock it does not pass to processes that a plug-in forks."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.lockf(descriptor, fcntl.LOCK_SH)
+
+
+def is_held(path: Path) -> bool:
+    """Whether any process holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def port_is_free(port: int) -> bool:

@@ -21,11 +21,13 @@ from clients.embedded.home import (
     StackError,
     SupervisorState,
     free_port,
+    is_held,
     is_locked,
     open_lock,
     port_is_free,
     read_json,
     try_lock,
+    unlock,
     write_json,
 )
 from clients.embedded.postgres import Postgres
@@ -42,6 +44,9 @@ LARGEST_LOG = 10_000_000
 # balancers that are not there. What it has committed is safe either way.
 TEMPORAL_GRACE = 0.5
 POSTGRES_GRACE = 10.0
+
+# Workers whose command was killed get this long to hand back what they have. By themselves they need less.
+WORKERS_GRACE = 8.0
 
 
 def say(message: str) -> None:
@@ -137,6 +142,7 @@ class Supervisor:
         self.time_skipping = temporal.time_skipping
         self.participants = open_lock(home.participants_lock)
         self.asked_to_stop = False
+        self.last_seen = time.monotonic()
         self.published: SupervisorState | None = None
         self.ui_port: int | None = None
         self.with_ui = ui
@@ -174,12 +180,22 @@ class Supervisor:
                 for server in self.servers:
                     server.tick()
                 self.publish()
-                if try_lock(self.participants):
+                if self.nobody_is_left():
                     say("nobody is left")
                     break
                 time.sleep(TICK)
         finally:
             self.stop()
+
+    def nobody_is_left(self) -> bool:
+        """Whether there are no participants, and their workers have stored what was in flight when the last one was killed."""
+        if not try_lock(self.participants):
+            self.last_seen = time.monotonic()
+            return False
+        if is_held(self.home.workers_lock) and time.monotonic() - self.last_seen < WORKERS_GRACE:
+            unlock(self.participants)  # whoever comes meanwhile finds the servers running
+            return False
+        return True
 
     def _stop_was_asked(self, *_: object) -> None:
         self.asked_to_stop = True

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from temporalio.testing import ActivityEnvironment
 
+from activities.call_journal import CallJournal
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
@@ -267,13 +270,15 @@ async def evaluation(
 ) -> AsyncIterator[ShardEvaluation]:
     """A worker's evaluation over a store, with short patience."""
     models = ChatModels(Gates(), environment=environment or {}, patience=patience)
-    evaluating = ShardEvaluation(
-        store, models, Plugins([PLUGINS]), is_away=lambda error: isinstance(error, ConnectionError), **more
-    )
-    try:
-        yield evaluating
-    finally:
-        await evaluating.close()
+    with tempfile.TemporaryDirectory() as folder:
+        given = {"journal": CallJournal(Path(folder)), **more}
+        evaluating = ShardEvaluation(
+            store, models, Plugins([PLUGINS]), is_away=lambda error: isinstance(error, ConnectionError), **given
+        )
+        try:
+            yield evaluating
+        finally:
+            await evaluating.close()
 
 
 def shard(last: int, **more: Any) -> ShardInput:

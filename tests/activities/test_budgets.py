@@ -348,6 +348,39 @@ async def test_what_a_dead_worker_had_set_aside_counts_as_lost(example: ExampleR
     assert lost.samples >= held.samples
 
 
+async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successor_settled(
+    example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(samples=100, cost=1.0))
+    shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
+    superseded = shard.purse(Connection(run.store))
+    ticket = await superseded.ticket()
+    ticket.answered(0, 0.01)
+    ticket.close()
+    successor = shard.purse(Connection(run.store))
+    async with successor.open():
+        (await successor.ticket()).close()
+    settled = await used(database, run.run_id)
+    with pytest.raises(LeaseTaken):
+        for _ in range(10):
+            await superseded.ticket()
+    assert await used(database, run.run_id) == settled
+
+
+async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are_lost(
+    example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(samples=100))
+    dying = Purse(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    for _ in range(3):
+        await dying.ticket()
+    held = (await used(database, run.run_id)).held.samples
+    assert held > 3
+    key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 3),))
+    await Purse(run.store, key, is_away, most_needed=50).ticket()
+    assert (await used(database, run.run_id)).lost == Amount(samples=3)
+
+
 async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun, database: Database) -> None:
     splits = {"validation": 0.5, "test": 0.5}
     example.samples, example.replicates = 40, 1

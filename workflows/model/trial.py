@@ -229,7 +229,21 @@ class TrialResult(Payload):
     """Answers that were copied from other runs instead of paid for."""
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
+    metered: bool = False
+    """Budget was set aside for its calls: what it lost is the account's figure, with what the candidate's race lost."""
     duration_ms: int = 0
+
+    def after_its_race(self, race: TrialResult) -> TrialResult:
+        """The candidate measured in full: what its race lost stays lost."""
+        if self.metered:
+            return self
+        return self.model_copy(
+            update={
+                "lost_samples": self.lost_samples + race.lost_samples,
+                "lost_tokens": self.lost_tokens + race.lost_tokens,
+                "lost_cost": self.lost_cost + race.lost_cost,
+            }
+        )
 
 
 class ShardInput(Payload):
