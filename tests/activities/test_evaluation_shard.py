@@ -82,7 +82,7 @@ async def test_outcomes_are_committed_while_the_shard_goes_on() -> None:
                 await asyncio.sleep(0.01)
         assert not running.done()
         await running
-    assert max(store.batches) >= 25
+    assert max(store.batches) > 1, "what comes together is committed together"
 
 
 async def test_a_store_that_goes_away_costs_no_second_answer() -> None:
