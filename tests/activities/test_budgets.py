@@ -362,8 +362,7 @@ async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successo
         (await successor.ticket()).close()
     settled = await used(database, run.run_id)
     with pytest.raises(LeaseTaken):
-        for _ in range(10):
-            await superseded.ticket()
+        await asyncio.gather(*[superseded.ticket() for _ in range(10)])
     assert await used(database, run.run_id) == settled
 
 

@@ -164,10 +164,9 @@ class Command:
         if "run" in victims:
             assert self.process is not None
             await self.process.wait()
-        if "run" in victims or caller in victims:
-            if random.random() < 0.5 or caller in victims:
-                await until(lambda: self._workers().get(caller) != pids[caller])
-                self.calls.bury()
+        if caller in victims or ("run" in victims and random.random() < 0.5):
+            await until(lambda: self._workers().get(caller) != pids[caller])
+            self.calls.bury()
         if "run" in victims:
             await self.start()
             await until(lambda: self._workers().get(caller) != pids[caller])
