@@ -34,6 +34,8 @@ class EvaluationSuite(Payload):
     objective: Objective
     metric: str
     """The score the objective is computed from."""
+    same_as: dict[int, int] = Field(default_factory=dict)
+    """For samples that count as one with another: where they are, and where the first of their cluster is."""
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     prices: dict[str, Price] = Field(default_factory=dict)
     sample_timeout: Duration = timedelta(seconds=60)

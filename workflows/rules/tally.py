@@ -88,6 +88,7 @@ class Tally:
         self.weights = [1.0] * suite.samples
         self.passes = [(0, 0)] * suite.samples
         """For every sample: replicates passed, of replicates answered."""
+        self._singles: list[Sequence[float]] = [()] * suite.samples
         self.measures = {name: Values() for name in measures}
 
     @classmethod
@@ -115,6 +116,18 @@ class Tally:
         """
         self._close()
         return self._means
+
+    @property
+    def clusters(self) -> list[int] | None:
+        """For every sample the place of the first one that it counts as one with; None where each counts by itself."""
+        same_as = self.suite.same_as
+        return [same_as.get(place, place) for place in range(self.suite.samples)] if same_as else None
+
+    @property
+    def singles(self) -> list[Sequence[float]]:
+        """For every sample that was answered more than once, what each answer adds to the objective."""
+        self._close()
+        return self._singles
 
     @property
     def paid(self) -> Amount:
@@ -156,6 +169,8 @@ class Tally:
         self.weights[place] = group[0].weight
         self.passes[place] = (sum(1 for o in group if o.passed and o.status == "answered"), len(group))
         self._means[place] = self._sample_mean(group)
+        if len(group) > 1:
+            self._singles[place] = array("d", [self._sample_mean([outcome]) for outcome in group])
         for name, values in self.measures.items():
             for outcome in group:
                 value = self._measure(name, outcome)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from ratchet.optimizer import Direction
 from workflows.model.judgement import Evidence, JudgementSpec
 from workflows.rules.judgement.answers import TrialAnswers
 from workflows.rules.judgement.constraints import check_constraints
+from workflows.rules.judgement.exchange import permutation_test
 from workflows.rules.judgement.mann_whitney import mann_whitney, welch
 from workflows.rules.judgement.mean_test import interval, lower_bound, moments, p_above
-from workflows.rules.judgement.pairs import Pairs, pair
-from workflows.rules.judgement.sign_flip import sign_flip
+from workflows.rules.judgement.pairs import Array, Pairs, Singles, averaged, numbered, pair
 from workflows.rules.judgement.strict import broken_must_pass, false_rejection_rate, strict_counts
 from workflows.rules.verdicts import FEWEST_SAMPLES
 
@@ -31,20 +31,34 @@ def compare(
     direction: Direction = Direction.MAXIMIZE,
     reference_id: str = "the baseline",
     seed: int = 0,
+    singles: tuple[Singles, Singles] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Evidence:
-    """Per-sample means of two trials over the same samples, None where an answer is missing."""
+    """Per-sample means of two trials over the same samples, None where an answer is missing.
+
+    `singles` are the scores of single answers, without which both trials are taken to have answered equally often; `clusters`
+    names what each sample belongs to, where several count as one.
+    """
     if spec.test == "mann_whitney":
-        return compare_unpaired(reference, candidate, spec=spec, direction=direction, reference_id=reference_id)
-    pairs = pair(reference, candidate, weights, direction)
+        return compare_unpaired(
+            reference,
+            candidate,
+            spec=spec,
+            direction=direction,
+            reference_id=reference_id,
+            singles=singles,
+            clusters=clusters,
+        )
+    pairs = pair(reference, candidate, weights, direction, singles=singles, clusters=clusters)
     if pairs.n < FEWEST_SAMPLES:
         refused = _refused(reference_id, spec, pairs.n, pairs.missing, "answered by both")
         return refused if not pairs.n else refused.model_copy(update={**_means(pairs), "effect": pairs.effect})
     found = moments(pairs, spec.score_range)
-    flips = sign_flip(pairs, seed)
+    by_chance = permutation_test(pairs, seed)
     low, high = interval(found, CONFIDENCE)
     return Evidence(
         reference=reference_id,
-        method=flips.method if spec.rule != "non_inferiority" else "paired non-inferiority test",
+        method=by_chance.method if spec.rule != "non_inferiority" else "paired non-inferiority test",
         n=pairs.n,
         missing=pairs.missing,
         **_means(pairs),
@@ -53,9 +67,9 @@ def compare(
         high=high,
         confidence=CONFIDENCE,
         bound=lower_bound(found, 1 - spec.alpha),
-        p_better=flips.gain,
-        p_not_worse=p_above(found, -spec.margin) if spec.margin > 0 else flips.gain,
-        p_worse=flips.loss,
+        p_better=by_chance.gain,
+        p_not_worse=p_above(found, -spec.margin) if spec.margin > 0 else by_chance.gain,
+        p_worse=by_chance.loss,
         alpha=spec.alpha,
         margin=spec.margin,
         better=int((pairs.gains > 0).sum()),
@@ -70,16 +84,22 @@ def compare_unpaired(
     spec: JudgementSpec,
     direction: Direction = Direction.MAXIMIZE,
     reference_id: str = "the baseline",
+    singles: tuple[Singles, Singles] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Evidence:
-    """Two sets of episodes that share nothing: Mann and Whitney's test by ranks, the means with Welch's interval."""
+    """Two sets of episodes that share nothing: Mann and Whitney's test by ranks, the means with Welch's interval.
+
+    Means over many answers rank higher, or lower, than single ones of the same kind: what is ranked are means over as many
+    answers of both sides.
+    """
     sign = 1.0 if direction is Direction.MAXIMIZE else -1.0
-    one = np.array([value for value in reference if value is not None], dtype=np.float64)
-    other = np.array([value for value in candidate if value is not None], dtype=np.float64)
-    missing = len(reference) + len(candidate) - len(one) - len(other)
+    one, other = _episodes(reference, clusters), _episodes(candidate, clusters)
+    missing = sum(value is None for value in (*reference, *candidate))
     fewest = min(len(one), len(other))
     if fewest < FEWEST_SAMPLES:
         return _refused(reference_id, spec, fewest, missing, "in the smaller group")
-    ranks = mann_whitney(sign * one, sign * other)
+    alike = _equally_often(reference, candidate, singles)
+    ranks = mann_whitney(*(sign * _episodes(given, clusters) for given in alike))
     means = welch(sign * one, sign * other, CONFIDENCE, spec.alpha, spec.margin)
     return Evidence(
         reference=reference_id,
@@ -115,15 +135,7 @@ def evidence_of(
 
     `must_pass` are the places of the must-pass samples with their ids.
     """
-    evidence = compare(
-        reference.means,
-        candidate.means,
-        candidate.weights,
-        spec=spec,
-        direction=direction,
-        reference_id=reference_id,
-        seed=seed,
-    )
+    evidence = _of_means(reference, candidate, spec, direction, reference_id, seed)
     update: dict[str, object] = {"constraints": tuple(check_constraints(spec.constraints, reference, candidate))}
     if reference.passes is not None and candidate.passes is not None:
         counts = strict_counts(reference.passes, candidate.passes)
@@ -134,18 +146,61 @@ def evidence_of(
             broken = broken_must_pass(reference.passes, candidate.passes, must_pass or {}, spec.must_pass, spec.alpha)
             update["must_pass_broken"] = tuple(broken[:SHOWN])
     update["objectives"] = {
-        objective.measure: compare(
-            reference.mean_of(objective.measure),
-            candidate.mean_of(objective.measure),
-            candidate.weights,
-            spec=spec.model_copy(update={"margin": objective.margin, "score_range": None}),
-            direction=objective.direction,
-            reference_id=reference_id,
-            seed=seed,
+        objective.measure: _of_means(
+            reference.of(objective.measure),
+            candidate.of(objective.measure),
+            spec.model_copy(update={"margin": objective.margin, "score_range": None}),
+            objective.direction,
+            reference_id,
+            seed,
         )
         for objective in spec.objectives
     }
     return evidence.model_copy(update=update)
+
+
+def _of_means(
+    reference: TrialAnswers, candidate: TrialAnswers, spec: JudgementSpec, direction: Direction, reference_id: str, seed: int
+) -> Evidence:
+    singles = None
+    if reference.singles is not None and candidate.singles is not None:
+        singles = (reference.singles, candidate.singles)
+    return compare(
+        reference.means,
+        candidate.means,
+        candidate.weights,
+        spec=spec,
+        direction=direction,
+        reference_id=reference_id,
+        seed=seed,
+        singles=singles,
+        clusters=candidate.clusters,
+    )
+
+
+def _episodes(means: Sequence[float | None], clusters: Sequence[Hashable] | None) -> Array:
+    """What was answered; samples of one cluster are one episode."""
+    answered = [place for place, mean in enumerate(means) if mean is not None]
+    values = np.array([means[place] for place in answered], dtype=np.float64)
+    if clusters is None or not answered:
+        return values
+    return averaged(values, np.ones(len(values)), numbered([clusters[place] for place in answered]))
+
+
+def _equally_often(
+    reference: Sequence[float | None], candidate: Sequence[float | None], singles: tuple[Singles, Singles] | None
+) -> list[Sequence[float | None]]:
+    """The means of both over the first answers to each sample, as many as the side with fewer has."""
+    if singles is None:
+        return [reference, candidate]
+    fewest = min(max((len(given) or 1 for given in side), default=1) for side in singles)
+    return [
+        [
+            float(np.mean(given[:fewest])) if mean is not None and len(given) > fewest else mean
+            for mean, given in zip(means, side, strict=True)
+        ]
+        for means, side in zip((reference, candidate), singles, strict=True)
+    ]
 
 
 def _means(pairs: Pairs) -> dict[str, float]:

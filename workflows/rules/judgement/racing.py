@@ -8,7 +8,7 @@ looks of a trial and whatever the candidate is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -17,8 +17,9 @@ from scipy.special import ndtr, stdtrit
 from ratchet.optimizer import Direction
 from workflows.model.judgement import JudgementSpec, RaceDecision, Racing
 from workflows.rules.judgement.curtailment import boundary
+from workflows.rules.judgement.exchange import variance_of_answers
 from workflows.rules.judgement.mean_test import SAMPLES_HELD_BACK, Bounds, Moments, least_variance, moments
-from workflows.rules.judgement.pairs import pair
+from workflows.rules.judgement.pairs import Singles, pair
 from workflows.rules.verdicts import FEWEST_SAMPLES
 
 HALVINGS = 40
@@ -51,6 +52,8 @@ def race(
     candidates: int = 1,
     min_gain: float = 0.0,
     strict_broken: int = 0,
+    singles: tuple[Singles, Singles] | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> RaceDecision:
     """Whether a trial goes on, after the samples measured so far, in the order of the suite, of `planned` in all.
 
@@ -59,13 +62,14 @@ def race(
     """
     racing, seen = spec.racing or Racing(), len(reference)
     candidates = 1 if spec.correction == "none" else candidates
-    pairs = pair(reference, candidate, weights, direction)
+    pairs = pair(reference, candidate, weights, direction, singles=singles, clusters=clusters)
     asked = _asked(spec)
     if asked == "strict" and strict_broken and seen < planned:
         return _broken(strict_broken, pairs.n, planned, reference_id)
     if asked == "strict" or seen >= planned or pairs.n < FEWEST_SAMPLES or pairs.n <= SAMPLES_HELD_BACK:
         return RaceDecision(go_on=True, samples=pairs.n, planned=planned, effect=pairs.effect if pairs.n else 0.0)
     found = moments(pairs, spec.score_range)
+    found = replace(found, variance=max(found.variance, variance_of_answers(pairs)))
     full = pairs.n * planned / seen
     expected = _expected(found, full, boundary(looks(planned, racing.block), racing.error_rate))
     wanted = _wanted(found, full, spec, candidates, min_gain)

@@ -11,25 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workflows.rules.judgement.deals import DRAWS as FLIPS
+from workflows.rules.judgement.deals import Steps, distribution, random_sums, shares, tails
 from workflows.rules.judgement.distributions import binomial_at_least, binomial_at_most
 from workflows.rules.judgement.pairs import Array, Pairs
-
-FLIPS = 20_000
-"""Random flips where the exact distribution is out of reach; the p-value is then known to ±0.003 at 0.05."""
 
 ENUMERATED = 16
 """Up to so many samples that differ, all flips are enumerated."""
 
-STEPS_PER_UNIT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 60, 100, 120)
-"""Grids that are looked for; those of means over 1 to 6, 8, 10, 12, 15, 20, … replicates are among them."""
+STEPS_PER_UNIT = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 18, 20, 21, 24, 30, 60, 100, 120)
+"""Grids that are looked for; those of means over 1 to 10, 12, 15, 20, … replicates are among them, and where one side has up
+to three answers and the other up to ten."""
 
 SAME_STEP = 1e-6
 
-LARGEST_TABLE = 100_000_000
-"""Samples × steps of the exact distribution; beyond it, flips are sampled."""
-
-CHUNK = 1 << 22
-"""Signs that are drawn at once."""
+MOST_STEPS = 1_000_000
+"""Of one sample; a finer grid is none."""
 
 
 class SignFlip(NamedTuple):
@@ -48,10 +45,10 @@ def sign_flip(pairs: Pairs, seed: int = 0) -> SignFlip:
     sizes = np.abs(pairs.gains[pairs.gains != 0])
     if pairs.evenly_weighted:
         steps = _on_grid(sizes)
-        if steps is not None:
+        found = None if steps is None else _exact(steps, np.sign(pairs.gains[pairs.gains != 0]))
+        if steps is not None and found is not None:
             same = bool(np.all(steps == steps[0]))
-            method = "exact sign test (McNemar)" if same else "exact paired permutation test"
-            return SignFlip(*_exact(steps, np.sign(pairs.gains[pairs.gains != 0])), method)
+            return SignFlip(*found, "exact sign test (McNemar)" if same else "exact paired permutation test")
     if len(parts) <= ENUMERATED:
         return SignFlip(*_enumerated(parts), "exact paired permutation test")
     return SignFlip(*_sampled(parts, seed), f"paired permutation test, {FLIPS:,} flips")
@@ -63,45 +60,32 @@ def _on_grid(sizes: Array) -> Array | None:
         for per_unit in STEPS_PER_UNIT:
             steps = scaled * per_unit
             whole = np.rint(steps)
-            if np.all(np.abs(steps - whole) < SAME_STEP) and len(steps) * whole.sum() <= LARGEST_TABLE:
+            if whole.max() <= MOST_STEPS and np.all(np.abs(steps - whole) < SAME_STEP):
                 return whole
     return None
 
 
-def _exact(steps: Array, signs: Array) -> tuple[float, float]:
-    """P(the positive steps add up to at least, at most, what was observed), every sign a coin."""
+def _exact(steps: Array, signs: Array) -> tuple[float, float] | None:
+    """P(the positive steps add up to at least, at most, what was observed), every sign a coin; None where that takes long."""
     if np.all(steps == steps[0]):
         gained, differing = int((signs > 0).sum()), len(steps)
         return binomial_at_least(gained, differing, 0.5), binomial_at_most(gained, differing, 0.5)
-    sizes = np.sort(steps.astype(np.int64))
+    sizes, counts = np.unique(steps.astype(np.int64), return_counts=True)
+    coin = np.array([0.5, 0.5])
+    kinds = [Steps(np.array([0, size]), coin, int(times)) for size, times in zip(sizes, counts, strict=True)]
+    chances = distribution(kinds)
+    if chances is None:
+        return None
     observed = int(steps[signs > 0].sum())
-    chances = np.ones(1)
-    for size in sizes:
-        longer = np.zeros(len(chances) + size)
-        longer[: len(chances)] = chances
-        longer[size:] += chances
-        chances = longer / 2
     return min(1.0, float(chances[observed:].sum())), min(1.0, float(chances[: observed + 1].sum()))
 
 
 def _enumerated(parts: Array) -> tuple[float, float]:
     flipped = (np.arange(1 << len(parts))[:, None] >> np.arange(len(parts))) & 1
     signs = 1.0 - 2.0 * flipped.astype(np.float64)
-    return _shares(signs @ np.abs(parts), float(parts.sum()), extra=0)
+    return tails(signs @ np.abs(parts), np.full(len(signs), 1 / len(signs)), float(parts.sum()))
 
 
 def _sampled(parts: Array, seed: int) -> tuple[float, float]:
-    """The observed signs are counted among the flips, so that the p-value is never 0 and the test keeps its rate."""
-    random = np.random.default_rng(seed)
-    rows = max(1, CHUNK // len(parts))
-    sums = [
-        random.choice(np.array([-1.0, 1.0]), size=(min(rows, FLIPS - done), len(parts))) @ parts
-        for done in range(0, FLIPS, rows)
-    ]
-    return _shares(np.concatenate(sums), float(parts.sum()), extra=1)
-
-
-def _shares(sums: Array, observed: float, extra: int) -> tuple[float, float]:
-    near = 1e-9 * max(1.0, abs(observed))
-    total = len(sums) + extra
-    return float((sums >= observed - near).sum() + extra) / total, float((sums <= observed + near).sum() + extra) / total
+    drawn = random_sums([np.stack([parts, -parts], axis=1)], np.random.default_rng(seed))
+    return shares(drawn, float(parts.sum()))

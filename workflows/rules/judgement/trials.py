@@ -87,6 +87,8 @@ def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> R
         reference_id=asked.race.reference.candidate_id,
         candidates=asked.race.candidates,
         strict_broken=broken,
+        singles=None if one.singles is None or other.singles is None else (one.singles, other.singles),
+        clusters=other.clusters,
     )
 
 
