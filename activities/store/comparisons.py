@@ -95,6 +95,8 @@ def judged_pair(pairs: list[Pair], baseline: MeasuredTrial, candidate: MeasuredT
         direction=candidate.direction,
         reference_id=baseline.candidate_id,
         seed=candidate.seed,
+        singles=([pair.one.singles for pair in pairs], [pair.other.singles for pair in pairs]),
+        clusters=[pair.other.cluster for pair in pairs],
     )
     return judge([evidence], spec)[0]
 

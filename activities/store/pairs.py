@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
+from activities.store.shards import load_suite, measured_in_batches
 from ratchet.optimizer import Direction
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import Split
+from workflows.rules.tally import Tally
 
 Turn = Literal["fixed", "broken", "both", "neither", "missing"]
 """What became of a sample: failed and then passed, passed and then failed, passed or failed twice, or not answered in both."""
@@ -46,6 +51,10 @@ class SampleInTrial:
     mean: float | None
     answers: int
     passed: int
+    singles: tuple[float, ...] = ()
+    """The scores of its answers, where the other trial answered it more or less often."""
+    cluster: int = -1
+    """The place of the first sample that it counts as one with."""
 
     @property
     def passes(self) -> bool | None:
@@ -125,9 +134,28 @@ async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[Sampl
 async def pairs_of(connection: Connection, one: MeasuredTrial, other: MeasuredTrial) -> list[Pair]:
     """The samples that both trials drew, in the order of the first."""
     others = {sample.item_hash: sample for sample in await samples_of(connection, other)}
-    return [
+    pairs = [
         Pair(sample, others[sample.item_hash]) for sample in await samples_of(connection, one) if sample.item_hash in others
     ]
+    suites = [await load_suite(connection, trial.run_id, Split(trial.split)) for trial in (one, other)]
+    unequal = any(pair.one.answers != pair.other.answers for pair in pairs)
+    tallies = [await _tallied(connection, suite, trial) for suite, trial in zip(suites, (one, other), strict=True) if unequal]
+    return [Pair(*_told_of(pair, suites[1].same_as, [tally.singles for tally in tallies])) for pair in pairs]
+
+
+async def _tallied(connection: Connection, suite: EvaluationSuite, trial: MeasuredTrial) -> Tally:
+    tally = Tally(suite)
+    async for batch in measured_in_batches(connection, suite, trial.config_hash, trial.first_replicate, trial.replicates):
+        tally.add(batch)
+    return tally
+
+
+def _told_of(pair: Pair, same_as: Mapping[int, int], singles: Sequence[Sequence[Sequence[float]]]) -> Iterator[SampleInTrial]:
+    """Both samples with the cluster that the second one belongs to, and with their single answers."""
+    cluster = same_as.get(pair.other.position, pair.other.position)
+    for place, sample in enumerate((pair.one, pair.other)):
+        given = tuple(singles[place][sample.position]) if singles else ()
+        yield replace(sample, singles=given, cluster=cluster)
 
 
 async def answers_of(connection: Connection, trial: MeasuredTrial, item_hashes: list[str]) -> dict[str, list[dict[str, Any]]]:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from activities.store import rows, shards
 from activities.store.connection import Connection, Database
+from activities.store.encoding import from_json
 from workflows.model.decisions import Reference
 from workflows.model.judgement import MustPass
 from workflows.model.suite import EvaluationSuite, MeasuredSample
@@ -17,16 +18,16 @@ async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, 
     """Every split of a run."""
     found = await connection.fetch(
         """
-        SELECT suite.split, suite.samples,
+        SELECT suite.split, suite.samples, coalesce(suite.body -> 'same_as', '{}') AS same_as,
                CASE WHEN min(s.weight) <> max(s.weight) THEN array_agg(s.weight ORDER BY drawn.position) END AS weights
         FROM suites suite
         JOIN suite_samples drawn USING (run_id, split)
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
-        WHERE suite.run_id = $1 GROUP BY suite.split, suite.samples ORDER BY suite.split
+        WHERE suite.run_id = $1 GROUP BY suite.run_id, suite.split ORDER BY suite.split
         """,
         run_id,
     )
-    return tuple(rows.DrawnSplit(**row) for row in found)
+    return tuple(rows.DrawnSplit(**{**dict(row), "same_as": from_json(row["same_as"])}) for row in found)
 
 
 async def proposal_costs(connection: Connection, run_id: str) -> tuple[rows.ProposalCost, ...]:

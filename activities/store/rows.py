@@ -352,6 +352,8 @@ class DrawnSplit(Payload):
     samples: int
     weights: tuple[float, ...] | None
     """In the order of the suite; None when all weigh alike."""
+    same_as: dict[int, int] = Field(default_factory=dict)
+    """For samples that count as one with another: where they are, and where the first of their cluster is."""
 
 
 class ProposalCost(Payload):

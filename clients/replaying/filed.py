@@ -62,7 +62,9 @@ def _unusable(history: RecordedHistory, facts: RunFacts) -> Iterator[str]:
                     "export the run again"
                 )
             elif past.answers is not None:
-                for name, values in (("passes", past.answers.passes), *past.answers.measures.items()):
+                told = past.answers
+                counted = (("passes", told.passes), ("scores", told.scores), *told.measures.items())
+                for name, values in counted:
                     if values is not None and len(values) != sizes[past.split]:
                         yield (
                             f"{field}.answers.{name}: has {len(values)} values for {sizes[past.split]} samples; "

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clients.replaying.recomputing import Asked, Gone, Recomputed, conclusion_of, measured_again
-from clients.replaying.recorded_answers import figures_of, read_for_judgement
+from clients.replaying.recorded_answers import clusters_of, figures_of, lacks_single_scores, read_for_judgement, singles_of
 from clients.reporting.facts import Drawn, Iteration, RunFacts, Statistics
 from ratchet.optimizer import TrialStatus
 from workflows.model.decisions import Reference
@@ -24,6 +24,8 @@ Means = Sequence[float | None]
 NO_MEANS = "scores and comparisons: the file was exported without the scores of single samples"
 NO_MEAN = "the scores of trials: an objective of kind {kind} is no mean over samples"
 SINGLE_ANSWERS = "{what}: they depend on single answers, which this file does not have"
+
+UNEQUALLY = "comparisons of trials that answered unequally often"
 
 OF_PASSES = ("strict_broken", "strict_baseline", "strict_false_rejections", "must_pass_broken")
 """What evidence says of how often samples passed."""
@@ -125,6 +127,11 @@ class FromMeans:
         if self._spec.rule == "strict" and None in passes:
             return past.looks  # noted at the beginning
         before, after = [given or () for given in passes]
+        if lacks_single_scores(raced, past):
+            self.tally.cannot(SINGLE_ANSWERS.format(what=UNEQUALLY))
+            return past.looks
+        singles = singles_of(raced, len(reference)), singles_of(past, len(means))
+        clusters = clusters_of(drawn, len(means))
         cut_off = past.trial_status != "completed" or past.exhausted is not None
         most = len(past.looks) if cut_off else past.samples
         racing = (self._spec.racing or Racing()).model_copy(update={"block": asked.race.block})
@@ -142,6 +149,8 @@ class FromMeans:
                     direction=self._facts.direction,
                     reference_id=asked.race.reference.candidate_id,
                     candidates=asked.race.candidates,
+                    singles=(singles[0][:until], singles[1][:until]),
+                    clusters=clusters[:until] if clusters else None,
                     strict_broken=strict_counts(before[:until], after[:until]).broken if before and after else 0,
                 )
             )
@@ -180,8 +189,8 @@ class FromMeans:
         self, before: Iteration, past: Iteration, drawn: Drawn, samples: int | None, told: Evidence | None
     ) -> Evidence:
         seed = evidence_seed(self._facts.request.seed, drawn.split, before.candidate_id, past.candidate_id)
-        one, other = [read_for_judgement(trial, drawn.weights, samples) for trial in (before, past)]
-        if one is not None and other is not None:
+        one, other = [read_for_judgement(trial, drawn, samples) for trial in (before, past)]
+        if one is not None and other is not None and not lacks_single_scores(before, past):
             evidence = evidence_of(
                 one,
                 other,
@@ -193,14 +202,20 @@ class FromMeans:
             )
             counted = one.passes is not None and other.passes is not None
             return evidence if told is None or counted else evidence.model_copy(update=_as_told(told, OF_PASSES))
+        if lacks_single_scores(before, past):
+            self.tally.cannot(SINGLE_ANSWERS.format(what=UNEQUALLY))
+            if told is not None:
+                return told
+        before_means, means = (before.sample_means or ())[:samples], (past.sample_means or ())[:samples]
         evidence = compare(
-            (before.sample_means or ())[:samples],
-            (past.sample_means or ())[:samples],
+            before_means,
+            means,
             drawn.weights[:samples] if drawn.weights else None,
             spec=self._spec,
             direction=self._facts.direction,
             reference_id=before.candidate_id,
             seed=seed,
+            clusters=clusters_of(drawn, len(means)),
         )
         return evidence if told is None else self._with_what_answers_added(evidence, told)
 

@@ -5,23 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from clients.reporting.facts import Answers, Iteration, Statistics
+from clients.reporting.facts import Answers, Drawn, Iteration, Statistics
 from workflows.rules.judgement import TrialAnswers
 
 Values = Mapping[str, Sequence[Sequence[float]]]
 
 
-def read_for_judgement(trial: Iteration, weights: Sequence[float] | None, samples: int | None) -> TrialAnswers | None:
+def read_for_judgement(trial: Iteration, drawn: Drawn, samples: int | None) -> TrialAnswers | None:
     """The answers to the first samples of a trial, or to all; None where the file has none."""
     told = trial.answers
     if told is None or trial.sample_means is None:
         return None
+    means = list(trial.sample_means[:samples])
     return TrialAnswers(
-        means=list(trial.sample_means[:samples]),
-        weights=list(weights[:samples]) if weights is not None else None,
+        means=means,
+        weights=list(drawn.weights[:samples]) if drawn.weights is not None else None,
         passes=list(told.passes[:samples]) if told.passes is not None else None,
+        singles=singles_of(trial, len(means)),
+        clusters=clusters_of(drawn, len(means)),
         measures={name: _single(values[:samples]) for name, values in told.measures.items()},
     )
+
+
+def singles_of(trial: Iteration, samples: int) -> Sequence[Sequence[float]]:
+    """The scores of single answers to the first samples, as far as the file has them."""
+    told = trial.answers.scores if trial.answers is not None else None
+    return told[:samples] if told is not None else [()] * samples
+
+
+def lacks_single_scores(one: Iteration, other: Iteration) -> bool:
+    """Whether two trials cannot be compared, because one answered more often and the file does not say how."""
+    unknown = [trial.replicates > 1 and (trial.answers is None or trial.answers.scores is None) for trial in (one, other)]
+    return one.replicates != other.replicates and any(unknown)
+
+
+def clusters_of(drawn: Drawn, samples: int) -> list[int] | None:
+    """For every sample the place of the first one that it counts as one with; None where each counts by itself."""
+    return [drawn.same_as.get(place, place) for place in range(samples)] if drawn.same_as else None
 
 
 def _single(of_samples: Sequence[Sequence[float]]) -> list[tuple[int, float]]:

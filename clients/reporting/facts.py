@@ -69,6 +69,8 @@ class Answers(Payload):
     """Of every sample, how often it passed, of how many answers. None where no verdict depends on it."""
     measures: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
     """What single answers took or scored, for every measure that a constraint or an objective names."""
+    scores: tuple[tuple[float, ...], ...] | None = None
+    """Of every sample that was answered more than once, what each answer adds to the objective."""
 
 
 class Iteration(Payload):
@@ -164,6 +166,8 @@ class Drawn(Payload):
     """None: all alike."""
     must_pass: dict[int, str] = Field(default_factory=dict)
     """The places and ids of the samples that candidates must pass, where single answers were read."""
+    same_as: dict[int, int] = Field(default_factory=dict)
+    """For samples that count as one with another: where they are, and where the first of their cluster is."""
 
 
 class ProposalCost(Payload):

@@ -97,6 +97,8 @@ class RecordedAnswers(HistoryPart):
     """How often each sample passed, of how many answers."""
     measures: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
     """What its answers took or scored, by what constraints and further objectives name."""
+    scores: tuple[tuple[float, ...], ...] | None = None
+    """What each answer adds to the objective, of samples that were answered more than once."""
 
 
 class RecordedIteration(_Measured):
@@ -209,6 +211,8 @@ class RecordedSplit(HistoryPart):
     """Of the samples, in order; none where all are alike."""
     must_pass: dict[int, str] = Field(default_factory=dict)
     """The ids of samples that candidates must pass, by their places."""
+    same_as: dict[int, int] = Field(default_factory=dict)
+    """Of samples that count as one with another, the place of the first of them, by their places."""
 
 
 class RecordedCost(HistoryPart):

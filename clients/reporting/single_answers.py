@@ -17,9 +17,12 @@ MOST_AT_THE_END: Final = 200_000
 """Answers that are read again when a run ends, to write its history; `ratchet export` reads any number."""
 
 
-def depends_on_answers(judgement: JudgementSpec) -> bool:
-    """Whether verdicts depend on more than the scores of samples."""
-    return bool(judgement.constraints or judgement.objectives) or counts_passes(judgement)
+def depends_on_answers(facts: RunFacts) -> bool:
+    """Whether verdicts depend on more than the scores of samples: on single scores, where trials may have answered a sample
+    unequally often."""
+    judgement = facts.request.judgement
+    repeated = any(one.replicates > 1 for one in (*facts.iterations, *facts.further))
+    return repeated or bool(judgement.constraints or judgement.objectives) or counts_passes(judgement)
 
 
 def counts_passes(judgement: JudgementSpec) -> bool:
@@ -29,7 +32,7 @@ def counts_passes(judgement: JudgementSpec) -> bool:
 
 async def with_answers(facts: RunFacts, outcomes: RecordedOutcomes, most: int | None = None) -> RunFacts:
     """The run with as much of its single answers as its verdicts depend on; with `most`, only when it has no more of them."""
-    if not depends_on_answers(facts.request.judgement) or (most is not None and facts.answers > most):
+    if not depends_on_answers(facts) or (most is not None and facts.answers > most):
         return facts
     suites = {drawn.split: await outcomes.suite(facts.run_id, drawn.split) for drawn in facts.splits}
 
@@ -68,6 +71,7 @@ async def _with_answers(trial: Iteration, suite: EvaluationSuite, outcomes: Reco
     answers = Answers(
         passes=tuple(tally.passes) if counts_passes(suite.judgement) else None,
         measures={name: _by_sample(values, samples) for name, values in tally.measures.items()},
+        scores=tuple(tuple(given) for given in tally.singles) if trial.replicates > 1 else None,
     )
     return trial.model_copy(update={"answers": answers})
 

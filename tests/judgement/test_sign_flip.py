@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy.stats import binomtest, permutation_test
 
+from workflows.rules.judgement.deals import DRAWS
 from workflows.rules.judgement.pairs import pair
-from workflows.rules.judgement.sign_flip import FLIPS, sign_flip
+from workflows.rules.judgement.sign_flip import sign_flip
 
 
 def test_one_binary_replicate_gives_mcnemars_exact_test() -> None:
@@ -59,7 +60,7 @@ def test_many_scores_off_the_grid_are_sampled_with_a_fixed_seed_and_never_give_z
     candidate = baseline + 0.2 + random.random(60) / 1000
     one, again, other = (sign_flip(pair(baseline, candidate), seed) for seed in (1, 1, 2))
     assert one == again
-    assert one.gain == other.gain == pytest.approx(1 / (FLIPS + 1))
+    assert one.gain == other.gain == pytest.approx(1 / (DRAWS + 1))
 
 
 def test_no_difference_at_all_proves_nothing() -> None:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workflows.rules.judgement.deals import DRAWS as FLIPS
-from workflows.rules.judgement.deals import Steps, distribution, random_sums, shares, tails
+from workflows.rules.judgement.deals import DRAWS, Steps, distribution, random_sums, shares, tails
 from workflows.rules.judgement.distributions import binomial_at_least, binomial_at_most
 from workflows.rules.judgement.pairs import Array, Pairs
 
@@ -51,7 +50,7 @@ def sign_flip(pairs: Pairs, seed: int = 0) -> SignFlip:
             return SignFlip(*found, "exact sign test (McNemar)" if same else "exact paired permutation test")
     if len(parts) <= ENUMERATED:
         return SignFlip(*_enumerated(parts), "exact paired permutation test")
-    return SignFlip(*_sampled(parts, seed), f"paired permutation test, {FLIPS:,} flips")
+    return SignFlip(*_sampled(parts, seed), f"paired permutation test, {DRAWS:,} flips")
 
 
 def _on_grid(sizes: Array) -> Array | None:
