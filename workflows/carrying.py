@@ -68,7 +68,7 @@ def request_in_force(book: RunBook) -> OptimizationRequest:
 
 
 def pick_up(book: RunBook, state: RunState) -> None:
-    """Go on from what an earlier execution carried over."""
+    """Go on from what an earlier execution carried over, before anybody tells the run anything new."""
     book.prepared, book.baseline, book.best, book.last = state.prepared, state.baseline, state.best, state.last
     book.started_at, book.paused_for = state.started_at, state.paused_for
     book.round, book.optimizer_state = state.round, state.optimizer
@@ -76,12 +76,10 @@ def pick_up(book: RunBook, state: RunState) -> None:
     book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds
     book.lost_rounds, book.last_failure = state.lost_rounds, state.last_failure
     book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
-    book.recent_rounds, book.waiting = list(state.recent_rounds), [*state.waiting, *book.waiting]
+    book.recent_rounds, book.waiting = list(state.recent_rounds), list(state.waiting)
     book.recent_parts, book.open_round = list(state.recent_parts), state.open_round
     book.front, book.noise, book.plan = state.front, state.noise, state.plan
-    book.adjusted = book.adjusted or state.adjusted
-    book.paused = book.paused or state.paused
-    book.stop_requested = book.stop_requested or state.stop_requested
+    book.adjusted, book.paused, book.stop_requested = state.adjusted, state.paused, state.stop_requested
     book.executions = state.executions + 1
     book.status, book.phase = "running", "going on"
 

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
         Pending,
         Progress,
         RunInput,
-        RunState,
         UpdateAnswer,
     )
     from workflows.model.search import Adjustment
@@ -68,6 +67,8 @@ class OptimizationWorkflow:
         refuse_foreign_state(request.carried, continued=info.continued_run_id is not None)
         self.evaluation_task_queue = request.execution.evaluation_task_queue or f"{info.task_queue}-evaluation"
         self.book = RunBook(info.workflow_id, request, workflow.now())
+        if request.carried is not None:  # here, since messages are handled before `run` begins
+            pick_up(self.book, request.carried)
         self.ledger = Ledger(self.book)
         self.trials = TrialRuns(self.book, self.ledger, self.evaluation_task_queue)
         self.showing = Showing(self.book)
@@ -83,7 +84,7 @@ class OptimizationWorkflow:
                 await self._prepare()
                 await self._measure_baseline()
             else:
-                await self._pick_up(request.carried)
+                await self._read_back()
             while True:
                 self._stop_if_decided()
                 await self._pause_or_continue_as_new()
@@ -132,9 +133,8 @@ class OptimizationWorkflow:
         if end := unmeasured(self.book, baseline):
             raise end
 
-    async def _pick_up(self, state: RunState) -> None:
-        """Go on where the execution before left off; what grew too large to carry is read from the store."""
-        pick_up(self.book, state)
+    async def _read_back(self) -> None:
+        """Read from the store what grew too large to carry from the execution before."""
         self.showing.show("running", "reading the history back")
         read_back = 0
         while True:

@@ -9,9 +9,12 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import asyncpg
+import structlog
 from asyncpg.pool import PoolConnectionProxy
 
-from activities.store.migrating import StoreError, migrate
+from activities.store.migrating import StoreError, migrate, newer_version
+
+log = structlog.get_logger("store")
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
 
@@ -24,6 +27,7 @@ _PASSES_BY_ITSELF = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InternalClientError,
+    asyncpg.InvalidCachedStatementError,  # the schema moved under a prepared statement
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -36,11 +40,18 @@ _PASSES_BY_ITSELF = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
 )
+_OF_ANOTHER_SCHEMA = (asyncpg.SyntaxOrAccessError, asyncpg.NotNullViolationError, asyncpg.CheckViolationError)
+"""What PostgreSQL says to a worker that was written for tables that have changed since."""
+
 _LOST = ("closed", "closing", "released back to the pool")
 
 
 class StoreAway(ConnectionError):
     """The store cannot be reached; trying again may help."""
+
+
+class SchemaMoved(StoreAway):
+    """The tables are newer than this process: a process of the new version can do what this one cannot any more."""
 
 
 def is_away(error: BaseException) -> bool:
@@ -109,8 +120,22 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection of the pool, outside any transaction."""
+        try:
+            async with self._pool.acquire(timeout=SECONDS_TO_CONNECT * 2) as connection:
+                yield connection
+        except _OF_ANOTHER_SCHEMA as error:
+            await self._refuse_newer_schema(error)
+            raise
+
+    async def _refuse_newer_schema(self, error: Exception) -> None:
+        """During an upgrade the tables change while workers of the old version still serve. No run may fail for that."""
         async with self._pool.acquire(timeout=SECONDS_TO_CONNECT * 2) as connection:
-            yield connection
+            moved = await newer_version(connection)
+        if moved is not None:
+            present, known = moved
+            told = f"the database has schema version {present}, this worker knows {known}: it waits for one of the new version"
+            log.warning(told, error=str(error))
+            raise SchemaMoved(told) from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -63,6 +63,12 @@ async def migrate(connection: Connection, known: tuple[Migration, ...] | None = 
                 )
 
 
+async def newer_version(connection: Connection) -> tuple[int, int] | None:
+    """The schema's version and the newest that this Ratchet knows, where somebody has migrated past it."""
+    present, newest = await _version(connection), migrations()[-1].version
+    return (present, newest) if present > newest else None
+
+
 async def _version(connection: Connection) -> int:
     if await connection.fetchval("SELECT to_regclass('schema_migrations')") is None:
         return 0

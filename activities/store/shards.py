@@ -185,6 +185,7 @@ async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite
             ORDER BY other.created_at, other.run_id LIMIT 1
         ) o
         WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $5 AND drawn.position < $6
+          AND EXISTS (SELECT FROM runs WHERE run_id = $1 FOR KEY SHARE)
         ON CONFLICT DO NOTHING
         """,
         shard.run_id,
@@ -200,7 +201,11 @@ async def _copy_from_other_runs(connection: Connection, shard: ShardInput, suite
 
 
 async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
-    """Store answers. The first answer to a pair wins; a run that was deleted meanwhile gets none."""
+    """Store answers. The first answer to a pair wins; a run that was deleted meanwhile gets none.
+
+    The run's row is locked against its deletion, and against nothing else: answers that were committed while a deletion is
+    under way would outlive it, and a later run of that id would find them.
+    """
     if not outcomes:
         return
     await connection.execute(
@@ -210,7 +215,7 @@ async def commit_outcomes(connection: Connection, shard: ShardInput, evaluator: 
         SELECT $1, $2, $3, $4, * FROM unnest(
             $5::text[], $6::int[], $7::text[], $8::bool[], $9::jsonb[], $10::jsonb[], $11::json[], $12::text[],
             $13::text[], $14::bigint[], $15::float8[], $16::float8[], $17::float8[], $18::json[], $19::text[])
-        WHERE EXISTS (SELECT FROM runs WHERE run_id = $3)
+        WHERE EXISTS (SELECT FROM runs WHERE run_id = $3 FOR KEY SHARE)
         ON CONFLICT DO NOTHING
         """,
         shard.config_hash,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from activities.store.deleting import delete_run
 from activities.store.migrating import StoreError
 from tests.activities.store_examples import ExampleRun
 from workflows.model.suite import MeasuredSample
@@ -132,6 +133,23 @@ async def test_answers_of_a_deleted_run_are_not_kept(example: ExampleRun) -> Non
     async with run.database.connection() as connection:
         await connection.execute("DELETE FROM runs")
     await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+    async with run.database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM outcomes") == 0
+
+
+async def test_answers_committed_while_a_run_is_deleted_do_not_outlive_it(example: ExampleRun) -> None:
+    run = await example.open()
+    async with run.database.transaction() as deleting:
+        assert await delete_run(deleting, run.run_id)
+        committing = asyncio.ensure_future(
+            run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(0), run.outcome(1)])
+        )
+        async with asyncio.timeout(10), run.database.connection() as watching:
+            while not committing.done() and not await watching.fetchval(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')"
+            ):
+                await asyncio.sleep(0)
+    await committing
     async with run.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM outcomes") == 0
 

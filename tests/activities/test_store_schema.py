@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from typing import Final
 
 import asyncpg
 import pytest
+from temporalio.exceptions import ApplicationError
 
-from activities.store.connection import Database, StoreAway, is_away
+from activities.store.connection import Database, SchemaMoved, StoreAway, is_away
 from activities.store.migrating import Migration, SchemaTooNew, StoreError, migrate, migrations
+from activities.store.refusals import store_errors
 from tests.activities.store_examples import ExampleRun, PostgresServer
 
 PASSWORD = "hunter2"
@@ -49,6 +52,36 @@ async def test_a_migration_that_fails_leaves_nothing_behind(database: Database) 
             await migrate(connection, broken)
         assert await connection.fetchval("SELECT to_regclass('half_made')") is None
         assert await connection.fetchval("SELECT max(version) FROM schema_migrations") == migrations()[-1].version
+
+
+class TestSchemaThatMovedOn:
+    """While an upgrade goes on, old workers serve for a while. No run ends because of that."""
+
+    STATEMENTS: Final = [
+        "ALTER TABLE outcomes RENAME COLUMN feedback TO told",
+        "ALTER TABLE outcomes DROP CONSTRAINT outcomes_pkey, ADD COLUMN tenant text NOT NULL",
+        "ALTER TABLE outcomes RENAME TO answers",
+    ]
+
+    @pytest.mark.parametrize("migration", STATEMENTS)
+    async def test_an_old_worker_waits_for_a_new_one_and_says_so(self, example: ExampleRun, migration: str) -> None:
+        run = await example.open()
+        async with run.database.connection() as connection:
+            await connection.execute(migration)
+            await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
+
+        with pytest.raises(SchemaMoved, match=r"schema version 999, this worker knows \d+: it waits") as caught, store_errors():
+            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+        assert is_away(caught.value)
+
+    async def test_a_mistake_of_ours_in_a_schema_that_we_know_is_not_waited_for(self, example: ExampleRun) -> None:
+        run = await example.open()
+        async with run.database.connection() as connection:
+            await connection.execute(self.STATEMENTS[0])
+
+        with pytest.raises(ApplicationError, match="refuses this for good: UndefinedColumnError") as caught, store_errors():
+            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+        assert caught.value.non_retryable
 
 
 async def test_every_table_and_view_says_what_it_is_for(database: Database) -> None:

