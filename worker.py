@@ -215,6 +215,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
                 versions=versions(),
                 data_directory=settings.data_dir,
                 overrides=overrides,
+                evaluation_task_queue=settings.evaluation_task_queue,
             )
             served = [
                 *implementations(Bookkeeping, bookkeeping),

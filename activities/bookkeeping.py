@@ -15,6 +15,7 @@ from activities.datasets import DatasetError, SourceAway
 from activities.datasets.stored import dataset_of, strata_of
 from activities.evaluation_plan import plan_evaluation
 from activities.heartbeat import heartbeating
+from activities.operator_lists import NotListed, OperatorLists
 from activities.overrides import Overrides
 from activities.prompt_reading import UnusablePrompt, with_its_prompt
 from activities.release_checks import unreleasable
@@ -27,10 +28,12 @@ from activities.store.refusals import store_errors
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
+from workflows.model.dataset import is_object
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import Plan
 from workflows.model.own_optimizer import PythonOptimizer, version_key
+from workflows.model.remote_target import ActivityTarget
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import (
     CandidateKey,
@@ -38,6 +41,7 @@ from workflows.model.run import (
     HistoryPage,
     HistoryRows,
     LedgerInput,
+    NamedQueue,
     Prepared,
     PrepareInput,
     ReadPrompt,
@@ -90,14 +94,27 @@ class StoreBookkeeping(Bookkeeping):
         versions: Mapping[str, str] | None = None,
         data_directory: Path | None = None,
         overrides: Overrides | None = None,
+        lists: OperatorLists | None = None,
+        evaluation_task_queue: str | None = None,
     ) -> None:
         self._database = database
         self._store = Store(database)
         self._overrides = overrides or Overrides.from_environment(database.url)
         self._search_attributes = search_attributes
         self._versions = dict(versions or {})
+        self._lists = lists or OperatorLists()
+        self._evaluation_task_queue = evaluation_task_queue
         named = os.environ.get("RATCHET_DATA_DIR")
         self._data_directory = data_directory or (Path(named) if named else None)
+
+    @activity.defn(name="admit_evaluation_queue")
+    async def admit_evaluation_queue(self, named: NamedQueue) -> None:
+        """Refuse a run that would be evaluated on a task queue which the operator does not list."""
+        own = activity.info().task_queue
+        try:
+            self._lists.refuse_evaluation_queue(named.task_queue, self._evaluation_task_queue or f"{own}-evaluation", own)
+        except NotListed as error:
+            raise invalid_request([f"execution.evaluation_task_queue: {error}"]) from None
 
     @activity.defn(name="prepare")
     async def prepare(self, request: PrepareInput) -> Prepared:
@@ -108,6 +125,7 @@ class StoreBookkeeping(Bookkeeping):
                 problems = check_request(read.request)
                 if problems:
                     raise invalid_request(problems)
+                self._refuse_unlisted(read.request)
                 hopeless = await unreleasable(read.request, self._overrides)
                 if hopeless is not None:
                     raise invalid_request([hopeless])
@@ -115,6 +133,19 @@ class StoreBookkeeping(Bookkeeping):
         if read.request is request.request:
             return prepared
         return prepared.model_copy(update={"read": _read(read.request)})
+
+    def _refuse_unlisted(self, request: OptimizationRequest) -> None:
+        """What the spec names outside of the operator's lists; where samples are sent over HTTP, the call itself is refused."""
+        path, target = request.dataset.path, request.target
+        try:
+            field = "dataset.path"
+            if path is not None and is_object(path):
+                self._lists.refuse_object(path)
+            field = "target.task_queue"
+            if isinstance(target, ActivityTarget):
+                self._lists.refuse_activity_queue(target.task_queue)
+        except NotListed as error:
+            raise invalid_request([f"{field}: {error}"]) from None
 
     async def _with_its_prompt(self, request: OptimizationRequest) -> OptimizationRequest:
         try:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
 
 from activities.gate import Gates
 from activities.metering import Bound, metered
+from activities.operator_lists import DEFAULT_MODEL_URL, KeyMissing, NotListed, OperatorLists
 from activities.patience import Patience as Patience
 from activities.patience import patiently as patiently
 from activities.patience import retry_after
@@ -27,8 +27,6 @@ from workflows.rules.bounds import chat_bound
 if TYPE_CHECKING:
     import openai  # takes a third of a second, which workers without a chat model need not spend at their start
 
-DEFAULT_URL = "https://api.openai.com/v1"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CONNECT_TIMEOUT = 10.0
 MOST_CONNECTIONS = 10_000
 """The run's own limits decide what is in flight, so the client must not add one."""
@@ -86,7 +84,7 @@ class ChatModels:
         return self._environment
 
     def base_url(self, given: str | None) -> str:
-        return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+        return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -172,25 +170,11 @@ class ChatModels:
 
     def _key_for(self, url: str, model: str) -> str:
         """The worker's key, for endpoints that the worker's operator named: a spec must not be able to send it anywhere."""
-        host = urlsplit(url).hostname or ""
-        trusted = [DEFAULT_URL, self._environment.get("OPENAI_BASE_URL", "")]
-        trusted += [part.strip() for part in self._environment.get("RATCHET_MODEL_URLS", "").split(",")]
-        key = self._environment.get("OPENAI_API_KEY", "").strip()
-        if host in LOOPBACK:
-            return key or "none-needed-on-loopback"
-        if not any(_same_origin(url, place) for place in trusted if place):
-            raise Refused(
-                f"model {model!r}: this worker does not know {url} and will not send its key there; "
-                "its operator can set OPENAI_BASE_URL to it, or add it to RATCHET_MODEL_URLS"
-            )
-        if not key:
-            raise Refused(f"model {model!r} at {url}: OPENAI_API_KEY is not set in the worker's environment; set it")
-        return key
-
-
-def _same_origin(url: str, other: str) -> bool:
-    one, two = urlsplit(url), urlsplit(other)
-    return (one.scheme, one.hostname, one.port) == (two.scheme, two.hostname, two.port)
+        try:
+            return OperatorLists(self._environment).model_key(url)
+        except (NotListed, KeyMissing) as error:
+            where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
+            raise Refused(f"{where}: {error}") from None
 
 
 async def _whole(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:

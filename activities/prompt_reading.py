@@ -23,6 +23,10 @@ class UnusablePrompt(ValueError):
     """A prompt that cannot be read, for good; the message names the field and the fix."""
 
 
+class UnreadableTemplate(UnusablePrompt):
+    """A file that is no prompt; the message quotes it, and is for people who may read it."""
+
+
 async def with_its_prompt(
     request: OptimizationRequest, overrides: Overrides, data_directory: Path | None
 ) -> OptimizationRequest:
@@ -32,7 +36,10 @@ async def with_its_prompt(
         return request
     if source.file is not None:
         path = source.file
-        return await asyncio.to_thread(with_file, request, lambda: _inside(path, data_directory))
+        try:
+            return await asyncio.to_thread(with_file, request, lambda: _inside(path, data_directory))
+        except UnreadableTemplate:
+            raise UnusablePrompt(f"prompt.file: {path!r} is no prompt; correct the file where it lies") from None
     return with_stored(request, await resolved(source, overrides))
 
 
@@ -42,6 +49,8 @@ def with_file(request: OptimizationRequest, found: Callable[[], Path]) -> Optimi
         template = _template(found())
         snapshot = PromptSnapshot(template=template, overlay_hash=effective_hash(template.configuration()))
         return with_prompt(request, snapshot)
+    except UnusablePrompt:
+        raise
     except PromptError as error:
         raise UnusablePrompt(f"prompt.file: {error}") from None
     except UnicodeDecodeError as error:
@@ -81,7 +90,7 @@ def _template(file: Path) -> PromptTemplate:
     try:
         return PromptTemplate.from_yaml(text)
     except InvalidTemplate as error:
-        raise UnusablePrompt("\n".join(f"prompt.file: {told}" for told in str(error).splitlines())) from None
+        raise UnreadableTemplate("\n".join(f"prompt.file: {told}" for told in str(error).splitlines())) from None
 
 
 def _inside(path: str, data_directory: Path | None) -> Path:

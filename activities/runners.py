@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 
 from activities.gate import Gates
-from activities.models import LOOPBACK, Patience, patiently
+from activities.models import Patience, patiently
+from activities.operator_lists import NotListed, OperatorLists, origin_of
 from activities.targets.faults import Refused, Throttled, Unreachable
 from workflows.model.failures import shorten
 
@@ -90,7 +91,7 @@ class Runners:
                 raise Unreachable(shorten(f"runner {url} cannot be reached: {type(error).__name__}: {error}", 300)) from error
 
         limits = Patience(seconds=patience, attempts=AS_OFTEN_AS_TIME_ALLOWS)
-        return await patiently(self._gates.at(_origin(url), "runner"), once, limits)
+        return await patiently(self._gates.at(origin_of(url), "runner"), once, limits)
 
     async def _request(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> dict[str, Any]:
         if self._session is None:
@@ -106,22 +107,12 @@ class Runners:
             return _parsed(url, bytes(text))
 
     def _credentials(self, url: str) -> dict[str, str]:
-        """The worker's token, for origins that its operator named. Others are not even called, except on this machine."""
-        allowed = [part.strip() for part in self._environment.get("RATCHET_RUNNER_URLS", "").split(",") if part.strip()]
-        if _origin(url) in map(_origin, allowed):
-            token = self._environment.get("RATCHET_RUNNER_TOKEN", "").strip()
-            return {"Authorization": f"Bearer {token}"} if token else {}
-        if urlsplit(url).hostname in LOOPBACK:
-            return {}
-        raise Refused(
-            f"target.url: this worker does not know the runner {_origin(url)}; its operator can add it to RATCHET_RUNNER_URLS"
-        )
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return f"{parts.scheme}://{parts.hostname}:{port}"
+        """The worker's token, for origins that its operator named. Others are not even called."""
+        try:
+            token = OperatorLists(self._environment).runner_token(url)
+        except NotListed as error:
+            raise Refused(f"target.url: {error}") from None
+        return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _experiment(url: str, experiment_id: str) -> str:

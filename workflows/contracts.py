@@ -47,6 +47,7 @@ from workflows.model.run import (
     Inspected,
     InspectInput,
     LedgerInput,
+    NamedQueue,
     Prepared,
     PrepareInput,
     ProposalInput,
@@ -57,6 +58,11 @@ from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInpu
 
 class Bookkeeping(ABC):
     """Short, idempotent writes and reads of the store; served on the workflows' own task queue."""
+
+    @activity.defn(name="admit_evaluation_queue")
+    @abstractmethod
+    async def admit_evaluation_queue(self, named: NamedQueue) -> None:
+        """Refuse a run that would be evaluated on a task queue which the operator does not list."""
 
     @activity.defn(name="prepare")
     @abstractmethod

@@ -10,14 +10,20 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from workflows.contracts import Bookkeeping, Evaluating, Ingesting
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.request import OptimizationRequest
-from workflows.model.run import IngestedDataset, IngestInput, InspectInput, Prepared, PrepareInput
+from workflows.model.run import IngestedDataset, IngestInput, InspectInput, NamedQueue, Prepared, PrepareInput
 from workflows.model.structured_search import SearchOptimizer
-from workflows.policies import INSPECT, PREPARE
+from workflows.policies import INSPECT, LOCAL_STORE, PREPARE
 
 
 async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_queue: str) -> Prepared:
     """Check the spec, ingest the dataset, open the run in the store. A spec that is refused leaves nothing behind."""
     try:
+        if request.execution.evaluation_task_queue is not None:  # before that queue is asked for anything
+            await workflow.execute_local_activity_method(
+                Bookkeeping.admit_evaluation_queue,
+                NamedQueue(task_queue=request.execution.evaluation_task_queue),
+                **LOCAL_STORE,
+            )
         evaluators = await _inspected(request, evaluation_task_queue)
         ingested = await _ingested(request, evaluation_task_queue)
         preparing = workflow.execute_activity_method(

@@ -26,10 +26,11 @@ def read_csv(path: Path, name: str, columns: Columns | None, delimiter: str) -> 
     for number, cells in rows:
         where = f"{name} line {number}"
         if len(cells) != len(header):
-            raise DatasetError(
+            wrong = (
                 f"{where}: has {len(cells)} cells, the header {len(header)}; quote cells that hold {SEPARATORS[delimiter]}"
-                f" or a line end: {shown(delimiter.join(cells))}"
+                " or a line end"
             )
+            raise DatasetError(f"{wrong}: {shown(delimiter.join(cells))}", unquoted=wrong)
         yield where, reader.item(dict(zip(header, cells, strict=True))), reader.remark
 
 
@@ -54,8 +55,6 @@ def _single(name: str, header: Sequence[str], columns: Columns | None, delimiter
     """A single column is most often a table with another separator."""
     other = next((separator for separator in SEPARATORS if separator != delimiter and separator in header[0]), None)
     if other is not None:
-        raise DatasetError(
-            f"{name} line 1: {shown(header[0])!r} is a single column; if {SEPARATORS[other]} separates the columns, "
-            f'say so with dataset.delimiter: "{other}"'
-        )
+        wrong = f'is a single column; if {SEPARATORS[other]} separates the columns, say so with dataset.delimiter: "{other}"'
+        raise DatasetError(f"{name} line 1: {shown(header[0])!r} {wrong}", unquoted=f"{name} line 1: {wrong}")
     return TableReader(name, header, columns)

@@ -105,9 +105,8 @@ class _Intake:
                 self.duplicates += 1
                 continue
             if item.id is not None and self._hash_by_given_id.setdefault(row.item_id, key) != key:
-                raise DatasetError(
-                    f"{where}: id {row.item_id!r} was used before for another content; give each item its own id"
-                )
+                wrong = "was used before for another content; give each item its own id"
+                raise DatasetError(f"{where}: id {row.item_id!r} {wrong}", unquoted=f"{where}: its id {wrong}")
             for look in self.looks:
                 look(where, item, row)
             self._hashes.add(key)
@@ -137,6 +136,6 @@ def _row(where: str, item: Item, position: int) -> SampleRow:
             [normalize_text(tag) for tag in item.tags],
         )
     except NotCanonical as error:
-        raise DatasetError(f"{where}: {error}") from None
+        raise DatasetError(f"{where}: {error}", unquoted=f"{where}: has a value that JSON cannot carry") from None
     except RecursionError:
         raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None

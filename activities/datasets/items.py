@@ -16,6 +16,8 @@ LONGEST = 16 * 1024 * 1024
 """Bytes of one item. Larger content belongs behind a reference."""
 
 NESTED_TOO_DEEPLY = "is nested too deeply; flatten it"
+NOT_STRICT = "has a key twice, or a number that is none; correct it"
+NO_ITEM = 'is not an item; write an object such as {"input": …, "expected": …}'
 
 
 def _refuse_constant(constant: str) -> Any:
@@ -40,7 +42,7 @@ def item_of(where: str, value: Mapping[str, Any], *, hint: str = "") -> Item:
     try:
         return Item.model_validate(value)
     except pydantic.ValidationError as error:
-        raise DatasetError(f"{where}: {'; '.join(explain(error))}{hint}") from None
+        raise DatasetError(f"{where}: {'; '.join(explain(error))}{hint}", unquoted=f"{where}: {_parts(error)}") from None
     except RecursionError:
         raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None
 
@@ -48,5 +50,13 @@ def item_of(where: str, value: Mapping[str, Any], *, hint: str = "") -> Item:
 def mapping_of(where: str, value: Any, text: str) -> Mapping[str, Any]:
     """The value, which must be an object."""
     if not isinstance(value, dict):
-        raise DatasetError(f'{where}: {shown(text)} is not an item; write an object such as {{"input": …, "expected": …}}')
+        raise DatasetError(f"{where}: {shown(text)} {NO_ITEM}", unquoted=f"{where}: {NO_ITEM}")
     return value
+
+
+def _parts(error: pydantic.ValidationError) -> str:
+    """Which parts of an item are wrong, in words that are ours and not the file's."""
+    found = {str(next(iter(problem["loc"]), "")) for problem in error.errors(include_url=False, include_input=False)}
+    known = sorted(found & Item.model_fields.keys())
+    foreign = ["has a key that no item has"] if found - Item.model_fields.keys() else []
+    return "; ".join([*(f"{part} is missing or of no use" for part in known), *foreign])

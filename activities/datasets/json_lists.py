@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, STRICT_JSON
+from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NO_ITEM, NOT_STRICT, STRICT_JSON
 from activities.datasets.problems import DatasetError, shown
 
 CHUNK = 256 * 1024
@@ -38,7 +38,8 @@ class _JsonList:
         if not opening:
             return
         if opening != "[":
-            raise self._wrong(f"{shown(self._text[self._at : self._at + 200])} is not a list; {self._hint(opening)}")
+            wrong = f"is not a list; {self._hint(opening)}"
+            raise self._wrong(f"{shown(self._text[self._at : self._at + 200])} {wrong}", unquoted=wrong)
         self._advance(1)
         number = 1
         while self._next_character() != "]" or number > 1:
@@ -47,20 +48,20 @@ class _JsonList:
             if (separator := self._next_character()) == "]":
                 break
             if separator != ",":
-                raise self._wrong(f"a comma or ] is missing after item {number}; {_what_is_there(separator)}")
+                wrong = f"a comma or ] is missing after item {number}"
+                raise self._wrong(f"{wrong}; {_what_is_there(separator)}", unquoted=wrong)
             self._advance(1)
             number += 1
         self._advance(1)
         if rest := self._next_character():
-            raise self._wrong(f"the list is over, but more follows ({rest!r}); a JSON dataset is one list")
+            wrong = "the list is over, but more follows{}; a JSON dataset is one list"
+            raise self._wrong(wrong.format(f" ({rest!r})"), unquoted=wrong.format(""))
 
     def _object(self, where: str) -> Any:
         beginning = self._next_character()
         if beginning != "{":
             rest = shown(self._text[self._at : self._at + 200])
-            raise DatasetError(
-                f'{where}: {rest or "nothing"} is not an item; write an object such as {{"input": …, "expected": …}}'
-            )
+            raise DatasetError(f"{where}: {rest or 'nothing'} {NO_ITEM}", unquoted=f"{where}: {NO_ITEM}")
         while True:
             try:
                 value, end = STRICT_JSON.raw_decode(self._text, self._at)
@@ -71,7 +72,7 @@ class _JsonList:
             except RecursionError:
                 raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None
             except ValueError as error:
-                raise DatasetError(f"{where}: {error}") from None
+                raise DatasetError(f"{where}: {error}", unquoted=f"{where}: {NOT_STRICT}") from None
             self._advance(end - self._at)
             return value
 
@@ -111,8 +112,9 @@ class _JsonList:
         self._line += self._text.count("\n", self._at, self._at + characters)
         self._at += characters
 
-    def _wrong(self, what: str) -> DatasetError:
-        return DatasetError(f"{self._name} line {self._line}: {what}")
+    def _wrong(self, what: str, *, unquoted: str) -> DatasetError:
+        where = f"{self._name} line {self._line}"
+        return DatasetError(f"{where}: {what}", unquoted=f"{where}: {unquoted}")
 
     def _hint(self, opening: str) -> str:
         if opening == "{":

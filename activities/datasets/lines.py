@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, STRICT_JSON, mapping_of
+from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NOT_STRICT, STRICT_JSON, mapping_of
 from activities.datasets.problems import DatasetError, shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -48,12 +48,13 @@ def _value(where: str, text: str) -> Any:
         return STRICT_JSON.decode(text)
     except json.JSONDecodeError as error:
         raise DatasetError(
-            f"{where}: is not JSON ({error.msg} at column {error.colno}): {shown(text)}; {_hint(text)}"
+            f"{where}: is not JSON ({error.msg} at column {error.colno}): {shown(text)}; {_hint(text)}",
+            unquoted=f"{where}: is not JSON ({error.msg} at column {error.colno}); {_hint(text)}",
         ) from None
     except RecursionError:
         raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None
     except ValueError as error:
-        raise DatasetError(f"{where}: {error}") from None
+        raise DatasetError(f"{where}: {error}", unquoted=f"{where}: {NOT_STRICT}") from None
 
 
 def _hint(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ REGION = "us-east-1"
 """What servers expect that know of no regions."""
 
 SECONDS_TO_CONNECT, SECONDS_WITHOUT_A_BYTE, ATTEMPTS = 5, 30, 3
+LARGEST_MB = "RATCHET_LARGEST_OBJECT_MB"
+USUAL_LARGEST_MB = 256
+"""The object and what is made of it lie on this machine's disk while it is read, and a worker may have little of that."""
+
 TRANSIENT = {408, 429, 500, 502, 503, 504}
 
 
@@ -34,7 +39,11 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
     except ModuleNotFoundError:
         raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet[s3]") from None
     try:
-        _client(boto3).download_file(bucket, key, str(file))
+        client = _client(boto3)
+        _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"])
+        client.download_file(bucket, key, str(file), Callback=_Bounded(url))
+    except DatasetError:
+        raise
     except botocore.ClientError as error:
         raise _refused(url, bucket, key, error) from None
     except (botocore.NoCredentialsError, botocore.PartialCredentialsError):
@@ -53,6 +62,26 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
         raise DatasetError(f"dataset.path: {url}: {bucket!r} is no name of a bucket; correct the path") from None
     except (botocore.BotoCoreError, ValueError) as error:
         raise DatasetError(f"dataset.path: {url} cannot be fetched: {error}") from None
+
+
+class _Bounded:
+    """Ends a transfer that brings more than the object was said to have: it may have been replaced meanwhile."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._received = 0
+
+    def __call__(self, count: int) -> None:
+        self._received += count
+        _refuse_large(self._url, self._received)
+
+
+def _refuse_large(url: str, size: int) -> None:
+    most = int(os.environ.get(LARGEST_MB) or USUAL_LARGEST_MB)
+    if size > most * 1024 * 1024:
+        raise DatasetError(
+            f"dataset.path: {url} has more than {most} MB; make it smaller, or raise {LARGEST_MB} where it is read"
+        )
 
 
 def _client(boto3: Any) -> Any:

@@ -66,10 +66,11 @@ def _plain(where: str, column: str, cell: Any) -> Any:
             return int(cell) if cell.is_finite() and cell == cell.to_integral_value() else float(cell)
         case uuid.UUID():
             return str(cell)
-    raise DatasetError(
-        f"{where}: column {column!r} holds {type(cell).__name__}, which JSON cannot carry; "
-        "leave it out with dataset.columns.input, or keep a reference to it"
+    wrong = (
+        f"holds {type(cell).__name__}, which JSON cannot carry; leave it out with dataset.columns.input, "
+        "or keep a reference to it"
     )
+    raise DatasetError(f"{where}: column {column!r} {wrong}", unquoted=f"{where}: a column {wrong}")
 
 
 def _brief(error: BaseException) -> str:

@@ -6,7 +6,15 @@ LONGEST_SHOWN = 80
 
 
 class DatasetError(ValueError):
-    """A dataset that cannot be used. The message names the place, the value and the fix."""
+    """A dataset that cannot be used. The message names the place, the value and the fix.
+
+    A worker reads files and objects for people who may not read them themselves, so what it tells them names the place and
+    never the value: `unquoted` is that message, where it differs.
+    """
+
+    def __init__(self, message: str, *, unquoted: str | None = None) -> None:
+        super().__init__(message)
+        self.unquoted = unquoted or message
 
 
 class SourceAway(ConnectionError):

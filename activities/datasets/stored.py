@@ -19,7 +19,11 @@ async def dataset_of(database: Database, spec: OptimizationRequest, data_directo
     if given.items is not None:
         return await ingest(database, given.items, spec.dataset_name)
     if given.path is not None:
-        return await ingest(database, source_of(given, lambda path: worker_file(path, data_directory)), given.name)
+        source = source_of(given, lambda path: worker_file(path, data_directory))
+        try:
+            return await ingest(database, source, given.name)
+        except DatasetError as error:
+            raise DatasetError(error.unquoted) from None
     async with database.connection() as connection:
         dataset_id = given.id or await samples.named_dataset(connection, spec.dataset_name)
         count = None if dataset_id is None else await samples.dataset_size(connection, dataset_id)

@@ -70,10 +70,8 @@ class TableReader:
 
     def _present(self, part: str, column: str) -> str:
         if column not in self._header:
-            raise DatasetError(
-                f"{self._name}: has no column {column!r}, which dataset.columns.{part} names; "
-                f"its columns are {shown(', '.join(self._header))}"
-            )
+            wrong = f"{self._name}: has no column {column!r}, which dataset.columns.{part} names"
+            raise DatasetError(f"{wrong}; its columns are {shown(', '.join(self._header))}", unquoted=wrong)
         return column
 
     def _named(self, name: str) -> str | None:
@@ -83,10 +81,9 @@ class TableReader:
         taken = {self.id, self.weight, self.expected, *self.tags}
         others = [column for column in self._header if column not in taken]
         if not others:
-            raise DatasetError(
-                f"{self._name}: no column is left for the input (its columns are {shown(', '.join(self._header))}); "
-                "say which with dataset.columns.input"
-            )
+            wrong = f"{self._name}: no column is left for the input{{}}; say which with dataset.columns.input"
+            there = f" (its columns are {shown(', '.join(self._header))})"
+            raise DatasetError(wrong.format(there), unquoted=wrong.format(""))
         return others
 
 
@@ -97,7 +94,9 @@ def _refuse_repeated(name: str, header: Sequence[str]) -> None:
         if not column.strip():
             raise DatasetError(f"{name}: column {number} has no name; name it in the first line")
         if header.count(column) > 1:
-            raise DatasetError(f"{name}: column {column!r} is there twice; rename one")
+            raise DatasetError(
+                f"{name}: column {column!r} is there twice; rename one", unquoted=f"{name}: column {number} is there twice"
+            )
 
 
 def _or_none(cell: Any) -> Any:
@@ -125,7 +124,6 @@ def with_columns(objects: Iterator[tuple[str, Any]], name: str, columns: Columns
     for where, found in itertools.chain([beginning], objects):
         unknown = next((key for key in found if key not in first), None)
         if unknown is not None and columns.input is None:
-            raise DatasetError(
-                f"{where}: has {unknown!r}, which the first item lacks; name the keys of the input with dataset.columns.input"
-            )
+            wrong = "which the first item lacks; name the keys of the input with dataset.columns.input"
+            raise DatasetError(f"{where}: has {unknown!r}, {wrong}", unquoted=f"{where}: has a key, {wrong}")
         yield where, reader.item({**dict.fromkeys(first), **found}), reader.remark

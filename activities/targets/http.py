@@ -8,13 +8,13 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 
 from activities.gate import Gate, Gates
 from activities.metering import at_most, metered
-from activities.models import LOOPBACK
+from activities.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
 from activities.patience import Patience, patiently, retry_after
 from activities.targets.answers import output_from
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
@@ -24,8 +24,6 @@ from workflows.model.failures import shorten
 from workflows.model.http_target import HttpResponse, HttpTarget
 from workflows.rules.placeholders import UnknownPlaceholder, fill, render
 
-TOKEN = "RATCHET_HTTP_TOKEN"  # noqa: S105 (the name of the variable)
-URLS = "RATCHET_HTTP_URLS"
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024
 OVERLAY = "X-Ratchet-Overlay"
@@ -64,30 +62,19 @@ class HttpEndpoints:
             await session.close()
 
     def credentials(self, target: HttpTarget) -> dict[str, str]:
-        """The header with the worker's token, for origins that its operator named. Others are not even called, except on
-        this machine: a spec must not be able to make a worker call anything in its network."""
-        origin = origin_of(target.url)
-        named = {origin_of(part) for part in self._environment.get(URLS, "").split(",") if part.strip()}
-        if origin not in named and (target.auth != "none" or urlsplit(origin).hostname not in LOOPBACK):
-            raise Refused(
-                f"target.url: this worker does not know {origin} and will not call it; its operator can add it to {URLS}",
-                kind="unknown origin",
-            )
-        if target.auth == "none":
-            return {}
-        token = self._environment.get(TOKEN, "").strip()
-        if not token:
-            raise Refused(
-                f"target.auth is {target.auth}, but {TOKEN} is not set in the worker's environment; set it", kind="no token"
-            )
+        """The header with the worker's token, for origins that its operator named. Others are not even called: a spec must
+        not be able to make a worker call anything in its network."""
+        lists = OperatorLists(self._environment)
+        try:
+            if target.auth == "none":
+                lists.refuse_http(target.url, with_token=False)
+                return {}
+            token = lists.http_token(target.url)
+        except NotListed as error:
+            raise Refused(f"target.url: {error}", kind="unknown origin") from None
+        except KeyMissing as error:
+            raise Refused(f"target.auth is {target.auth}, but {error}", kind="no token") from None
         return {"Authorization": f"Bearer {token}"} if target.auth == "bearer" else {"X-API-Key": token}
-
-
-def origin_of(url: str) -> str:
-    parts = urlsplit(url.strip())
-    host = parts.hostname or ""
-    ordinary = parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme))
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{'' if ordinary else f':{parts.port}'}"
 
 
 class HttpAnswers:
@@ -153,7 +140,7 @@ class HttpAnswers:
         if status in _THROTTLING:
             raise Throttled(where, retry_after(response.headers), kind=kind)
         if status in _FOR_GOOD:
-            raise Refused(f"{where}; check target.url and target.auth, and {TOKEN} in the worker's environment", kind=kind)
+            raise Refused(f"{where}; check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment", kind=kind)
         if status >= 500 or status in _TRANSIENT_BELOW_500:
             raise Unreachable(where, kind=kind)
         raise CandidateFault(f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}", kind=kind)

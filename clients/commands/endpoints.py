@@ -13,6 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from activities.operator_lists import (
+    DEFAULT_MODEL_URL,
+    HTTP_TOKEN,
+    HTTP_URLS,
+    MODEL_URLS,
+    RUNNER_URLS,
+    KeyMissing,
+    NotListed,
+    OperatorLists,
+    is_loopback,
+    named_by,
+    origin_of,
+)
 from workflows.model.proposers import ModelProposer
 from workflows.model.remote_target import ExternalTarget
 from workflows.model.request import OptimizationRequest
@@ -20,8 +33,6 @@ from workflows.model.scorers import placed_scorers
 from workflows.model.target import ChatTarget, HttpTarget
 from workflows.rules.spec_check import models_used
 
-DEFAULT_URL = "https://api.openai.com/v1"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SECONDS_TO_ANSWER = 10.0
 LARGEST_LISTING = 8 * 1024 * 1024
 
@@ -35,45 +46,49 @@ class Problem:
     """Whether it depends on this process's environment or network, which a worker elsewhere does not share."""
 
 
-async def check_endpoints(request: OptimizationRequest) -> list[Problem]:
+async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = True) -> list[Problem]:
     """Problems with the endpoints of target, scorers and proposer: a model endpoint is asked for its models, a runner or an
-    HTTP target only whether it listens."""
+    HTTP target only whether it listens.
+
+    `own_worker` says that whoever asks is the operator of the worker, too: his `ratchet run` allows what his spec names.
+    """
+    lists = OperatorLists(also=named_by(request) if own_worker else None)
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
             places.setdefault(_url_for(request, where), []).append((where, model))
     found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
-    elsewhere = await asyncio.to_thread(lambda: [*_of_http_target(request), *_of_runner(request)])
+    elsewhere = await asyncio.to_thread(lambda: [*_of_http_target(request, lists), *_of_runner(request, lists)])
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
-def _of_http_target(request: OptimizationRequest) -> Iterator[Problem]:
+def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[Problem]:
     target = request.target
     if not isinstance(target, HttpTarget):
         return
-    named = os.environ.get("RATCHET_HTTP_URLS", "").split(",")
-    is_named = any(_origin(target.url) == _origin(place.strip()) for place in named if place.strip())
-    if not is_named and (target.auth != "none" or urlsplit(target.url).hostname not in LOOPBACK):
-        told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
-        yield Problem(f"{told}; add its origin to RATCHET_HTTP_URLS", local=True)
-    else:
+    with_token = target.auth != "none"
+    try:
+        lists.refuse_http(target.url, with_token=with_token)
         yield from _silent(target.url, "the endpoint")
-    if target.auth != "none" and not os.environ.get("RATCHET_HTTP_TOKEN", "").strip():
-        yield Problem(f"target.auth: is {target.auth}, and RATCHET_HTTP_TOKEN is not set; set it", local=True)
+    except NotListed:
+        told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
+        yield Problem(f"{told}; add its origin to {HTTP_URLS}", local=True)
+    if with_token and not os.environ.get(HTTP_TOKEN, "").strip():
+        yield Problem(f"target.auth: is {target.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
 
 
-def _of_runner(request: OptimizationRequest) -> list[Problem]:
+def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[Problem]:
     """A runner that workers may not call, or that does not answer."""
     target = request.target
     if not isinstance(target, ExternalTarget):
-        return []
-    named = [place.strip() for place in os.environ.get("RATCHET_RUNNER_URLS", "").split(",") if place.strip()]
-    parts = urlsplit(target.url)
-    is_named = any(_origin(target.url) == _origin(place) for place in named)
-    if not is_named and parts.hostname not in LOOPBACK:
+        return
+    try:
+        lists.refuse_runner(target.url)
+    except NotListed:
         told = f"target.url: workers call only runners their operator named, and {target.url} is none of them"
-        return [Problem(f"{told}; add its origin, {parts.scheme}://{parts.netloc}, to RATCHET_RUNNER_URLS", local=True)]
-    return list(_silent(target.url, "the runner"))
+        yield Problem(f"{told}; add its origin, {origin_of(target.url)}, to {RUNNER_URLS}", local=True)
+        return
+    yield from _silent(target.url, "the runner")
 
 
 def _silent(url: str, what: str) -> Iterator[Problem]:
@@ -96,7 +111,7 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
         given = request.optimizer.proposer.base_url
     elif isinstance(request.target, ChatTarget):
         given = request.target.base_url
-    return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+    return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
 
 
 def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
@@ -108,18 +123,13 @@ def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
         host, scheme = "", ""
     if scheme not in ("http", "https") or not host:
         return [Problem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if host not in LOOPBACK:
-        if not _is_trusted(url):
-            return [
-                Problem(
-                    f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them; "
-                    "set OPENAI_BASE_URL to it, or add it to RATCHET_MODEL_URLS",
-                    local=True,
-                )
-            ]
-        if not key:
-            return [Problem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
+    try:
+        key = OperatorLists().model_key(url)
+    except NotListed:
+        told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
+        return [Problem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
+    except KeyMissing:
+        return [Problem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
     try:
         known = _listed_models(url, host, key)
     except _Refused as error:
@@ -137,19 +147,6 @@ def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
     ]
 
 
-def _is_trusted(url: str) -> bool:
-    named = [DEFAULT_URL, os.environ.get("OPENAI_BASE_URL", ""), *os.environ.get("RATCHET_MODEL_URLS", "").split(",")]
-    return any(_origin(url) == _origin(place.strip()) for place in named if place.strip())
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return "", None, None
-
-
 class _Refused(Exception):
     """The endpoint answers, but not to this key."""
 
@@ -157,9 +154,8 @@ class _Refused(Exception):
 def _listed_models(url: str, host: str, key: str) -> set[str]:
     """The models an endpoint lists; empty when it lists none, which many do not."""
     request = urllib.request.Request(f"{url}/models", headers={"User-Agent": "ratchet"})  # noqa: S310 (http or https)
-    if key:
-        request.add_unredirected_header("Authorization", f"Bearer {key}")
-    handlers = [urllib.request.ProxyHandler({})] if host in LOOPBACK else []
+    request.add_unredirected_header("Authorization", f"Bearer {key}")
+    handlers = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
     try:
         with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS_TO_ANSWER) as response:
             listing = json.loads(response.read(LARGEST_LISTING))

@@ -125,7 +125,7 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
     if endpoints:
-        for problem in await check_endpoints(known):
+        for problem in await check_endpoints(known, own_worker=own_worker):
             certain = own_worker or not problem.local
             findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
     return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins, known)

@@ -13,6 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
+from activities.operator_lists import named_by, note_allowed
 from activities.prompt_reading import UnusablePrompt
 from activities.store.samples import dataset_size, named_dataset
 from clients.commands.checking import summary_of
@@ -27,6 +28,7 @@ from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of, reac
 from clients.commands.prompt_sources import with_stored_prompt
 from clients.commands.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
+from clients.embedded.home import Home
 from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of, without_number
 from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
@@ -71,12 +73,14 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.retry_failed:
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
             await _confirm(context, sized, options)
+            _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
         run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
         if run.is_finished:
             return await _show_finished(context, servers, run, options)
         if not run.is_open:
             await _confirm(context, sized, options)
+            _allow(context, servers, plan, checked)
             run_id = await _start(servers, plan, run.run_id, fresh=options.new)
             context.say(f"Started {run_id}")
         else:
@@ -85,6 +89,15 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.detach:
             return await _leave(context, servers, run_id, plan)
         return await attend(context, servers, run_id, plan.plugins, options, interruption)
+
+
+def _allow(context: Context, servers: Servers, plan: Plan, checked: Checked) -> None:
+    """Have this home's own workers accept what this spec names: who runs it here is their operator."""
+    assert checked.request is not None
+    if servers.embedded or plan.plugins is not None:
+        home = Home.at(context.home)
+        home.make()
+        note_allowed(home.allowed, named_by(checked.request))
 
 
 def refuse_findings(context: Context, checked: Checked) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from activities.operator_lists import ALLOWED_FILE
 from clients.commands.context import CommandError, ExitCode
 from clients.commands.inspecting import python_path
 from clients.commands.servers import Servers, task_queue
@@ -155,7 +156,7 @@ async def workers_for(
     place = Home.at(home)
     logs = place.path / "logs"
     wanted: list[WorkerProcess] = []
-    base = _environment(servers)
+    base = _environment(servers) | {ALLOWED_FILE: str(place.allowed)}
     lock = None
     if servers.embedded:
         lock = place.workers_lock

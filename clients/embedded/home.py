@@ -83,6 +83,11 @@ class Home:
         return self.stack / "postgres.password"
 
     @property
+    def allowed(self) -> Path:
+        """What this home's own commands allowed specs to name, beyond the operator's lists in the environment."""
+        return self.path / "allowed.json"
+
+    @property
     def postgres_data(self) -> Path:
         return self.path / "postgres"
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from aiohttp import web
 
+from activities.operator_lists import HTTP_URLS
+from tests.allowed import allow
+
 
 @dataclass
 class Asked:
@@ -37,7 +40,8 @@ class Endpoint:
 
 
 @asynccontextmanager
-async def json_endpoint(answering: Answering) -> AsyncIterator[Endpoint]:
+async def json_endpoint(answering: Answering, *, allowed: bool = True) -> AsyncIterator[Endpoint]:
+    """Answer until the block is left. Unless it is not `allowed`, workers of the tests may call it."""
     endpoint = Endpoint("")
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -53,6 +57,8 @@ async def json_endpoint(answering: Answering) -> AsyncIterator[Endpoint]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/answer"
+    if allowed:
+        allow(HTTP_URLS, endpoint.origin)
     try:
         yield endpoint
     finally:

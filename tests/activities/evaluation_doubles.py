@@ -19,9 +19,11 @@ from activities.gate import Gates
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest
 from activities.model_answers import ModelAnswer
 from activities.models import ChatModels, Patience
+from activities.operator_lists import ALLOWED_FILE
 from activities.plugins import Plugins
 from activities.store.searched import Searched
 from ratchet import Record, Sample
+from tests.allowed import FILE
 from workflows.model.amounts import Amount, total
 from workflows.model.candidates import Candidate
 from workflows.model.computation import Bounded, StoredTrial
@@ -269,7 +271,7 @@ async def evaluation(
     store: MemoryStore, *, environment: Mapping[str, str] | None = None, patience: Patience = QUICK, **more: Any
 ) -> AsyncIterator[ShardEvaluation]:
     """A worker's evaluation over a store, with short patience."""
-    models = ChatModels(Gates(), environment=environment or {}, patience=patience)
+    models = ChatModels(Gates(), environment={ALLOWED_FILE: str(FILE), **(environment or {})}, patience=patience)
     with tempfile.TemporaryDirectory() as folder:
         given = {"journal": CallJournal(Path(folder)), **more}
         evaluating = ShardEvaluation(

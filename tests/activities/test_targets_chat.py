@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.evaluation import RATE_LIMITED
 from activities.gate import Gates
 from activities.models import ChatModels, Patience
+from activities.operator_lists import NO_KEY
 from activities.targets.faults import Refused
 from clients.simulated.server import SimulatedModel, simulated_model
 from ratchet import Sample
@@ -413,6 +414,7 @@ class TestKeys:
         models = ChatModels(Gates(), environment={"OPENAI_API_KEY": KEY, "RATCHET_MODEL_URLS": "https://openrouter.ai"})
         assert models._key_for("https://openrouter.ai/api/v1", MODEL) == KEY
         assert models._key_for("https://api.openai.com/v1", MODEL) == KEY
+        assert models._key_for("http://127.0.0.1:1/v1", MODEL) == NO_KEY
         for stranger in ("https://evil.example/v1", "https://openrouter.ai.evil.example/v1", "http://api.openai.com/v1"):
             with pytest.raises(Refused, match="RATCHET_MODEL_URLS"):
                 models._key_for(stranger, MODEL)
@@ -429,5 +431,5 @@ class TestKeys:
             return web.json_response(completion())
 
         async with endpoint(answer) as url:
-            await evaluated(store_for(chat(url)), environment={"OPENAI_API_KEY": KEY})
+            await evaluated(store_for(chat(url)), environment={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url})
         assert seen == [f"Bearer {KEY}"]

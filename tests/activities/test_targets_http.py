@@ -268,7 +268,7 @@ class TestFaults:
         assert len(endpoint.asked) == QUICK.slow_attempts
 
     async def test_an_endpoint_that_is_not_there_leaves_everything_missing(self) -> None:
-        result = await evaluated(store_for(target("http://127.0.0.1:9/answer")))
+        result = await evaluated(store_for(target("http://127.0.0.1:9/answer")), RATCHET_HTTP_URLS="http://127.0.0.1:9")
         assert (result.missing, result.errors) == (1, {"connection": 1})
         assert "http://127.0.0.1:9/answer cannot be reached" in (result.first_error or "")
 
@@ -303,7 +303,10 @@ class TestTrust:
         assert "RATCHET_HTTP_URLS" in error.message
         assert endpoint.asked == []
 
-    @pytest.mark.parametrize("url", ["https://internal.example/x", "http://169.254.169.254/latest", "http://10.0.0.1:80/"])
+    @pytest.mark.parametrize(
+        "url",
+        ["https://internal.example/x", "http://169.254.169.254/latest", "http://10.0.0.1:80/", "http://127.0.0.1:7373/v1"],
+    )
     async def test_strangers_are_not_even_called(self, url: str) -> None:
         error = await failure(
             store_for(target(url)), RATCHET_HTTP_URLS="https://internal.example.evil, http://internal.example"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clients.commands.findings import Finding
+from clients.commands.findings import Finding, check_spec
 from clients.commands.polling import unserved_target, unserved_without_servers
-from tests.clients.test_cli_check import changed, checked
+from tests.clients.test_cli_check import changed
 from tests.conftest import Engines
 from tests.end_to_end.test_activity_target import height, theirs
 from workflows.model.remote_target import ActivityTarget
@@ -17,18 +17,24 @@ from workflows.model.remote_target import ActivityTarget
 PYTHON = '{kind: python, ref: "mine:target"}'
 
 
-async def findings(directory: Path, url: str) -> list[Finding]:
-    return (await checked(directory, changed(PYTHON, f'{{kind: external, url: "{url}"}}'), endpoints=True)).findings
+async def findings(directory: Path, url: str, *, own_worker: bool = True) -> list[Finding]:
+    (directory / "spec.yaml").write_text(changed(PYTHON, f'{{kind: external, url: "{url}"}}'))
+    return (await check_spec(directory / "spec.yaml", own_worker=own_worker)).findings
+
+
+async def test_who_runs_a_spec_on_a_worker_of_his_own_may_name_any_runner(tmp_path: Path) -> None:
+    [found] = await findings(tmp_path, "https://runner.example.invalid/v1")
+    assert found.message.startswith("target.url: the runner at runner.example.invalid:443 cannot be reached: ")
 
 
 async def test_a_runner_that_workers_may_not_call_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [found] = await findings(tmp_path, "https://runner.example.invalid/v1")
+    [found] = await findings(tmp_path, "https://runner.example.invalid/v1", own_worker=False)
     assert found.message == (
         "target.url: workers call only runners their operator named, and https://runner.example.invalid/v1 is none of them; "
         "add its origin, https://runner.example.invalid, to RATCHET_RUNNER_URLS"
     )
     monkeypatch.setenv("RATCHET_RUNNER_URLS", "https://runner.example.invalid:443")
-    [found] = await findings(tmp_path, "https://runner.example.invalid/v1")
+    [found] = await findings(tmp_path, "https://runner.example.invalid/v1", own_worker=False)
     assert found.message.startswith("target.url: the runner at runner.example.invalid:443 cannot be reached: ")
 
 

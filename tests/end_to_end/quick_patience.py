@@ -11,7 +11,9 @@ import pytest
 
 import worker
 from activities.models import ChatModels
+from activities.operator_lists import EVALUATION_QUEUES
 from activities.patience import Patience
+from tests.allowed import allow
 from tests.conftest import Engines
 
 QUICK = Patience(seconds=10.0, attempts=8, first_delay=0.01, longest_delay=0.05)
@@ -19,6 +21,7 @@ QUICK = Patience(seconds=10.0, attempts=8, first_delay=0.01, longest_delay=0.05)
 
 @asynccontextmanager
 async def impatient_worker(engines: Engines, task_queue: str) -> AsyncIterator[str]:
+    allow(EVALUATION_QUEUES, task_queue)
     settings = worker.Settings(
         engines.addresses.database_url,
         evaluation_task_queue=task_queue,

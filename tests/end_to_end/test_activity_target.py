@@ -20,6 +20,8 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities.operator_lists import ACTIVITY_QUEUES
+from tests.allowed import allow
 from tests.conftest import Engines
 from tests.end_to_end.examples import EXAMPLES, example
 
@@ -34,7 +36,7 @@ def height(call: Call) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def theirs(engines: Engines, answer: Callable[[Call], Any]) -> AsyncIterator[dict[str, Any]]:
+async def theirs(engines: Engines, answer: Callable[[Call], Any], *, allowed: bool = True) -> AsyncIterator[dict[str, Any]]:
     """A worker of somebody else with one activity; gives the target that names it."""
 
     @activity.defn(name="theirs")
@@ -43,6 +45,8 @@ async def theirs(engines: Engines, answer: Callable[[Call], Any]) -> AsyncIterat
         return await answered if asyncio.iscoroutine(answered) else answered
 
     queue = f"theirs-{next(_queues)}"
+    if allowed:
+        allow(ACTIVITY_QUEUES, queue)
     async with Worker(engines.client, task_queue=queue, activities=[served], graceful_shutdown_timeout=timedelta(0)):
         yield {"kind": "activity", "activity": "theirs", "task_queue": queue}
 
@@ -368,6 +372,7 @@ TICKETS = [
 
 async def test_the_python_example_answers(engines: Engines, spec: Spec) -> None:
     served = example("activity-target/worker.py")
+    allow(ACTIVITY_QUEUES, "tickets")
     async with Worker(engines.client, task_queue="tickets", activities=[served.answer_ticket]):
         result = await engines.run(
             spec(
@@ -406,6 +411,7 @@ async def test_the_typescript_example_answers(
     name: str, batch: int, typescript_worker: Path, engines: Engines, spec: Spec
 ) -> None:
     queue = f"typescript-{batch}"
+    allow(ACTIVITY_QUEUES, "typescript-*")
     environment = os.environ | {
         "TEMPORAL_ADDRESS": engines.addresses.temporal_address,
         "TEMPORAL_NAMESPACE": engines.addresses.namespace,

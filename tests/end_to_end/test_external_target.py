@@ -20,12 +20,14 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from activities.gate import Gates
+from activities.operator_lists import ALLOWED_FILE, RUNNER_URLS, note_allowed
 from activities.runners import Forgotten, Runners
 from activities.store.connection import Database
 from activities.targets.faults import Refused
 from clients.stack import embedded_stack
 from clients.temporal import connect
 from ratchet import experiment_from_headers, experiment_from_input
+from tests.allowed import allow
 from tests.conftest import PLUGINS, Engines
 from tests.end_to_end.examples import example
 from worker import Settings, serving
@@ -44,6 +46,7 @@ async def running(engines: Engines, **options: Any) -> AsyncIterator[tuple[Any, 
     """The reference runner, and a target that names it."""
     runner = runners.Runner(engines.client, **options)
     async with runners.serving(runner) as url:
+        allow(RUNNER_URLS, url)
         yield runner, {"kind": "external", "url": url}
 
 
@@ -398,16 +401,27 @@ class TestTheToken:
                 await asking.status(url, "nobody", 1.0)
             await asking.close()
 
-    async def test_it_is_not_sent_to_others_on_this_machine(self) -> None:
-        async with runners.serving(runners.Runner(token="secret")) as url:
+    async def test_one_on_this_machine_that_is_not_listed_is_not_even_called(self) -> None:
+        runner = runners.Runner(token="secret")
+        async with runners.serving(runner) as url:
             asking = Runners(Gates(), environment={"RATCHET_RUNNER_TOKEN": "secret"})
+            with pytest.raises(Refused, match="its operator can add it to RATCHET_RUNNER_URLS"):
+                await asking.status(url, "nobody", 1.0)
+            await asking.close()
+        assert not runner.asked
+
+    async def test_one_that_only_the_command_line_allowed_is_sent_no_token(self, tmp_path: Path) -> None:
+        async with runners.serving(runners.Runner(token="secret")) as url:
+            note_allowed(tmp_path / "allowed.json", {RUNNER_URLS: [url]})
+            environment = {"RATCHET_RUNNER_TOKEN": "secret", ALLOWED_FILE: str(tmp_path / "allowed.json")}
+            asking = Runners(Gates(), environment=environment)
             with pytest.raises(Refused, match="HTTP 401"):
                 await asking.status(url, "nobody", 1.0)
             await asking.close()
 
     async def test_an_unknown_origin_elsewhere_is_not_even_called(self) -> None:
         asking = Runners(Gates(), environment={"RATCHET_RUNNER_TOKEN": "secret", "RATCHET_RUNNER_URLS": "https://one.example"})
-        with pytest.raises(Refused, match=r"does not know the runner https://two\.example:443; its operator can add it"):
+        with pytest.raises(Refused, match=r"does not know the runner https://two\.example; its operator can add it"):
             await asking.status("https://two.example/runner", "nobody", 1.0)
         await asking.close()
 

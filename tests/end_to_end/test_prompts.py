@@ -15,9 +15,11 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
 from ratchet import experiment_from_headers
 from ratchet.prompts import Overrides, OverrideStore, effective_hash, open_store, prompt_part
 from tests.activities.endpoints import Asked, json_endpoint
+from tests.allowed import allow
 from tests.conftest import Engines
 from tests.end_to_end.examples import example
 from tests.end_to_end.prompted_runs import OVERRIDDEN, PYTHON, TICKETS, answers, in_production, over, overlays
@@ -162,6 +164,7 @@ async def _activity(engines: Engines, exits: AsyncExitStack) -> dict[str, Any]:
         return {"value": {"prompt": call["sample"]["prompt"]}, "overlay_hash": call["context"]["overlay_hash"]}
 
     queue = f"prompted-{next(_numbers)}"
+    allow(ACTIVITY_QUEUES, queue)
     await exits.enter_async_context(Worker(engines.client, task_queue=queue, activities=[prompted]))
     return {"kind": "activity", "activity": "prompted", "task_queue": queue}
 
@@ -171,6 +174,7 @@ async def _external(engines: Engines, exits: AsyncExitStack) -> dict[str, Any]:
         return {"value": {"prompt": sample["prompt"]}}
 
     url = await exits.enter_async_context(runners.serving(runners.Runner(engines.client, answer=answer)))
+    allow(RUNNER_URLS, url)
     return {"kind": "external", "url": url}
 
 

@@ -12,9 +12,11 @@ from aiohttp import web
 from temporalio import activity
 from temporalio.worker import Worker
 
+from activities.operator_lists import ACTIVITY_QUEUES
 from ratchet import experiment_from_headers, experiment_from_input, in_experiment
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
 from tests.activities.endpoints import Asked, json_endpoint
+from tests.allowed import allow
 from tests.conftest import PLUGINS, Engines
 from tests.end_to_end.prompted_runs import PYTHON, TEXTS, TICKETS, answers, in_production, over, overlays
 from tests.prompts.conftest import BACKENDS, Place, bucket, moto, place_of_kind, redis
@@ -134,6 +136,7 @@ async def test_an_activity_that_enters_the_experiment_renders_the_candidate(
         return {"value": {"prompt": mine.render(call["sample"]["input"]).text}, "overlay_hash": mine.hash}
 
     queue = f"renders-{next(_numbers)}"
+    allow(ACTIVITY_QUEUES, queue)
     async with Worker(engines.client, task_queue=queue, activities=[renders]):
         result = await engines.run(over(prompt, {"kind": "activity", "activity": "renders", "task_queue": queue}))
     run_id = result["optimization_id"]

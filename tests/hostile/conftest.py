@@ -15,11 +15,13 @@ import pytest_asyncio
 
 import worker
 from activities.models import ChatModels, Patience
+from activities.operator_lists import EVALUATION_QUEUES
 from activities.store.connection import Database
 from clients.simulated.faults import RuleLike
 from clients.simulated.server import simulated_model
 from clients.stack import StackAddresses
 from clients.temporal import connect
+from tests.allowed import allow
 from tests.conftest import PLUGINS
 from tests.hostile.harness import TASK_QUEUE, Arena, Ended, as_json, spec
 from tests.hostile.mortality import LONGEST, QUEUE, mortal_evaluation_worker
@@ -96,6 +98,7 @@ async def death(
 ) -> AsyncIterator[asyncio.Task[Ended]]:
     """Begun before everything else in this directory, because it is the one case that has to wait for timeouts."""
     log = tmp_path_factory.mktemp("mortal") / "worker.log"
+    allow(EVALUATION_QUEUES, f"{QUEUE}-evaluation")
     sent = spec(
         target={"kind": "python", "ref": "misbehaving:kills_its_process"},
         execution={"evaluation_task_queue": f"{QUEUE}-evaluation"},

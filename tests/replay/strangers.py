@@ -12,6 +12,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
+from tests.allowed import allow
 from tests.end_to_end.examples import example
 
 
@@ -37,4 +39,6 @@ async def strangers(client: Client) -> AsyncIterator[str]:
         Worker(client, task_queue="strangers", activities=[hill_elsewhere], graceful_shutdown_timeout=timedelta(0)),
         runners.serving(runners.Runner(client)) as url,
     ):
+        allow(RUNNER_URLS, url)
+        allow(ACTIVITY_QUEUES, "strangers")
         yield url

@@ -90,8 +90,8 @@ class HttpTarget(SpecPart):
 
     kind: Literal["http"]
     url: Annotated[ShortText, AfterValidator(_is_endpoint)]
-    """The endpoint, with placeholders after the host if need be. Its origin must be in RATCHET_HTTP_URLS of the worker,
-    unless it is on the worker's own machine."""
+    """The endpoint, with placeholders after the host if need be. Its origin must be in RATCHET_HTTP_URLS of the
+    worker, on the worker's own machine, too; `ratchet run` on embedded servers allows it."""
     method: Literal["POST", "PUT", "PATCH", "GET"] = "POST"
     """GET sends no body."""
     headers: Annotated[dict[str, ShortText], AfterValidator(_are_headers)] = Field(default_factory=dict)

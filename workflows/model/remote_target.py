@@ -43,7 +43,8 @@ class ActivityTarget(SpecPart):
     activity: Annotated[ShortText, Field(min_length=1, max_length=200)]
     """The activity's name, as its worker registers it."""
     task_queue: TaskQueue
-    """Where that worker polls. A trial waits until somebody does."""
+    """Where that worker polls. A trial waits until somebody does. It must be in RATCHET_ACTIVITY_QUEUES of the workers that
+    serve workflows; `ratchet run` on embedded servers allows it."""
     batch: Annotated[int, Field(ge=1, le=1000)] = 1
     """Samples per call. With 1 the activity gets `sample` and gives one answer; above, `samples` and a list of answers."""
     timeout: PositiveDuration | None = None
@@ -81,7 +82,7 @@ class ExternalTarget(SpecPart):
     kind: Literal["external"]
     url: RunnerUrl
     """Where the runner answers: experiments are at `{url}/experiments`. Its origin must be in the worker's RATCHET_RUNNER_URLS,
-    unless it is on the worker's own machine; its token comes from RATCHET_RUNNER_TOKEN."""
+    on the worker's own machine, too (`ratchet run` on embedded servers allows it); its token comes from RATCHET_RUNNER_TOKEN."""
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the runner, untouched."""
     at_most: AtMost | None = None

@@ -161,6 +161,12 @@ class PrepareInput(Payload):
     """For each plug-in, the hash of its source or the version the spec states."""
 
 
+class NamedQueue(Payload):
+    """The task queue on which a spec wants its run evaluated."""
+
+    task_queue: str
+
+
 class InspectInput(Payload):
     """Which plug-ins the evaluation worker must be able to import."""
 

@@ -186,7 +186,8 @@ class Execution(SpecPart):
     samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Target calls per activity. Default: about 75."""
     evaluation_task_queue: TaskQueue | None = None
-    """Where shards run. Default: the workflow's task queue with `-evaluation` added."""
+    """Where shards run. Default: the workflow's task queue with `-evaluation` added. Another one must be in
+    RATCHET_EVALUATION_QUEUES of the workers that serve workflows; `ratchet run` on embedded servers allows it."""
     max_rounds_per_execution: Annotated[int, Field(ge=1)] | None = None
     """Continue as new after so many rounds, or steps of rounds that have several. Default: when Temporal suggests it."""
 
