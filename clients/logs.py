@@ -10,12 +10,15 @@ import logging
 import logging.handlers
 import re
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 from temporalio import activity, workflow
+
+from clients.private_files import open_private
 
 FACTS = "facts"
 """`workflow.logger.info("…", extra={"facts": {…}})`: the one extra field that is kept, unfolded."""
@@ -56,13 +59,22 @@ def configure_logs(*, file: Path | None = None, form: Literal["json", "text"] = 
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.RotatingFileHandler(file, maxBytes=MOST_BYTES, backupCount=3, encoding="utf-8")
+        handler = _PrivateFile(file, maxBytes=MOST_BYTES, backupCount=3, encoding="utf-8")
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "aiohttp.access", "asyncio"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+class _PrivateFile(logging.handlers.RotatingFileHandler):
+    """A log that only its owner reads: samples, prompts and tracebacks are in it."""
+
+    def _open(self) -> TextIOWrapper:
+        opened = open_private(Path(self.baseFilename), self.mode, encoding=self.encoding, errors=self.errors)
+        assert isinstance(opened, TextIOWrapper)
+        return opened
 
 
 def unfold_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -34,6 +34,7 @@ from clients.embedded.home import (
 )
 from clients.embedded.postgres import database_url, postgres_binaries
 from clients.embedded.temporal_server import temporal_binary
+from clients.private_files import open_private
 
 __all__ = ["DEFAULT_HOME", "StackAddresses", "StackError", "StackState", "embedded_stack", "stack_state"]
 
@@ -199,7 +200,7 @@ class _Participant:
         command += ["--lock", str(lock), "--postgres", str(postgres), "--temporal", str(temporal)]
         command += ["--time-skipping"] * self.time_skipping + ["--ui"] * self.ui
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        with self.home.log("supervisor").open("ab") as output:
+        with open_private(self.home.log("supervisor"), "ab") as output:
             return subprocess.Popen(
                 command,
                 env=environment | {"PYTHONPATH": rooms, "PYTHONDONTWRITEBYTECODE": "1"},

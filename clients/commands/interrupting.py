@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from clients.commands.context import Context, ExitCode
+from clients.embedded.home import Home
 from clients.logs import configure_logs
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -83,7 +84,9 @@ async def _code(work: Callable[[], Awaitable[int | None]]) -> int:
 
 def _quiet_logs(context: Context) -> None:
     try:
-        configure_logs(file=context.home / "logs" / "ratchet.log")
+        home = Home.at(context.home)
+        home.make_logs()
+        configure_logs(file=home.log("ratchet"))
     except OSError:  # a home that cannot be written; nothing we log is worth failing for
         logging.getLogger().handlers[:] = [logging.NullHandler()]
     core = LoggingConfig(

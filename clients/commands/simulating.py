@@ -13,6 +13,7 @@ from typing import Any
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.inspecting import python_path
+from clients.private_files import make_private_folder, open_private
 
 STARTS_WITHIN = 20.0
 STOPS_WITHIN = 5.0
@@ -23,8 +24,8 @@ NO_KEY = "none-needed"
 async def simulated_model(context: Context) -> AsyncIterator[str]:
     """The simulated server as a child process; it ends when its standard input is closed, however we end."""
     logs = context.home.resolve() / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    with (logs / "simulated.log").open("ab") as errors:
+    make_private_folder(logs)
+    with open_private(logs / "simulated.log", "ab") as errors:
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",

@@ -19,6 +19,7 @@ from clients.commands.context import CommandError, ExitCode
 from clients.commands.inspecting import python_path
 from clients.commands.servers import Servers, task_queue
 from clients.embedded.home import Home, last_lines
+from clients.private_files import make_private_folder, open_private
 
 GRACE = 3.0
 """Seconds that shards in flight get before they hand back what they have."""
@@ -86,12 +87,12 @@ class WorkerProcess:
             await asyncio.sleep(pause)
 
     async def _start(self) -> None:
-        self.logs.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.logs)
         lifetime = ["--exit-with-parent", str(os.getpid()), "--grace", f"{GRACE:g}"]
         command = ["-P", "-m", "worker", "--role", self.role, *lifetime]
         command += ["--hold", str(self.lock)] if self.lock is not None else []
         self.started = time.monotonic()
-        with self.output.open("ab") as output:
+        with open_private(self.output, "ab") as output:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *command,
@@ -154,7 +155,7 @@ async def workers_for(
     On servers named by the environment the cluster's workers serve; only plug-ins need a worker of ours.
     """
     place = Home.at(home)
-    logs = place.path / "logs"
+    logs = place.logs
     wanted: list[WorkerProcess] = []
     base = _environment(servers) | {ALLOWED_FILE: str(place.allowed)}
     lock = None

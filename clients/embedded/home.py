@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from clients.private_files import FILE_MODE, close_to_others, make_private_folder, open_private, tighten
+
 DATABASE = "ratchet"
 NAMESPACE = "default"
 LOOPBACK = "127.0.0.1"
@@ -95,12 +97,30 @@ class Home:
     def temporal_database(self) -> Path:
         return self.path / "temporal.db"
 
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
     def log(self, server: str) -> Path:
-        return self.path / "logs" / f"{server}.log"
+        return self.logs / f"{server}.log"
 
     def make(self) -> None:
-        self.stack.mkdir(parents=True, exist_ok=True)
-        self.log("supervisor").parent.mkdir(exist_ok=True)
+        """Make what is missing, and take all of it from everybody but its owner, also what an earlier version left open."""
+        self.make_logs()
+        make_private_folder(self.stack)
+        tighten(self.stack)
+        for file in self.path.glob("temporal.db*"):
+            close_to_others(file, FILE_MODE)
+
+    def make_logs(self) -> None:
+        """Make the home and the folder of its logs.
+
+        A home that was there before and bears a name of its own may hold other things: only what is ours in it is closed.
+        """
+        if not self.path.exists() or self.path.name == ".ratchet":
+            make_private_folder(self.path)
+        make_private_folder(self.logs)
+        tighten(self.logs)
 
 
 @dataclass(frozen=True)
@@ -135,7 +155,8 @@ class SupervisorState:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     draft = path.with_suffix(f".{os.getpid()}.draft")
-    draft.write_text(json.dumps(content, indent=1))
+    with open_private(draft, "w") as writing:
+        json.dump(content, writing, indent=1)
     draft.replace(path)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from clients.embedded.child import Account, after_fork, runs_on
 from clients.embedded.home import DATABASE, LOOPBACK, Home, StackError
+from clients.private_files import open_private
 
 USER = "ratchet"
 
@@ -113,7 +114,7 @@ class Postgres:
 
     def _run(self, command: list[str], statements: str = "") -> None:
         program, *arguments = command
-        with self.home.log("postgres").open("ab") as log:
+        with open_private(self.home.log("postgres"), "ab") as log:
             subprocess.run(
                 [str(self.binaries / program), *arguments],
                 input=statements.encode(),

@@ -32,6 +32,7 @@ from clients.embedded.home import (
 )
 from clients.embedded.postgres import Postgres
 from clients.embedded.temporal_server import TemporalServer
+from clients.private_files import open_private
 
 TICK = 0.025
 PROVEN_AFTER = 2.0  # a server that has lived so long got its port
@@ -95,7 +96,7 @@ class Server:
             if self.failures and not self.proven:
                 self.leave_taken_ports()
             self.prepare_data()
-            with self.home.log(self.name).open("ab") as log:
+            with open_private(self.home.log(self.name), "ab") as log:
                 self.process = subprocess.Popen(
                     self.command(),
                     stdin=subprocess.DEVNULL,

@@ -82,7 +82,7 @@ class ExternalTarget(SpecPart):
     kind: Literal["external"]
     url: RunnerUrl
     """Where the runner answers: experiments are at `{url}/experiments`. Its origin must be in the worker's RATCHET_RUNNER_URLS,
-    on the worker's own machine, too (`ratchet run` on embedded servers allows it); its token comes from RATCHET_RUNNER_TOKEN."""
+    on the worker's own machine, too; `ratchet run` on embedded servers allows it. Its token comes from RATCHET_RUNNER_TOKEN."""
     execution_params: CanonicalMapping = Field(default_factory=dict)
     """Passed through to the runner, untouched."""
     at_most: AtMost | None = None
