@@ -78,7 +78,7 @@ async def serving(servers: BenchServers) -> AsyncIterator[Server]:
     told = {"TEMPORAL_ADDRESS": servers.stack.temporal_address, "DATABASE_URL": servers.stack.database_url}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "clients.cli", "--home", str(servers.folder / "serving"), "serve", "--port", str(port),
-        cwd=ROOT, env=os.environ | told, stdout=asyncio.subprocess.PIPE,
+        "--no-token", cwd=ROOT, env=os.environ | told, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
     try:

@@ -16,6 +16,7 @@ from typing import Final
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
 from fastapi.security import HTTPBearer
 from pydantic import Field
 from starlette.middleware.gzip import GZipMiddleware
@@ -58,9 +59,7 @@ async def open_session(given: TokenGiven, request: Request) -> Response:
         return response
     if not trust.knows_token(given.token.strip()):
         raise Refused(401, "this is not the server's token", "token")
-    response.set_cookie(
-        SESSION_COOKIE, trust.session or "", httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
-    )
+    _remember(response, trust, request)
     return response
 
 
@@ -70,6 +69,20 @@ async def close_session() -> Response:
     response = Response(status_code=204)
     response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict", path="/")
     return response
+
+
+def welcomed(trust: Trust, token: str, request: Request) -> Response:
+    """The link that the server printed was opened: its token becomes a cookie, and leaves the address."""
+    response = RedirectResponse("/", 303, headers={"Cache-Control": "no-store"})
+    if trust.knows_token(token.strip()):
+        _remember(response, trust, request)
+    return response
+
+
+def _remember(response: Response, trust: Trust, request: Request) -> None:
+    response.set_cookie(
+        SESSION_COOKIE, trust.session or "", httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+    )
 
 
 class Health(Payload):
@@ -108,7 +121,7 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
         """Whether the server answers; it says nothing of others."""
         return Health()
 
-    serve_page(app)
+    serve_page(app, lambda token, request: welcomed(trust, token, request))
     return app
 
 

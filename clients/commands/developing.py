@@ -7,7 +7,7 @@ import contextlib
 import os
 
 from clients.commands.context import CommandError, Context, ExitCode
-from clients.commands.http_serving import Serving, http_for, missing_package
+from clients.commands.http_serving import Serving, entrance_of, http_for, missing_package
 from clients.commands.interrupting import Interruption
 from clients.commands.launching import plugins_of
 from clients.commands.lookup import open_runs
@@ -17,7 +17,7 @@ from clients.commands.workers import PluginCode, workers_for
 from clients.embedded.home import Home
 
 
-async def develop(context: Context, interruption: Interruption) -> int:
+async def develop(context: Context, interruption: Interruption, *, no_token: bool = False) -> int:
     """Serve until Ctrl-C. Runs that slept go on, those with plug-ins as well if their code is still as it was."""
     if named_by_environment():
         raise CommandError(
@@ -36,8 +36,13 @@ async def develop(context: Context, interruption: Interruption) -> int:
             for code in codes.values():
                 await exits.enter_async_context(_plugin_worker(context, servers, code))
             missing = missing_package()
-            page = None if missing else (await exits.enter_async_context(http_for(servers, Serving(any_port=True)))).url
-            _announce(context, servers, [run.run_id for run in sleeping], simulated, page or f"(not served: {missing})")
+            page, way_in = None, None
+            if not missing:
+                serving = Serving(any_port=True, no_token=no_token)
+                way_in = entrance_of(context, serving)
+                page = (await exits.enter_async_context(http_for(servers, serving, way_in))).url
+            shown = f"(not served: {missing})" if page is None or way_in is None else way_in.link(page)
+            _announce(context, servers, [run.run_id for run in sleeping], simulated, page, shown)
             hopeless = asyncio.create_task(main.until_hopeless())
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,14 +64,16 @@ def _no_model_is_named() -> bool:
     return not os.environ.get("OPENAI_BASE_URL") and not os.environ.get("OPENAI_API_KEY")
 
 
-def _announce(context: Context, servers: Servers, sleeping: list[str], simulated: str | None, page: str) -> None:
+def _announce(
+    context: Context, servers: Servers, sleeping: list[str], simulated: str | None, page: str | None, shown: str
+) -> None:
     password = Home.at(context.home).postgres_password
     secret = servers.database_url.partition("://")[2].partition("@")[0].partition(":")[2]
     database = servers.database_url.replace(f":{secret}@", f":$(cat '{password}')@")
     model = os.environ.get("OPENAI_BASE_URL") or "api.openai.com"
     lines = [
         "The embedded stack is up, with a worker.",
-        f"  Page, API    {page}",
+        f"  Page, API    {shown}",
         f"  Temporal UI  {servers.ui_url or '(not served)'}",
         f"  Temporal     {servers.temporal_address}",
         f"  Data, logs   {context.home.resolve()}",
@@ -83,6 +90,7 @@ def _announce(context: Context, servers: Servers, sleeping: list[str], simulated
         "temporal_address": servers.temporal_address,
         "namespace": servers.namespace,
         "page": page,
+        "token_file": str(Home.at(context.home).serve_token),
         "ui": servers.ui_url,
         "database_url": servers.database_url.replace(f":{secret}@", "@"),
         "password_file": str(password),

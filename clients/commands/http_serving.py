@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.interrupting import Interruption
+from clients.commands.serve_token import WITHOUT, Entrance, entrance
 from clients.commands.servers import Servers, reach_servers, task_queue
 from clients.commands.workers import Workers, workers_for
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 
 if TYPE_CHECKING:
     from clients.api import Address
-    from clients.http.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class Serving:
     allowed_hosts: tuple[str, ...] = ()
     any_port: bool = False
     """Take a free port when the wanted one is taken."""
+    no_token: bool = False
+    """Let everybody on this machine in."""
 
 
 async def serve(context: Context, serving: Serving, interruption: Interruption) -> int:
@@ -38,15 +39,15 @@ async def serve(context: Context, serving: Serving, interruption: Interruption) 
     missing = missing_package()
     if missing is not None:
         raise CommandError(missing)
-    _trust(serving)  # what would be open to everybody is refused before anything is started
+    way_in = entrance_of(context, serving)  # what would be open to everybody is refused before anything is started
     async with contextlib.AsyncExitStack() as exits:
         servers = await exits.enter_async_context(reach_servers(context.home))
         with interruption.instead_set(stop):
-            address = await exits.enter_async_context(http_for(servers, serving))
+            address = await exits.enter_async_context(http_for(servers, serving, way_in))
             workers = Workers([])
             if servers.embedded:
                 workers = await exits.enter_async_context(workers_for(servers, context.home))
-            _announce(context, servers, address)
+            _announce(context, servers, address, way_in)
             hopeless, stopping = asyncio.create_task(workers.until_hopeless()), asyncio.create_task(stop.wait())
             await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
@@ -65,38 +66,36 @@ def missing_package() -> str | None:
     return None
 
 
-def _trust(serving: Serving) -> Trust:
-    from clients.http.trust import TOKEN_VARIABLE, NotTrustworthy, Trust
-
-    try:
-        return Trust.of(serving.host, os.environ.get(TOKEN_VARIABLE), serving.allowed_hosts)
-    except NotTrustworthy as error:
-        raise CommandError(str(error)) from None
+def entrance_of(context: Context, serving: Serving) -> Entrance:
+    """How one comes in; that everybody does is said."""
+    if serving.no_token:
+        context.note(WITHOUT)
+    return entrance(context.home, serving.host, serving.allowed_hosts, no_token=serving.no_token)
 
 
 @asynccontextmanager
-async def http_for(servers: Servers, serving: Serving) -> AsyncIterator[Address]:
+async def http_for(servers: Servers, serving: Serving, way_in: Entrance) -> AsyncIterator[Address]:
     """The HTTP side over these servers."""
     from clients.api import PortTaken, serving_http
 
-    trust = _trust(serving)
     async with contextlib.AsyncExitStack() as exits:
         try:
-            opening = serving_http(servers, trust, task_queue(), host=serving.host, port=serving.port)
+            opening = serving_http(servers, way_in.trust, task_queue(), host=serving.host, port=serving.port)
             address = await exits.enter_async_context(opening)
         except PortTaken as error:
             if not serving.any_port:
                 raise CommandError(f"{error}; give another --port, or --port 0 for any that is free") from None
-            opening = serving_http(servers, trust, task_queue(), host=serving.host, port=0)
+            opening = serving_http(servers, way_in.trust, task_queue(), host=serving.host, port=0)
             address = await exits.enter_async_context(opening)
         yield address
 
 
-def _announce(context: Context, servers: Servers, address: Address) -> None:
+def _announce(context: Context, servers: Servers, address: Address, way_in: Entrance) -> None:
     lines = [
-        f"Page, API     {address.url}",
+        f"Page, API     {way_in.link(address.url)}",
         f"Servers       {f'embedded, in {context.home}' if servers.embedded else servers.temporal_address}",
         "Ctrl-C stops serving" + ("; open runs sleep until the stack is up again." if servers.embedded else "."),
     ]
     facts = {"url": address.url, "host": address.host, "port": address.port, "embedded": servers.embedded}
+    facts |= {"token_file": None if way_in.file is None else str(way_in.file)}
     context.facts(facts, "\n".join(lines))

@@ -13,6 +13,15 @@ from clients.commands.context import CommandError, Context, command
 from clients.commands.running import OutputOption, VerbosityOption
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 
+NoTokenOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-token",
+        help="Ask nobody for the token: every user and program on this machine may then start, steer and delete runs, read all "
+        "their data, and spend your money.",
+    ),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
@@ -28,12 +37,12 @@ def add_to(app: typer.Typer) -> None:
         return run_async(context, lambda interruption: demonstrate(context, level, output, interruption))
 
     @command(app, "dev", "Operate")
-    def dev(context: Context) -> int:
+    def dev(context: Context, no_token: NoTokenOption = False) -> int:
         """Run the embedded servers with Temporal's UI, a worker, the page and the HTTP API, until Ctrl-C."""
         from clients.commands.developing import develop
         from clients.commands.interrupting import run_async
 
-        return run_async(context, lambda interruption: develop(context, interruption), serves=True)
+        return run_async(context, lambda interruption: develop(context, interruption, no_token=no_token), serves=True)
 
     @command(app, "serve", "Operate")
     def serve(
@@ -51,13 +60,14 @@ def add_to(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option("--allow-host", metavar="NAME", help="A name that browsers may call the server by; again for more."),
         ] = None,
+        no_token: NoTokenOption = False,
     ) -> int:
         """Serve the page and the HTTP API with live events, until Ctrl-C."""
         from clients.commands.http_serving import Serving
         from clients.commands.http_serving import serve as serve_until_stopped
         from clients.commands.interrupting import run_async
 
-        serving = Serving(host, port, tuple(allow_host or ()))
+        serving = Serving(host, port, tuple(allow_host or ()), no_token=no_token)
         return run_async(context, lambda interruption: serve_until_stopped(context, serving, interruption), serves=True)
 
     @command(app, "worker", "Operate")

@@ -90,6 +90,11 @@ class Home:
         return self.path / "allowed.json"
 
     @property
+    def serve_token(self) -> Path:
+        """What requests to the page and the HTTP API of this home must bring."""
+        return self.path / "serve.token"
+
+    @property
     def postgres_data(self) -> Path:
         return self.path / "postgres"
 

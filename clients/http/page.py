@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -43,11 +44,13 @@ class PageFiles(StaticFiles):
         return response
 
 
-def serve_page(app: FastAPI) -> None:
-    """The page at `/`, its parts under `/page`."""
+def serve_page(app: FastAPI, welcomed: Callable[[str, Request], Response]) -> None:
+    """The page at `/`, its parts under `/page`. `welcomed` answers a request that brings the token in its address."""
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def index() -> FileResponse:
+    async def index(request: Request, token: str | None = None) -> Response:
+        if token is not None:
+            return welcomed(token, request)
         return FileResponse(FILES / "index.html", media_type="text/html", headers={"Cache-Control": ASK_AGAIN})
 
     app.mount("/page", PageFiles(directory=FILES))

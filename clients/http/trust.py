@@ -1,5 +1,5 @@
-"""Who may use the HTTP side: nobody from another site, nobody by another host's name, and beyond this machine nobody without
-the token. Everything that leaves carries the headers that keep browsers from being misused."""
+"""Who may use the HTTP side: nobody from another site, nobody by another host's name, and nobody without the token, which can
+be switched off on loopback only. Everything that leaves carries the headers that keep browsers from being misused."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Guard:
             told = f"requests from other sites are refused, and this one comes from {headers.get('origin', 'one')[:100]!r}"
             return 403, Problem(field="Origin", message=told)
         if path.startswith(API) and path not in WITHOUT_TOKEN and not self._trust.admits(headers):
-            told = f"send the server's token as `Authorization: Bearer …`; it is {TOKEN_VARIABLE} of the server's environment"
+            told = "send the server's token as `Authorization: Bearer …`; it is in the link that the server printed"
             return 401, Problem(field="Authorization", message=told)
         return _refused_body(headers) if method in WRITES else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -369,6 +370,8 @@ def test_dev_serves_until_ctrl_c_and_lets_open_runs_go_on(alone: Bench) -> None:
     assert "http://127.0.0.1:" in said
     assert (alone.home / "stack" / "postgres.password").read_text().strip() not in said
     assert f"{run_id} goes on" in said
+    [link] = re.findall(r"http://127\.0\.0\.1:\d+/\?token=(\S+)", said)
+    assert (alone.home / "serve.token").read_text().strip() == link
     alone.until(lambda: alone.facts("status", run_id)["status"] == "completed")
     dev.send_signal(signal.SIGINT)
     assert ending(dev)[0] == 0

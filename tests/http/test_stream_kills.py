@@ -136,7 +136,7 @@ async def serving_process(
         "TEMPORAL_ADDRESS": servers.temporal_address,
         "PYTHONPATH": python_path(),
     }
-    command = [sys.executable, "-m", "clients.cli", "--home", str(home), "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "clients.cli", "--home", str(home), "serve", "--port", str(port), "--no-token"]
     process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

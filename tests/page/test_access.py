@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 
 from tests.conftest import Engines
 from tests.http.conftest import hill_spec, split_items
-from tests.page.conftest import Opens, keep_picture
+from tests.page.conftest import TOKEN, Opens, keep_picture
 from tests.page.seeding import enlarge
 
 PLACES = {
@@ -104,3 +104,11 @@ async def test_light_or_dark_can_be_chosen_and_stays(open_page: Opens) -> None:
     assert dark != light
     await page.reload()
     assert await page.evaluate(background) == dark
+
+
+async def test_the_link_of_the_server_shows_the_runs_and_no_token(open_page: Opens, shown: None, guarded_url: str) -> None:
+    page = await open_page(base=guarded_url, may_complain=True)
+    await expect(page.get_by_role("heading", name="This server asks for its token")).to_be_visible()
+    await page.goto(f"{guarded_url}/?token={TOKEN}")
+    await expect(page.get_by_role("link", name="shown", exact=True)).to_be_visible()
+    assert await page.evaluate("location.search") == ""

@@ -21,13 +21,13 @@ export function askForToken(done) {
         open = null;
         done();
       } catch (error) {
-        replace(problem, error.status === 401 ? "This is not the server's token. Look for RATCHET_SERVE_TOKEN where it was started." : error.message);
+        replace(problem, error.status === 401 ? "This is not the server's token. Look for the link that it printed when it was started." : error.message);
         field.select();
       }
     },
   },
     h("h2", { id: "token-title" }, "This server asks for its token"),
-    h("p", { class: "soft" }, "It is the value of RATCHET_SERVE_TOKEN where ", h("code", {}, "ratchet serve"), " was started. The page does not keep it: it is exchanged for a session."),
+    h("p", { class: "soft" }, "It is in the link that ", h("code", {}, "ratchet dev"), " or ", h("code", {}, "ratchet serve"), " printed, or the value of RATCHET_SERVE_TOKEN there. The page does not keep it: it is exchanged for a session."),
     h("label", { for: "token" }, "Token"),
     field,
     problem,
