@@ -18,7 +18,7 @@ from activities.reflection_answers import Found, problems_of, read_answer
 from activities.reflection_texts import AGAIN, REPAIR, Material, form, request_text, takes_all_texts, template_of
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from workflows.model.factors import Configuration
-from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, shorten
+from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
 from workflows.model.proposers import ModelProposer
 from workflows.model.run import ProposalInput, Proposed
 from workflows.model.target import Price
@@ -152,4 +152,4 @@ class Reflecting:
 
 def _correction(answer: str, problems: Sequence[str], texts: Mapping[str, str]) -> Talk:
     told = substitute(REPAIR, {"problems": "; ".join(problems[:5]), "form": form(texts)})
-    return [{"role": "assistant", "content": shorten(answer, LONGEST_QUOTED)}, {"role": "user", "content": told}]
+    return [{"role": "assistant", "content": cut(answer, LONGEST_QUOTED)}, {"role": "user", "content": told}]

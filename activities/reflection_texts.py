@@ -8,7 +8,7 @@ from typing import Any
 
 from activities.plugins import invalid
 from ratchet import Record
-from workflows.model.failures import shorten
+from workflows.model.failures import cut
 from workflows.model.proposers import ModelProposer
 from workflows.model.run import ProposalInput
 from workflows.rules.placeholders import UnknownPlaceholder, as_text, placeholders, substitute
@@ -139,7 +139,7 @@ def _examples(records: Sequence[Record]) -> str:
 
 
 def _part(value: Any) -> str:
-    return "(none)" if value is None else shorten(as_text(value), LONGEST_EXAMPLE_PART)
+    return "(none)" if value is None else cut(as_text(value), LONGEST_EXAMPLE_PART)
 
 
 def _hall_of_fame(texts: Mapping[str, str], ranked: Sequence[tuple[float, Mapping[str, Any]]]) -> str:

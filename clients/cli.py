@@ -27,6 +27,7 @@ from clients.commands import (
     watching,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
+from ratchet.visible import visible
 
 app = typer.Typer(
     name="ratchet",
@@ -82,7 +83,7 @@ def _shared_last(given: list[str]) -> list[str]:
 
 def _failed(given: list[str], message: str, code: int, facts: dict[str, object] | None = None) -> int:
     sys.stdout.flush()
-    print(f"ratchet: {message}", file=sys.stderr, flush=True)
+    print(visible(f"ratchet: {message}"), file=sys.stderr, flush=True)
     if "--json" in given:
         print_json({"error": message, "exit_code": int(code), **(facts or {})})
     return int(code)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Final
+
+from ratchet.visible import one_line
+
+_OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
+_LINKED: Final = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=@)|(?<=(?<!&)#)(?=\d)|(?<=GH-)(?=\d)", re.IGNORECASE)
+_UNSEEN: Final = "&#8203;"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -14,5 +22,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def cell(text: str) -> str:
     """Text that cannot break out of its cell."""
-    plain = escape(" ".join(text.split()), quote=False)
-    return plain.replace("\\", "\\\\").replace("|", "\\|").replace("[", "\\[")
+    return inert(one_line(" ".join(text.split())))
+
+
+def inert(line: str) -> str:
+    """One line of text with nothing left that Markdown, HTML or a site that renders them would obey.
+
+    Sites make links of bare addresses, and call people and issues by their names; an unseen character parts these.
+    """
+    told = escape(_OBEYED.sub(r"\\\1", line), quote=False).replace("$", "&#36;")
+    return _LINKED.sub(_UNSEEN, told)

@@ -8,6 +8,7 @@ from datetime import datetime
 from ratchet.optimizer import StopReason
 from workflows.model.candidates import Candidate
 from workflows.model.decisions import Reference
+from workflows.model.failures import one_line
 from workflows.model.judgement import Judged
 from workflows.model.ledger import RunStatus
 from workflows.model.run import Confirmation, EndedBy, Ending, FactorChange, OptimizationResult
@@ -24,9 +25,9 @@ class RunEnded(Exception):
     """The run is over: raised where that is found out, answered in one place."""
 
     def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed", *, by: EndedBy | None = None) -> None:
-        super().__init__(message)
+        self.message = one_line(message)  # it may repeat what a plug-in said, and is shown in lists, logs and terminals
+        super().__init__(self.message)
         self.reason = reason
-        self.message = message
         self.status = status
         self.by = by or _BY.get(reason, "rules")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.scorers.grades import LONGEST_LABEL, Grade, clean, hit_or_miss
 from ratchet import Output, Sample, Score
-from workflows.model.failures import shorten
+from workflows.model.failures import cut
 from workflows.model.scorers import (
     ClassificationScorer,
     ContainsScorer,
@@ -36,7 +36,7 @@ SHOWN_OF_A_DIFFERENCE = 120
 
 def shown(value: Any) -> str:
     """A value as feedback shows it."""
-    return shorten(as_text(value), SHOWN)
+    return cut(as_text(value), SHOWN)
 
 
 def expected_of(sample: Sample, kind: str) -> Any:
@@ -62,7 +62,7 @@ def difference(given: str, expected: str) -> str:
     same = next((place for place, pair in enumerate(zip(given, expected, strict=False)) if len(set(pair)) > 1), None)
     place = min(len(given), len(expected)) if same is None else same
     start = max(0, place - 20)
-    parts = (shorten(text[start:], SHOWN_OF_A_DIFFERENCE) or "nothing" for text in (expected, given))
+    parts = (cut(text[start:], SHOWN_OF_A_DIFFERENCE) or "nothing" for text in (expected, given))
     return "differs from what is expected from character {} on: expected {!r}, got {!r}".format(place + 1, *parts)
 
 
@@ -79,7 +79,7 @@ def expected_label(scorer: ClassificationScorer, sample: Sample) -> str:
 
 def kept_label(text: str) -> str:
     """As it is stored: an answer that is no label at all may be very long."""
-    return shorten(clean(text), LONGEST_LABEL)
+    return cut(clean(text), LONGEST_LABEL)
 
 
 def _comparable(value: Any, expected: Any, scorer: ExactScorer) -> str:
@@ -112,7 +112,7 @@ def contains(scorer: ContainsScorer, output: Output, sample: Sample) -> Grade:
 def starts_with(scorer: StartsWithScorer, output: Output, sample: Sample) -> Grade:
     parts, text, fold = _wanted(scorer, sample), as_text(output.value), _fold(scorer)
     found = [part for part in parts if fold(text).startswith(fold(part))]
-    miss = f"starts with {shorten(text, SHOWN_OF_A_DIFFERENCE) or 'nothing'} and not with {_listed(parts)}"
+    miss = f"starts with {cut(text, SHOWN_OF_A_DIFFERENCE) or 'nothing'} and not with {_listed(parts)}"
     return hit_or_miss(scorer, bool(found), miss, f"starts with {_listed(found)}")
 
 
@@ -126,7 +126,7 @@ def _fold(scorer: ContainsScorer | StartsWithScorer) -> Callable[[str], str]:
 
 
 def _listed(parts: list[str]) -> str:
-    return shorten(", ".join(shown(part) for part in parts), 3 * SHOWN)
+    return cut(", ".join(shown(part) for part in parts), 3 * SHOWN)
 
 
 def latency(scorer: LatencyScorer, output: Output, sample: Sample) -> Grade:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet import Score
-from workflows.model.failures import described, shorten
+from workflows.model.failures import cut, described, shorten
 from workflows.model.scorers import Scorer
 from workflows.rules.scoring import ScoringFailed
 
@@ -45,7 +45,7 @@ def decided(grade: Grade, scorer: Scorer) -> Grade:
     if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave a score named {given.name!r}; use letters, digits, _ . -")
     passed = value >= scorer.threshold if given.passed is None else bool(given.passed)
-    reason = None if given.reason is None else shorten(clean(str(given.reason)), LONGEST_REASON)
+    reason = None if given.reason is None else cut(clean(str(given.reason)), LONGEST_REASON)
     score = Score(given.name, value, passed, reason)
     return replace(grade, score=turned_around(score) if scorer.negate else score)
 

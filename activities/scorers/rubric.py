@@ -11,7 +11,7 @@ from activities.scorers.extracting import read_json
 from activities.scorers.grades import Grade
 from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unreachable
 from ratchet import Output, Sample, Score
-from workflows.model.failures import shorten
+from workflows.model.failures import cut, shorten
 from workflows.model.scorers import RubricScorer
 from workflows.rules.canonical import content_hash
 from workflows.rules.placeholders import as_text
@@ -94,7 +94,7 @@ async def _ask(scorer: RubricScorer, talk: list[dict[str, Any]], tools: ScorerTo
 def _request(scorer: RubricScorer, output: Output, sample: Sample) -> list[dict[str, Any]]:
     material = {"input": sample.input, "expected": sample.expected, "answer": output.value}
     shown = [name for name in material if name == "answer" or (name in scorer.show and material[name] is not None)]
-    texts = {name: shorten(as_text(material[name]), LONGEST_MATERIAL) for name in shown}
+    texts = {name: cut(as_text(material[name]), LONGEST_MATERIAL) for name in shown}
     # Nobody can close an element whose name depends on what is in it.
     mark = content_hash(texts)[:8]
     worst, best = scorer.scale
@@ -106,7 +106,7 @@ def _request(scorer: RubricScorer, output: Output, sample: Sample) -> list[dict[
 def _correction(scorer: RubricScorer, said: str, problem: str) -> list[dict[str, Any]]:
     worst, best = scorer.scale
     return [
-        {"role": "assistant", "content": shorten(said, 2_000)},
+        {"role": "assistant", "content": cut(said, 2_000)},
         {"role": "user", "content": REPAIR.format(problem=problem, worst=worst, best=best)},
     ]
 

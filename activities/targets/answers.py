@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
-from workflows.model.failures import described, shorten
+from workflows.model.failures import cut, described, shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 
 LARGEST_OUTPUT = 1024 * 1024
@@ -95,4 +95,4 @@ def _kept(trace: Any) -> Any:
         text = canonical_json(normalized)
     except (NotCanonical, RecursionError):
         return shorten(repr(trace).encode("utf-8", "replace").decode("utf-8").replace("\x00", ""))
-    return normalized if len(text) <= LARGEST_TRACE else shorten(text, LARGEST_TRACE)
+    return normalized if len(text) <= LARGEST_TRACE else cut(text, LARGEST_TRACE)

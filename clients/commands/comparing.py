@@ -83,10 +83,10 @@ def _show(found: SideBySide) -> None:
         console.width = max(console.width, console.measure(table, options=console.options.update(width=WIDEST)).maximum)
     console.print(table)
     samples = sum(found.compared[0].counts.values())
-    console.print(Text(f"\nOn {samples} {found.samples} samples, against {found.reference.name}."))
+    console.print(Text(f"\nOn {samples} {found.samples} samples, against {_one_line(found.reference.name)}."))
     for one in found.compared:
         if one.judged is not None:
-            console.print(Text(f"{one.name}: {one.judged.explanation}"))
+            console.print(Text(_one_line(f"{one.name}: {one.judged.explanation}")))
         for turn, items in one.samples.items():
             if items:
                 console.print(Text(f"  {turn}: {_one_line(', '.join(items))}"))

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ratchet.visible import STEERING, visible
+
 DEFAULT_HOME = Path(".ratchet")
 
 
@@ -47,26 +49,29 @@ class Context:
     json: bool
     home: Path
 
+    # Whatever is printed may repeat what plug-ins, models and other people wrote.
+
     def say(self, text: str = "") -> None:
         """For a person; nothing but the facts goes to stdout with --json."""
         if not self.json:
-            print(text, flush=True)
+            print(visible(text), flush=True)
 
     def note(self, text: str) -> None:
         """What a person should know beside the facts."""
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
 
     def facts(self, facts: Mapping[str, Any], text: str | None = None) -> None:
         """What the command found out: one JSON object with --json, else the text."""
         if self.json:
             print_json(facts)
         elif text is not None:
-            print(text, flush=True)
+            print(visible(text), flush=True)
 
 
 def print_json(facts: Mapping[str, Any]) -> None:
-    """One JSON object on stdout, on one line."""
-    print(json.dumps(facts, ensure_ascii=False, default=_as_json), flush=True)
+    """One JSON object on stdout, on one line. What would steer a terminal is written as an escape, which means the same."""
+    text = json.dumps(facts, ensure_ascii=False, default=_as_json)
+    print(STEERING.sub(lambda found: json.dumps(found.group())[1:-1], text), flush=True)
 
 
 def _as_json(value: Any) -> Any:

@@ -13,6 +13,7 @@ import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.commands.steering import RunArgument
+from ratchet.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +67,10 @@ async def export_run(context: Context, run_id: str, form: str, output: Path | No
         pieces = _pieces(servers, run_id, form, sample_means)
         first = await anext(pieces)  # what cannot be read leaves no file behind
         with _opened(output) as file:
-            file.write(first)
+            shown = visible if file.isatty() else str  # a program gets it as it is
+            file.write(shown(first))
             async for piece in pieces:
-                file.write(piece)
+                file.write(shown(piece))
     if output is not None:
         context.note(f"{output}: written")
     return ExitCode.DONE

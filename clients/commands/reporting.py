@@ -12,6 +12,7 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command, print_json
 from clients.commands.running import GateOption, VerbosityOption
 from clients.commands.steering import RunArgument
+from ratchet.visible import visible
 
 if TYPE_CHECKING:  # what commands show with is imported when one is run
     from clients.commands.ending import Ending
@@ -80,7 +81,7 @@ async def show_report(
         return code
     text = _formatted(facts, ending.verbosity, form, judged)
     if output is None:
-        print(text, end="", flush=True)
+        print(visible(text), end="", flush=True)
         return code
     _write(output, text)
     context.facts({"run_id": run_id, "written": str(output)}, f"{output}: written")

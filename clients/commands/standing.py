@@ -54,7 +54,7 @@ def _print_table(rows: list[RunSummary], waiting: list[KnownRun]) -> None:
             heading, justify="right" if heading in ("Round", "Baseline", "Best", "Samples", "Cost") else "left", no_wrap=True
         )
     for run in waiting:
-        table.add_row(run.run_id, "waits for a worker", *[""] * 7)
+        table.add_row(Text(one_line(run.run_id)), "waits for a worker", *[""] * 7)
     for row in rows:
         took = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
         table.add_row(

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, Final
 
 from activities.store.reading import StoreReader
@@ -14,13 +14,14 @@ from activities.store.rows import ItemRow, StoredTrial
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, decision_on
 from clients.reporting.figures import score_text
 from clients.reporting.learning import measured_in_part
+from clients.reporting.visible import visible
 
 COLUMNS: Final = (
     "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",
     "score", "tokens", "cost", "latency_ms", "ttft_ms", "error", "feedback", "input", "expected", "output", "reused_from",
 )  # fmt: skip
 PAGE: Final = 500
-_FORMULA: Final = re.compile(r"^[=+\-@\t\r]")
+_FORMULA: Final = re.compile(r"\s*[=+\-@＝＋－＠]")
 
 
 async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
@@ -52,24 +53,28 @@ async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str
 def _scores(trial: StoredTrial, item: ItemRow) -> list[list[Any]]:
     before: list[Any] = [trial.run_id, trial.candidate_id, trial.purpose, trial.round, trial.split]
     before += [item.item_id, item.replicate, item.status, item.passed]
-    texts = [item.error, item.feedback, _json(item.input), _json(item.expected), _json(item.output)]
-    after = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, *map(_plain, texts), item.reused_from]
+    after: list[Any] = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, item.error, item.feedback]
+    after += [_json(item.input), _json(item.expected), _json(item.output), item.reused_from]
     scores: list[tuple[str, float | None]] = [*item.scores.items()] or [("", None)]
-    return [[*before, _plain(name), score, *after] for name, score in scores]
+    return [[*before, name, score, *after] for name, score in scores]
 
 
 def _json(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(text: str | None) -> str | None:
-    """A spreadsheet takes what begins like a formula for one, and would run it."""
-    return f"'{text}" if text is not None and _FORMULA.match(text) else text
+def _plain(cell: Any) -> Any:
+    """A spreadsheet takes text that begins like a formula for one, and would run it; a terminal obeys what steers it."""
+    if not isinstance(cell, str):
+        return cell
+    text = visible(cell)
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _lines(rows: list[Any]) -> str:
+def _lines(rows: Iterable[Iterable[Any]]) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(rows)
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerows([[_plain(cell) for cell in row] for row in rows])
     return written.getvalue()
 
 

@@ -27,11 +27,9 @@ from clients.reporting.summary_text import (
     score_line,
 )
 from clients.reporting.visible import ellipsized, one_line, visible
+from workflows.markdown import inert
 from workflows.rules.slices import Slices
 
-_OBEYED: Final = re.compile(r"([\\`*_\[\]|~])")
-_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
-"""What begins HTML, and what would call people by their names."""
 ROWS: Final = 20
 """Iterations that a summary lists; a full report lists all."""
 LONGEST_CELL: Final = 120
@@ -54,7 +52,7 @@ def escaped(text: str, longest: int | None = None) -> str:
     """On one line, with nothing left that Markdown or HTML would obey."""
     line = one_line(text)
     line = line if longest is None else ellipsized(line, longest)
-    return _OBEYED.sub(r"\\\1", line).translate(_ENTITIES)
+    return inert(line)
 
 
 def fenced(text: str, kind: str = "") -> str:
@@ -164,7 +162,7 @@ def _iterations(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     heads = ("#", "candidate", "score", "passed", "verdict", "cost", "why")
     cells = [_iteration(facts, iteration) for iteration, _ in shown]
     left = len(rows) - len(shown)
-    more = [f"…and {left} more; `ratchet report {facts.run_id} --verbosity full --format markdown` lists them."] if left else []
+    more = [f"…and {left} more; `ratchet report RUN --verbosity full --format markdown` lists them."] if left else []
     return ["### Iterations, the best first", table(heads, cells), *more]
 
 

@@ -12,7 +12,7 @@ LIST = "/v1/private/optimizations"
 
 
 async def get(url: str, path: str = LIST, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         return await client.get(path, headers=headers)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from ratchet.shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
+from ratchet.shortening import cut as cut
 from ratchet.shortening import shorten as shorten
+from ratchet.visible import one_line as one_line
 
 INVALID_REQUEST: Final = "InvalidRequest"
 """The spec is wrong. The message names the field and the fix."""
@@ -56,4 +58,4 @@ def described(error: BaseException) -> str:
         text = str(error).strip()
     except Exception:
         text = "(its text cannot be shown)"
-    return shorten(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    return shorten(one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__))
