@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from activities.models import ChatModels, bill, parsed
-from activities.targets.faults import Unreachable
+from activities.chat_protocol import bill, parsed, refuse_errors
+from activities.models import ChatModels
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault
 from workflows.model.target import Price
 from workflows.rules.bounds import embedding_bound
+from workflows.rules.canonical import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     import openai
@@ -39,21 +40,26 @@ async def embed(
     async def answered(client: openai.AsyncOpenAI) -> Embedded:
         # As floats: the SDK would ask for base64 and decode it itself, which fails in its own ways for other endpoints.
         response = await client.embeddings.with_raw_response.create(model=model, input=list(texts), encoding_format="float")
-        answer = parsed(response.http_response.content)
+        answer = parsed(response.http_response.content, response.http_response.headers.get("content-type", ""))
+        refuse_errors(answer)
         tokens, cost = bill(answer.get("usage"), prices.get(model))
-        return Embedded(_vectors(answer.get("data"), len(texts)), tokens, cost)
+        vectors = _vectors(answer.get("data"), len(texts))
+        if vectors is None:
+            why = f"the endpoint's answer does not have {len(texts)} embeddings of one length"
+            raise CandidateFault(why, tokens=tokens, cost=cost, kind=BROKEN_ANSWER, billed="yes")
+        return Embedded(vectors, tokens, cost)
 
     return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)))
 
 
-def _vectors(data: Any, wanted: int) -> list[list[float]]:
-    """In the order of the texts; all of one length and of finite numbers."""
+def _vectors(data: Any, wanted: int) -> list[list[float]] | None:
+    """In the order of the texts; None unless all are of one length and of finite numbers."""
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
     if all(isinstance(entry.get("index"), int) for entry in entries):
         entries = sorted(entries, key=lambda entry: entry["index"])
     vectors = [vector for entry in entries if _is_vector(vector := entry.get("embedding"))]
     if len(vectors) != wanted or len({len(vector) for vector in vectors}) > 1:
-        raise Unreachable(f"the endpoint's answer does not have {wanted} embeddings of one length")
+        return None
     return [[float(number) for number in vector] for vector in vectors]
 
 
@@ -61,5 +67,5 @@ def _is_vector(value: Any) -> TypeGuard[list[float]]:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number) for number in value)
+        and all(isinstance(number, int | float) and abs(number) <= LARGEST_NUMBER for number in value)
     )

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from activities.targets.faults import Fault
 from workflows.model.amounts import NOTHING, Amount, Resource
 from workflows.model.at_most import AtMost
 
@@ -149,28 +150,10 @@ def at_most(stated: AtMost | None) -> Bound:
 
 def _billed_with(error: BaseException) -> Amount | None:
     """What a call took that ended with an error; None when nobody knows."""
-    tokens, cost = getattr(error, "tokens", 0), getattr(error, "cost", 0.0)
-    if tokens or cost:
-        return Amount(tokens=tokens, cost=cost)
-    return NOTHING if _was_refused(error) else None
-
-
-def _was_refused(error: BaseException) -> bool:
-    """An endpoint that answers with an error status, or cannot even be connected to, bills nothing."""
     if isinstance(error, NoMoreCalls):
-        return True
-    kind = str(getattr(error, "kind", ""))
-    return kind.startswith("http ") or kind in _NEVER_SENT or _never_connected(error)
-
-
-def _never_connected(error: BaseException | None) -> bool:
-    import aiohttp  # not needed by the processes that isolated targets start in
-
-    while error is not None:
-        if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-_NEVER_SENT = ("refused", "placeholder", "unknown origin", "no token")
+        return NOTHING
+    if not isinstance(error, Fault):
+        return None
+    if error.tokens or error.cost:
+        return Amount(tokens=error.tokens, cost=error.cost)
+    return NOTHING if error.billed == "no" else None

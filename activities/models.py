@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import aiohttp
 import httpx2
 
+from activities.chat_protocol import ChatAnswer as ChatAnswer
+from activities.chat_protocol import StreamedAnswer, parsed, understood
 from activities.gate import Gates
 from activities.metering import Bound, metered
 from activities.operator_lists import DEFAULT_MODEL_URL, KeyMissing, NotListed, OperatorLists
 from activities.patience import Patience as Patience
 from activities.patience import patiently as patiently
 from activities.patience import retry_after
-from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
-from workflows.model.failures import shorten
+from activities.response_bodies import ENCODINGS, bound_the_body, lines
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Throttled, TookTooLong, Unreachable
+from workflows.model.failures import described, shorten
 from workflows.model.target import Price
 from workflows.rules.bounds import chat_bound
 
@@ -48,19 +49,6 @@ class Counted(Protocol):
 
 
 T = TypeVar("T", bound=Counted)
-
-
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
-    """What a chat model said, and what it took."""
-
-    value: Any
-    """The text, or a mapping with `content` and `tool_calls`."""
-    tokens: int
-    cost: float
-    latency_ms: float
-    ttft_ms: float | None = None
-    finish_reason: str | None = None
 
 
 class ChatModels:
@@ -110,7 +98,7 @@ class ChatModels:
             started = time.perf_counter()
             answer, ttft_ms = await read(client, body, started)
             latency_ms = (time.perf_counter() - started) * 1000
-            return _understood(answer, prices.get(model), latency_ms, ttft_ms)
+            return understood(answer, prices.get(model), latency_ms, ttft_ms)
 
         return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)))
 
@@ -122,7 +110,10 @@ class ChatModels:
         answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
         at_most: Bound,
     ) -> T:
-        """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again."""
+        """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again.
+
+        Nothing but faults comes out of it: an exception that nobody foresaw is a broken answer, and not asked for again.
+        """
         import openai
 
         url = self.base_url(base_url)
@@ -135,13 +126,17 @@ class ChatModels:
                     answer = await answered(client)
                     gate.took(answer.tokens)
                     return answer
-            except CandidateFault as fault:
-                gate.took(fault.tokens)
-                raise
             except TimeoutError:
                 raise TookTooLong(f"took longer than the sample timeout of {timeout:g} s") from None
-            except (openai.APIError, aiohttp.ClientError, httpx2.HTTPError, OSError) as error:
-                raise _classified(error, model, url) from error
+            except Exception as error:
+                fault = _fault_in(error)
+                if fault is not None:
+                    gate.took(fault.tokens)
+                    raise fault from None
+                if isinstance(error, openai.APIError | aiohttp.ClientError | httpx2.HTTPError | OSError):
+                    raise _classified(error, model, url) from error
+                why = f"the answer cannot be understood: asking for it raised {described(error)}"
+                raise CandidateFault(shorten(why), kind=BROKEN_ANSWER) from error
 
         async def paid_for() -> T:
             async with metered(at_most) as call:
@@ -162,8 +157,10 @@ class ChatModels:
                 api_key=self._key_for(url, model),
                 max_retries=0,
                 timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT),
+                default_headers={"Accept-Encoding": ENCODINGS},
                 http_client=openai.DefaultAioHttpClient(
-                    limits=httpx2.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=30.0)
+                    limits=httpx2.Limits(max_connections=MOST_CONNECTIONS, keepalive_expiry=30.0),
+                    event_hooks={"response": [bound_the_body]},
                 ),
             )
         return self._clients[url]
@@ -178,8 +175,8 @@ class ChatModels:
 
 
 async def _whole(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
-    response = await client.chat.completions.with_raw_response.create(**_split(body))
-    return parsed(response.http_response.content), None
+    response = (await client.chat.completions.with_raw_response.create(**_split(body))).http_response
+    return parsed(response.content, response.headers.get("content-type", "")), None
 
 
 async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: float) -> tuple[Any, float | None]:
@@ -188,45 +185,16 @@ async def _streamed(client: openai.AsyncOpenAI, body: dict[str, Any], started: f
     Parsed here: the SDK takes three times as long.
     """
     ttft_ms: float | None = None
-    content: list[str] = []
-    refusal: list[str] = []
-    calls: dict[int, dict[str, str]] = {}
-    finish: str | None = None
-    usage: Any = None
-    ended = False
+    answer = StreamedAnswer()
     request = {**body, "stream": True, "stream_options": {"include_usage": True}}
     async with client.chat.completions.with_streaming_response.create(**_split(request)) as response:
-        async for line in response.iter_lines():
-            if not line.startswith("data:"):
-                continue
-            data = line[5:].strip()
-            if data == "[DONE]":
-                ended = True
+        async for line in lines(response.iter_bytes()):
+            answer.add(line)
+            if ttft_ms is None and answer.began:
+                ttft_ms = (time.perf_counter() - started) * 1000
+            if answer.complete:
                 break
-            chunk = parsed(data)
-            if chunk.get("error"):
-                raise Unreachable(f"the stream broke off: {shorten(str(chunk['error']), 300)}", kind=BROKEN_ANSWER)
-            usage = chunk.get("usage") or usage
-            for choice in (chunk.get("choices") or [])[:1]:
-                delta = choice.get("delta") or {}
-                finish = choice.get("finish_reason") or finish
-                if ttft_ms is None and (delta.get("content") or delta.get("tool_calls") or delta.get("refusal")):
-                    ttft_ms = (time.perf_counter() - started) * 1000
-                content.append(delta.get("content") or "")
-                refusal.append(delta.get("refusal") or "")
-                for piece in delta.get("tool_calls") or []:
-                    call = calls.setdefault(piece.get("index", 0), {"name": "", "arguments": ""})
-                    function = piece.get("function") or {}
-                    call["name"] += function.get("name") or ""
-                    call["arguments"] += function.get("arguments") or ""
-    if not ended and finish is None:
-        raise Unreachable("the stream broke off before the answer was complete", kind=BROKEN_ANSWER)
-    message = {
-        "content": "".join(content),
-        "refusal": "".join(refusal),
-        "tool_calls": [{"function": call} for _, call in sorted(calls.items())],
-    }
-    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}, ttft_ms
+        return answer.whole(response.headers.get("content-type", "")), ttft_ms
 
 
 def _split(body: dict[str, Any]) -> dict[str, Any]:
@@ -235,72 +203,21 @@ def _split(body: dict[str, Any]) -> dict[str, Any]:
     return {**named, "extra_body": {name: value for name, value in body.items() if name not in named}}
 
 
-def parsed(text: bytes | str) -> dict[str, Any]:
-    """A body as a JSON object; whoever sends something else is broken infrastructure."""
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        start = text[:80].decode("utf-8", "replace") if isinstance(text, bytes) else text[:80]
-        raise Unreachable(f"the endpoint answered something that is not a JSON object: {start!r}", kind=BROKEN_ANSWER)
-    return answer
+def _fault_in(error: BaseException) -> Fault | None:
+    """The fault that was met while a body was read, which the SDK takes for trouble with the connection."""
+    return next((one for one in _chain(error) if isinstance(one, Fault)), None)
 
 
-def _understood(answer: dict[str, Any], price: Price | None, latency_ms: float, ttft_ms: float | None) -> ChatAnswer:
-    choices = answer.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    if not isinstance(first, dict) or not isinstance(message, dict):
-        raise Unreachable(f"the endpoint's answer has no choices: {shorten(json.dumps(answer), 200)}", kind=BROKEN_ANSWER)
-    finish = first.get("finish_reason")
-    tokens, cost = bill(answer.get("usage"), price)
-
-    def unusable(why: str, kind: str) -> CandidateFault:
-        return CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms, kind=kind)
-
-    if finish == "content_filter":
-        raise unusable("the answer was withheld by the content filter", "content filter")
-    content = message.get("content")
-    calls = message.get("tool_calls") or []
-    if message.get("refusal") and not content:
-        raise unusable(f"the model refused: {message['refusal']}", "refusal")
-    if not calls and not (isinstance(content, str) and content.strip()):
-        hint = "; max_tokens may be too small" if finish == "length" else ""
-        raise unusable(f"the model gave an empty answer (finish reason {finish}){hint}", "empty answer")
-    value: Any = content
-    if calls:
-        value = {"content": content or None, "tool_calls": [_tool_call(call) for call in calls]}
-    return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish)
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
-def _tool_call(call: Any) -> dict[str, Any]:
-    function = call.get("function") or {} if isinstance(call, dict) else {}
-    arguments = function.get("arguments")
-    try:
-        parsed = json.loads(arguments or "")
-    except (TypeError, ValueError, RecursionError):
-        parsed = arguments
-    return {"name": function.get("name"), "arguments": parsed}
-
-
-def bill(usage: Any, price: Price | None) -> tuple[int, float]:
-    """Tokens in and out, and what they cost; what an endpoint does not report counts as 0."""
-    if not isinstance(usage, dict):
-        return 0, 0.0
-    prompt, completion = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
-    tokens = _tokens(usage.get("total_tokens")) or prompt + completion
-    if price is None:
-        return tokens, 0.0
-    details = usage.get("prompt_tokens_details")
-    cached = min(prompt, _tokens(details.get("cached_tokens")) if isinstance(details, dict) else 0)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    cost = (prompt - cached) * price.input + cached * cached_price + completion * price.output
-    return tokens, cost / 1_000_000
-
-
-def _tokens(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def never_connected(error: BaseException) -> bool:
+    """Whether nobody was there: what was not even sent is not billed."""
+    return any(isinstance(one, aiohttp.ClientConnectorError | ConnectionRefusedError) for one in _chain(error))
 
 
 def _classified(error: Exception, model: str, url: str) -> Exception:
@@ -309,7 +226,8 @@ def _classified(error: Exception, model: str, url: str) -> Exception:
 
     if not isinstance(error, openai.APIStatusError):
         reason = error.__cause__ or error
-        return Unreachable(shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300))
+        why = shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300)
+        return Unreachable(why, billed="no" if never_connected(error) else "unknown")
     status, said = error.status_code, shorten(_message_of(error), 500)
     where, kind = f"model {model!r} at {url}: HTTP {status}: {said}", f"http {status}"
     if error.code in _OUT_OF_MONEY or error.type in _OUT_OF_MONEY or status == 402:
@@ -317,12 +235,12 @@ def _classified(error: Exception, model: str, url: str) -> Exception:
     if status in _THROTTLING:
         return Throttled(where, retry_after(error.response.headers), kind=kind)
     if (status >= 500 and status not in _PERMANENT) or status in _TRANSIENT_BELOW_500:
-        return Unreachable(where, kind=kind)
+        return Unreachable(where, kind=kind, billed="no")
     if status in (401, 403):
         return Refused(f"{where}; check OPENAI_API_KEY in the worker's environment, and that it may use this model", kind=kind)
     if status in _PERMANENT or error.code in _NO_SUCH_MODEL:
         return Refused(f"{where}; check the model's name and the URL (OPENAI_BASE_URL or base_url)", kind=kind)
-    return CandidateFault(f"the model refused the request (HTTP {status}): {said}", kind=kind)
+    return CandidateFault(f"the model refused the request (HTTP {status}): {said}", kind=kind, billed="no")
 
 
 def _message_of(error: openai.APIStatusError) -> str:

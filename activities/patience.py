@@ -85,7 +85,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
         return min(seconds, LONGEST_RETRY_AFTER) if seconds >= 0 else None
-    moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    if moment is None:
+    try:
+        moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        pause = None if moment is None else email.utils.mktime_tz(moment) - time.time()
+    except (ValueError, TypeError, IndexError, OverflowError):  # dates of strangers
         return None
-    return min(max(0.0, email.utils.mktime_tz(moment) - time.time()), LONGEST_RETRY_AFTER)
+    return None if pause is None else min(max(0.0, pause), LONGEST_RETRY_AFTER)

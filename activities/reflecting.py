@@ -15,7 +15,7 @@ from activities.models import ChatAnswer, ChatModels
 from activities.plugins import invalid
 from activities.purse import Purse
 from activities.reflection_answers import Found, problems_of, read_answer
-from activities.reflection_texts import AGAIN, REPAIR, Material, form, request_text, takes_all_texts, template_of
+from activities.reflection_texts import AGAIN, REPAIR, Material, asks_for_tags, form, request_text, takes_all_texts, template_of
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
@@ -76,14 +76,20 @@ class Reflecting:
     async def _rewritten(self, texts: Mapping[str, str], material: Material) -> Found:
         """What the model makes of the texts. What it gets wrong to the last is for the validator to say."""
         talk: Talk = [{"role": "user", "content": request_text(self._request, self._proposer, texts, material)}]
+        tagged = asks_for_tags(template_of(self._request, self._proposer))
         found, problems = Found(), list[str]()
         for _ in range(1 + self._proposer.repairs):
-            answer = await self._answered(talk)
-            found = read_answer(answer.text, texts, cut_off=answer.cut_off)
+            try:
+                answer = await self._answered(talk)
+            except CandidateFault as fault:  # it came and was paid for: another try like any that cannot be used
+                self.tokens, self.cost = self.tokens + fault.tokens, self.cost + fault.cost
+                found, problems = Found(), [str(fault)]
+                continue
+            found = read_answer(answer.text, texts, cut_off=answer.cut_off, tagged=tagged)
             problems = problems_of(found, texts, self._request.limits)
             if not problems:
                 return found
-            talk = [*talk, *_correction(answer.text, problems, texts)]
+            talk, tagged = [*talk, *_correction(answer.text, problems, texts)], True
         usable = {name: value for name, value in found.values.items() if value}
         if usable:
             return found
@@ -147,7 +153,10 @@ class Reflecting:
                 f"LLM mutation failed: {error}", type=PROPOSER_FAILED, next_retry_delay=timedelta(seconds=error.seconds)
             ) from error
         except (CandidateFault, Unreachable) as error:
-            raise ApplicationError(f"LLM mutation failed: {error}", type=PROPOSER_FAILED) from error
+            if isinstance(error, CandidateFault) and error.billed == "yes":
+                raise
+            said_no = isinstance(error, CandidateFault) and error.billed == "no"
+            raise ApplicationError(f"LLM mutation failed: {error}", type=PROPOSER_FAILED, non_retryable=said_no) from error
 
 
 def _correction(answer: str, problems: Sequence[str], texts: Mapping[str, str]) -> Talk:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activities.plugins import invalid
+from activities.reflection_answers import TAG
 from ratchet import Record
 from workflows.model.failures import cut
 from workflows.model.proposers import ModelProposer
@@ -63,6 +64,11 @@ def template_of(request: ProposalInput, proposer: ModelProposer) -> str:
 def takes_all_texts(template: str) -> bool:
     """Whether one request asks for all texts; a template that speaks of one factor is sent for each."""
     return "texts" in placeholders(template)
+
+
+def asks_for_tags(template: str) -> bool:
+    """Whether the request says between which tags a new text is to be written; a spec's own template may not."""
+    return "form" in placeholders(template) or TAG in template
 
 
 def request_text(request: ProposalInput, proposer: ModelProposer, texts: Mapping[str, str], material: Material) -> str:

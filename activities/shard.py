@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import asyncpg
+from temporalio.exceptions import ApplicationError
 
 from activities.attempt import Attempt
 from activities.breaker import Breaker, TargetDown
@@ -17,17 +21,19 @@ from activities.call_journal import ShardCalls
 from activities.committing import OutcomeBatches
 from activities.gate import ClosedForLong
 from activities.in_flight import Room
+from activities.leases import LeaseTaken
 from activities.metering import BudgetExhausted, NoMoreCalls, beginning, carrying
 from activities.purse import Purse, Ticket
 from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
 from activities.scorers.grades import Grade
+from activities.store.migrating import StoreError
 from activities.targets import Answering
-from activities.targets.faults import CandidateFault, Refused, Unreachable
+from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
 from activities.targets.given import GivenAnswers
 from ratchet import ExperimentContext, Output, Sample, Score
 from ratchet.placeholders import UnknownPlaceholder
 from workflows.model.amounts import NOTHING, Amount, Resource
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.canonical import derive_seed
@@ -43,6 +49,10 @@ LEAST_SCORING_TIME = 60.0
 """Seconds a scorer may take at least, since it may ask a model itself."""
 
 _FOR_GOOD = (Refused, TargetDown)
+
+_OF_THE_STORE = (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, LeaseTaken)
+_OF_THE_SHARD = (TargetDown, ClosedForLong, BudgetExhausted, NoMoreCalls)
+_FORESEEN = (Fault, ScoringFailed, ApplicationError, *_OF_THE_SHARD, *_OF_THE_STORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +310,11 @@ class ShardAtWork:
         if pair.kept is not None:
             return await self._scored(pair, _output_of(pair.kept), was_kept=True)
         try:
-            with beginning(PairCall(self._attempt, self._calls, self._number(pair))):
+            with foreseen("the target"), beginning(PairCall(self._attempt, self._calls, self._number(pair))):
                 output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
-            return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
+            return self._failed(pair, fault)
         if self._scoring_may_fail:
             self._keep(pair, output, ticket, taken)
             return await self._scored(pair, output, was_kept=True)
@@ -339,8 +349,17 @@ class ShardAtWork:
                     self._keep(pair, output, None, None)
 
     async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
-        grades = await self._grades(output, pair.sample)
-        return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
+        """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was."""
+        try:
+            with foreseen("scoring the answer"):
+                grades = await self._grades(output, pair.sample)
+                return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
+        except CandidateFault as fault:
+            fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
+            return replace(self._failed(pair, fault), output=output.value, was_kept=was_kept)
+
+    def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
+        return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
 
     async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
@@ -351,7 +370,7 @@ class ShardAtWork:
         try:
             return self._overlay.for_sample(sample.input, strict=self._shows_its_prompt)
         except UnknownPlaceholder as error:
-            raise CandidateFault(f"the prompt: {error}", kind="placeholder") from None
+            raise NotSent(f"the prompt: {error}") from None
 
     def _context(self, pair: PairToAnswer) -> ExperimentContext:
         seed = derive_seed(self._shard.seed, pair.item_hash, pair.replicate)
@@ -367,7 +386,26 @@ class ShardAtWork:
                 cost=output.cost,
                 latency_ms=output.latency_ms,
                 kind="other overlay",
+                billed="yes",
             )
+
+
+@contextmanager
+def foreseen(what: str) -> Iterator[None]:
+    """Let nothing through but what this module knows how to tell: what one answer leads to must not stop the others, nor be
+    paid for again by another attempt. What the worker itself lacks, such as memory, is not the candidate's fault."""
+    try:
+        yield
+    except _FORESEEN:
+        raise
+    except (OSError, MemoryError) as error:
+        raise Unreachable(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
+    except Exception as error:
+        raise CandidateFault(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
+
+
+def _kind_of(error: Exception) -> str:
+    return shorten(f"raised {type(error).__name__}", 80)
 
 
 def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, replicate: int, seed: int) -> ExperimentContext:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ratchet.canonical import canonical_json
+from ratchet.canonical import canonical_json, normalize
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 """White space around a name is cut off afterwards: a pattern that also matched it takes cubic time on hostile text."""
@@ -191,8 +191,9 @@ def step_answer_of(answers: Mapping[str, Any]) -> StepAnswer:
 
 
 def _parsed(text: str) -> Any:
+    """JSON in a text; None where it is none, or holds what has no canonical form, such as NaN."""
     try:
-        return json.loads(text)
+        return normalize(json.loads(text))
     except (ValueError, RecursionError):
         return None
 

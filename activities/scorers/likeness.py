@@ -10,7 +10,9 @@ from activities.embeddings import embed
 from activities.scorers.asking import asked
 from activities.scorers.comparing import difference, expected_of, shown
 from activities.scorers.grades import Grade
+from activities.targets.faults import CandidateFault, Unjudged
 from ratchet import Output, Sample, Score
+from workflows.model.failures import shorten
 from workflows.model.scorers import BleuScorer, LevenshteinScorer, RougeScorer, SimilarityScorer
 from workflows.rules.placeholders import as_text
 from workflows.rules.scoring import ScoringFailed
@@ -61,17 +63,20 @@ async def similarity(scorer: SimilarityScorer, output: Output, sample: Sample, t
         return Grade(Score(scorer.score_name, 0.0, reason=f"is empty; expected {shown(expected[0])}"))
     if not all(one.strip() for one in expected):
         raise ScoringFailed(f"sample {sample.id!r} expects an empty text, which scorer {scorer.kind!r} cannot compare with")
-    embedded = await asked(
-        lambda: embed(
-            tools.models,
-            [text[:LONGEST_COMPARED], *expected],
-            base_url=scorer.base_url,
-            model=scorer.model,
-            timeout=tools.longest_call,
-            prices=tools.prices,
-        ),
-        tools.models.patience.seconds,
-    )
+    try:
+        embedded = await asked(
+            lambda: embed(
+                tools.models,
+                [text[:LONGEST_COMPARED], *expected],
+                base_url=scorer.base_url,
+                model=scorer.model,
+                timeout=tools.longest_call,
+                prices=tools.prices,
+            ),
+            tools.models.patience.seconds,
+        )
+    except CandidateFault as fault:  # of the model that embeds, which is not the one that is measured
+        raise Unjudged(shorten(f"model {scorer.model!r} of scorer {scorer.score_name!r}: {fault}"), kind=fault.kind) from None
     mine, *theirs = embedded.vectors
     value = max(cosine(mine, vector) for vector in theirs)
     reason = (

@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activities.scorers.grades import Grade
+from activities.targets.faults import CandidateFault
 from ratchet import Output, Sample, Score
 from workflows.model.failures import shorten
 from workflows.model.scorers import ReportedScorer
-from workflows.rules.scoring import ScoringFailed
+from workflows.rules.canonical import LARGEST_NUMBER
+
+NO_SCORE = "no score"
 
 
 def reported(scorer: ReportedScorer, output: Output, sample: Sample) -> Grade:
-    """The score of that name, checked later like any other."""
-    scores = output.scores or {}
+    """The score of that name. An answer that comes without it, or with no finite number, is the target's fault."""
+    scores = output.scores if isinstance(output.scores, Mapping) else {}
     if scorer.reported_name not in scores:
         known = shorten(", ".join(map(str, scores)), 300) or "no scores at all"
-        raise ScoringFailed(f"scorer {scorer.score_name!r}: the target gave no score {scorer.reported_name!r}, but {known}")
+        raise CandidateFault(
+            f"scorer {scorer.score_name!r}: the target gave no score {scorer.reported_name!r}, but {known}", kind=NO_SCORE
+        )
     given = scores[scorer.reported_name]
-    if not isinstance(given, Mapping):
-        return Grade(Score(scorer.score_name, given))
-    return Grade(Score(scorer.score_name, given.get("value"), given.get("passed"), given.get("reason")))  # type: ignore[arg-type]
+    told = given if isinstance(given, Mapping) else {"value": given}
+    value = told.get("value")
+    if not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
+        raise CandidateFault(
+            f"scorer {scorer.score_name!r}: the target gave {shorten(repr(value), 200)} as score {scorer.reported_name!r}; "
+            "give a finite number",
+            kind=NO_SCORE,
+        )
+    return Grade(Score(scorer.score_name, value, told.get("passed"), told.get("reason")))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from activities.scorers.asking import asked
 from activities.scorers.extracting import read_json
 from activities.scorers.grades import Grade
-from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unreachable
+from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unjudged
 from ratchet import Output, Sample, Score
 from workflows.model.failures import cut, shorten
 from workflows.model.scorers import RubricScorer
 from workflows.rules.canonical import content_hash
 from workflows.rules.placeholders import as_text
-from workflows.rules.scoring import ScoringFailed
 
 if TYPE_CHECKING:
     from activities.models import ChatAnswer
@@ -52,7 +50,7 @@ whole number from {worst} to {best}.
 
 
 async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: ScorerTools) -> Grade:
-    """The judge's grade. Trouble on the way to the judge passes through; one that keeps talking rubbish fails the scoring."""
+    """The judge's grade. Trouble on the way to the judge passes through; one that keeps talking rubbish gives none."""
     talk = _request(scorer, output, sample)
     tokens, cost, problem = 0, 0.0, ""
     for _ in range(MOST_ATTEMPTS):
@@ -72,8 +70,8 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
             talk = [*talk[:2], *_correction(scorer, said, problem)]
     judge = f"judge {scorer.model!r} of scorer {scorer.score_name!r}"
     if too_late:
-        raise Unreachable(f"{judge} did not answer in time: {problem}", kind=TIMEOUT)
-    raise ScoringFailed(
+        raise Unjudged(f"{judge} did not answer in time: {problem}", kind=TIMEOUT)
+    raise Unjudged(
         f"{judge} gave no verdict in {MOST_ATTEMPTS} attempts; the last time: {shorten(problem, 500)}; "
         "use another model, or another response_format"
     )
@@ -141,7 +139,7 @@ def _graded(scorer: RubricScorer, said: str, tokens: int, cost: float) -> Grade:
     if not isinstance(verdict, dict) or "score" not in verdict:
         raise ValueError("it is not a JSON object with a score")
     score, reason = verdict["score"], verdict.get("reason")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    if isinstance(score, bool) or not isinstance(score, int | float):
         raise ValueError(f"its score is {shorten(repr(score), 80)}, which is not a number")
     if not worst <= score <= best:
         raise ValueError(f"its score is {shorten(repr(score), 80)}, which is not from {worst} to {best}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from collections.abc import Mapping
@@ -17,17 +18,33 @@ LARGEST_OUTPUT = 1024 * 1024
 """Characters of an output's canonical JSON."""
 
 LARGEST_TRACE = 256 * 1024
-MOST_TOKENS = 2**53
+MOST_TOKENS = 10**9
+MOST_COST = 1e9
+MOST_MILLISECONDS = 1e12
+"""What one answer can have taken at most. Whoever reports more is mistaken, or hostile: sums of it would fit nowhere."""
 
 
 def output_from(returned: Any) -> Output:
     """What was returned as an `Output` in canonical form; anything unusable is the candidate's fault."""
     try:
         return _read(returned)
-    except CandidateFault:
-        raise
+    except CandidateFault as fault:
+        raise _with_its_bill(fault, returned) from None
     except Exception as error:  # mappings, numbers and texts of its own may raise whatever they like when they are read
-        raise CandidateFault(f"output is unusable: reading it raised {described(error)}") from None
+        why = f"output is unusable: reading it raised {described(error)}"
+        raise _with_its_bill(CandidateFault(why), returned) from None
+
+
+def _with_its_bill(fault: CandidateFault, returned: Any) -> CandidateFault:
+    """An answer came, so it was paid for; what of its bill can be read is told with the fault."""
+    fault.billed = "yes"
+    with contextlib.suppress(Exception):
+        fault.tokens = _count(returned.tokens)
+    with contextlib.suppress(Exception):
+        fault.cost = _finite("cost", returned.cost, MOST_COST) or 0.0
+    with contextlib.suppress(Exception):
+        fault.latency_ms = _finite("latency_ms", returned.latency_ms, MOST_MILLISECONDS)
+    return fault
 
 
 def _read(returned: Any) -> Output:
@@ -41,17 +58,18 @@ def _read(returned: Any) -> Output:
         raise CandidateFault(f"target returned a {type(returned).__name__}; return text, a mapping or an Output")
     return replace(
         output,
-        value=_usable(output.value),
+        value=usable_value(output.value),
         tokens=_count(output.tokens),
-        cost=_finite("cost", output.cost) or 0.0,
-        latency_ms=_finite("latency_ms", output.latency_ms),
-        ttft_ms=_finite("ttft_ms", output.ttft_ms),
+        cost=_finite("cost", output.cost, MOST_COST) or 0.0,
+        latency_ms=_finite("latency_ms", output.latency_ms, MOST_MILLISECONDS),
+        ttft_ms=_finite("ttft_ms", output.ttft_ms, MOST_MILLISECONDS),
         trace=_kept(output.trace),
         overlay_hash=None if output.overlay_hash is None else str(output.overlay_hash),
     )
 
 
-def _usable(value: Any) -> Any:
+def usable_value(value: Any) -> Any:
+    """An answer's value in canonical form; one that JSON cannot carry, or that is too large, is the candidate's fault."""
     try:
         normalized = normalize(value)
         size = len(normalized) if isinstance(normalized, str) else len(canonical_json(normalized))
@@ -68,22 +86,29 @@ def _count(tokens: Any) -> int:
     try:
         count = operator.index(int(tokens) if isinstance(tokens, float) and tokens.is_integer() else tokens)
     except TypeError:
-        raise CandidateFault(f"target returned tokens={tokens!r}; give a whole number") from None
+        raise CandidateFault(f"target returned tokens={_shown(tokens)}; give a whole number") from None
     if not 0 <= count <= MOST_TOKENS:
-        raise CandidateFault(f"target returned tokens={count}; give a number of 0 or more")
+        raise CandidateFault(f"target returned tokens={_shown(count)}; give a number from 0 to {MOST_TOKENS:,}")
     return count
 
 
-def _finite(name: str, value: Any) -> float | None:
+def _finite(name: str, value: Any, most: float) -> float | None:
     if value is None:
         return None
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise CandidateFault(f"target returned {name}={value!r}; give a number") from None
-    if not math.isfinite(number) or number < 0:
-        raise CandidateFault(f"target returned {name}={number}; give a finite number of 0 or more")
+        raise CandidateFault(f"target returned {name}={_shown(value)}; give a number") from None
+    if not math.isfinite(number) or not 0 <= number <= most:
+        raise CandidateFault(f"target returned {name}={number}; give a finite number from 0 to {most:g}")
     return number
+
+
+def _shown(value: Any) -> str:
+    """Whatever a target may have returned; Python refuses to write numbers of more than some thousand digits."""
+    return (
+        "a number of very many digits" if isinstance(value, int) and value.bit_length() > 1_000 else shorten(repr(value), 200)
+    )
 
 
 def _kept(trace: Any) -> Any:

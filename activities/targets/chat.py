@@ -9,10 +9,12 @@ from typing import Any
 
 from activities.models import ChatAnswer, ChatModels
 from activities.targets.answers import output_from
-from activities.targets.faults import CandidateFault
+from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.chat_target import ChatStep, ChatTarget, Message
+from workflows.model.failures import shorten
 from workflows.model.target import Price
+from workflows.rules.canonical import NotCanonical
 from workflows.rules.placeholders import StepAnswer, UnknownPlaceholder, fill, render, step_answer_of
 from workflows.rules.target_texts import spliced_messages
 
@@ -76,6 +78,7 @@ class ChatAnswers:
                 cost=fault.cost + _cost(taken),
                 latency_ms=None if fault.latency_ms is None else fault.latency_ms + _latency(taken),
                 kind=fault.kind,
+                billed=fault.billed,
             ) from None
 
     async def _asked(
@@ -86,8 +89,8 @@ class ChatAnswers:
             model = render(request.model or "", configuration, sample.input, steps)
             messages = _messages(request, configuration, sample, steps)
             stated = fill(request.parameters, configuration, sample.input, steps)
-        except UnknownPlaceholder as error:
-            raise CandidateFault(str(error), kind=NOT_FILLED) from None
+        except (UnknownPlaceholder, NotCanonical, RecursionError) as error:
+            raise NotSent(shorten(str(error))) from None
         factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
         parameters = {**factors, **stated}
         stream = bool(parameters.pop("stream", self._target.stream))
@@ -109,11 +112,15 @@ class ChatAnswers:
             steps = step_answer_of({step.name: step.answer.value for step in taken})
             try:
                 value = fill(self._target.output, configuration, sample.input, steps)
-            except UnknownPlaceholder as error:
+            except (UnknownPlaceholder, NotCanonical, RecursionError) as error:
                 raise CandidateFault(
-                    f"output: {error}", tokens=_tokens(taken), cost=_cost(taken), latency_ms=_latency(taken), kind=NOT_FILLED
+                    shorten(f"output: {error}"),
+                    tokens=_tokens(taken),
+                    cost=_cost(taken),
+                    latency_ms=_latency(taken),
+                    kind=NOT_FILLED,
                 ) from None
-        # What an answer's JSON holds, such as NaN, is only looked at here.
+        # What JSON within an answer's text holds is only looked at here.
         return output_from(
             Output(
                 value=value,
@@ -137,7 +144,7 @@ def _messages(request: ChatStep, configuration: Mapping[str, Any], sample: Sampl
         except UnknownPlaceholder:
             raise
         except ValueError as error:
-            raise CandidateFault(f"{entry.splice} {error}", kind=NOT_FILLED) from None
+            raise NotSent(f"{entry.splice} {error}") from None
     return messages
 
 

@@ -12,15 +12,26 @@ from urllib.parse import quote
 
 import aiohttp
 
+from activities.chat_protocol import is_page
 from activities.gate import Gate, Gates
 from activities.metering import at_most, metered
+from activities.models import never_connected
 from activities.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
 from activities.patience import Patience, patiently, retry_after
 from activities.targets.answers import output_from
-from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Refused, Throttled, TookTooLong, Unreachable
+from activities.targets.faults import (
+    BROKEN_ANSWER,
+    CandidateFault,
+    Fault,
+    NotSent,
+    Refused,
+    Throttled,
+    TookTooLong,
+    Unreachable,
+)
 from ratchet import ExperimentContext, Output, Sample, experiment_headers
 from ratchet.experiment import SAFE_IN_HEADERS
-from workflows.model.failures import shorten
+from workflows.model.failures import described, shorten
 from workflows.model.http_target import HttpResponse, HttpTarget
 from workflows.rules.placeholders import UnknownPlaceholder, fill, render
 
@@ -93,7 +104,7 @@ class HttpAnswers:
             headers = {name: _header(render(text, configuration, sample.input)) for name, text in target.headers.items()}
             body = None if target.method == "GET" else fill(target.body, configuration, sample.input)
         except UnknownPlaceholder as error:
-            raise CandidateFault(str(error), kind="placeholder") from None
+            raise NotSent(str(error)) from None
         headers |= {
             **experiment_headers(context),
             SAMPLE: quote(sample.id, safe=SAFE_IN_HEADERS),
@@ -123,12 +134,21 @@ class HttpAnswers:
         except TimeoutError:
             raise TookTooLong(f"took longer than the sample timeout of {self._timeout:g} s") from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            raise CandidateFault(shorten(f"the request cannot be sent: {error}", 300), kind="placeholder") from None
+            raise CandidateFault(
+                shorten(f"the request cannot be sent: {error}", 300), kind="placeholder", billed="no"
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             why = shorten(f"{self._target.url} cannot be reached: {type(error).__name__}: {error}", 300)
-            raise Unreachable(why) from error
+            raise Unreachable(why, billed="no" if never_connected(error) else "unknown") from error
         self._refuse_status(response, text, headers)
-        return self._understood(text, response.headers.get(OVERLAY), (time.perf_counter() - started) * 1000)
+        latency_ms = (time.perf_counter() - started) * 1000
+        try:
+            return self._understood(text, response, latency_ms)
+        except Fault:
+            raise
+        except Exception as error:  # nobody can list what strangers may send
+            why = f"the answer cannot be understood: reading it raised {described(error)}"
+            raise CandidateFault(shorten(why), latency_ms=latency_ms, kind=BROKEN_ANSWER, billed="yes") from error
 
     def _refuse_status(self, response: aiohttp.ClientResponse, text: bytes, sent: Mapping[str, str]) -> None:
         status, kind = response.status, f"http {response.status}"
@@ -142,18 +162,19 @@ class HttpAnswers:
         if status in _FOR_GOOD:
             raise Refused(f"{where}; check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment", kind=kind)
         if status >= 500 or status in _TRANSIENT_BELOW_500:
-            raise Unreachable(where, kind=kind)
-        raise CandidateFault(f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}", kind=kind)
+            raise Unreachable(where, kind=kind, billed="no")
+        said = f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}"
+        raise CandidateFault(said, kind=kind, billed="no")
 
-    def _understood(self, text: bytes, overlay: str | None, latency_ms: float) -> Output:
+    def _understood(self, text: bytes, response: aiohttp.ClientResponse, latency_ms: float) -> Output:
         try:
             reply = json.loads(text)
         except (ValueError, RecursionError):
-            start = text[:80].decode("utf-8", "replace")
-            raise Unreachable(
-                f"{self._target.url} answered something that is not JSON: {start!r}", kind=BROKEN_ANSWER
-            ) from None
-        where = self._target.response
+            why = shorten(f"{self._target.url} answered something that is not JSON: {text[:80].decode('utf-8', 'replace')!r}")
+            if is_page(response.headers.get("Content-Type", "")):
+                raise Unreachable(why, kind=BROKEN_ANSWER) from None
+            raise CandidateFault(why, latency_ms=latency_ms, kind=BROKEN_ANSWER, billed="yes") from None
+        where, overlay = self._target.response, response.headers.get(OVERLAY)
         spent = _spent(where, reply, latency_ms)
         fault = None if where.error is None else _at(reply, where.error)
         value = reply if where.output is None else _at(reply, where.output)
@@ -174,7 +195,9 @@ class HttpAnswers:
                     scores=None if where.scores is None else _present(_at(reply, where.scores)),
                 )
             )
-        raise CandidateFault(shorten(why), tokens=spent.tokens, cost=spent.cost, latency_ms=spent.latency_ms, kind=kind)
+        raise CandidateFault(
+            shorten(why), tokens=spent.tokens, cost=spent.cost, latency_ms=spent.latency_ms, kind=kind, billed="yes"
+        )
 
 
 def _spent(where: HttpResponse, reply: Any, latency_ms: float) -> Output:
@@ -185,7 +208,9 @@ def _spent(where: HttpResponse, reply: Any, latency_ms: float) -> Output:
         return output_from(Output(value="", **{"latency_ms": latency_ms, **known}))
     except CandidateFault as fault:
         paths = " or ".join(f"target.response.{name}" for name in known)
-        raise CandidateFault(f"{fault}, or correct {paths}", kind=fault.kind) from None
+        raise CandidateFault(
+            f"{fault}, or correct {paths}", tokens=fault.tokens, cost=fault.cost, kind=fault.kind, billed="yes"
+        ) from None
 
 
 def _nothing_at(path: str | None, text: bytes) -> str:
@@ -223,14 +248,18 @@ def _url(template: str, configuration: Mapping[str, Any], sample: Sample) -> str
         name, _, behind = part.partition("}}")
         value = render(f"{{{{{name}}}}}", configuration, sample.input)
         if value in {".", ".."}:
-            raise CandidateFault(f"target.url: {{{{{name}}}}} is {value!r}, which would lead elsewhere", kind="placeholder")
+            raise CandidateFault(
+                f"target.url: {{{{{name}}}}} is {value!r}, which would lead elsewhere", kind="placeholder", billed="no"
+            )
         filled += quote(value, safe="") + behind
     return f"{scheme}://{filled}"
 
 
 def _header(text: str) -> str:
     if not text.isprintable():
-        raise CandidateFault("a header would have line breaks or control characters; take them out", kind="placeholder")
+        raise CandidateFault(
+            "a header would have line breaks or control characters; take them out", kind="placeholder", billed="no"
+        )
     return text
 
 
@@ -239,7 +268,7 @@ async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:
     async for chunk in response.content.iter_chunked(1 << 16):
         text += chunk
         if len(text) > LARGEST_RESPONSE:
-            raise CandidateFault(f"output is unusable: {url} answered more than {LARGEST_RESPONSE:,} bytes")
+            raise CandidateFault(f"output is unusable: {url} answered more than {LARGEST_RESPONSE:,} bytes", billed="yes")
     return bytes(text)
 
 

@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from activities.gate import Gates
 from activities.leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from activities.metering import Bound, BudgetExhausted, at_most, carrying, metered
+from activities.models import ChatModels, Patience
 from activities.purse import Purse, fresh_nonce
 from activities.store.connection import Database, is_away
 from activities.store.writing import Store
-from activities.targets.faults import CandidateFault, Unreachable
+from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
 from tests.activities.store_examples import ExampleRun
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.at_most import AtMost
@@ -397,9 +399,15 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
 @pytest.mark.parametrize(
     ("error", "lost"),
     [
-        (CandidateFault("HTTP 400", kind="http 400"), NOTHING),
-        (Unreachable("HTTP 500", kind="http 500"), NOTHING),
-        (Unreachable("refused"), EACH),
+        (CandidateFault("HTTP 400", kind="any label at all", billed="no"), NOTHING),
+        (Unreachable("HTTP 500", kind="any label at all", billed="no"), NOTHING),
+        (Throttled("HTTP 429", None), NOTHING),
+        (Refused("HTTP 401"), NOTHING),
+        (NotSent("a placeholder names nothing"), NOTHING),
+        (CandidateFault("a label decides nothing", kind="http 400"), EACH),
+        (Unreachable("the connection was lost"), EACH),
+        (TookTooLong("took longer than 1 s"), EACH),
+        (CandidateFault("an answer came, and no bill", billed="yes"), EACH),
         (CandidateFault("raised", kind="raised ValueError"), EACH),
         (TimeoutError(), EACH),
     ],
@@ -423,12 +431,14 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
     purse = Shard(run, World(Random(7)), "shard", 1, None).purse(Connection(run.store))
+    models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
+    hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
     async with purse.open():
         ticket = await purse.ticket()
         with carrying(ticket), contextlib.suppress(Unreachable):
-            async with metered(lambda: EACH):
-                raise Unreachable("cannot be reached") from ConnectionRefusedError()
+            await models.ask(base_url="http://127.0.0.1:9/v1", stream=False, timeout=5, prices={}, **hello)  # type: ignore[arg-type]
         ticket.close()
+    await models.close()
     assert (await used(database, run.run_id)).all == NOTHING
 
 

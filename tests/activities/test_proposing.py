@@ -214,13 +214,47 @@ class TestReadingTheAnswer:
             "I thought about it.\n<new_value>\nnew\n</new_value>\nDone.",
             '<new_value name="prompt">new</new_value>',
             "It goes between <new_value> and </new_value>, so: <new_value>new</new_value>",
-            "Here:\n```\nnew\n```",
-            "```text\nnew\n```\nand ```x```",
-            "  new\n",
+            "I write <new_value> like this: <new_value>new</new_value>",
+            "```xml\n<new_value>\nnew\n</new_value>\n```\nThat is all.",
+            "</new_value> ends it. <new_value>old</new_value> <new_value>new</new_value >",
         ],
     )
     def test_the_text_is_found(self, answer: str) -> None:
         assert read_answer(answer, ONE).values == {"prompt": "new"}
+
+    @pytest.mark.parametrize("answer", ["Here:\n```\nnew\n```", "```text\nnew\n```\nand ```x```", "  new\n"])
+    def test_where_no_tags_were_asked_for_the_answer_is_the_text(self, answer: str) -> None:
+        assert read_answer(answer, ONE, tagged=False).values == {"prompt": "new"}
+
+    @pytest.mark.parametrize(
+        ("answer", "problem"),
+        [
+            (
+                "The failures show what is missing. <system_prompt>Sort.</system_prompt> {{input.ticket}}",
+                "it has nothing between",
+            ),
+            ("Here:\n```\nSort {{input.ticket}}.\n```", "it has nothing between"),
+            ('{"prompt": "Sort {{input.ticket}}."}', "it has nothing between"),
+            ("&lt;new_value&gt;Sort {{input.ticket}}.&lt;/new_value&gt;", "it has nothing between"),
+            ("<NEW_VALUE>Sort {{input.ticket}}.</NEW_VALUE>", "it has nothing between"),
+            ("Between <new_value> and </new_value>: <new_value>Sort {{input.ticket}}", "the answer was cut off"),
+            ("<new_value>Sort {{input.ticket}}.</new_value> or <new_value>", "the answer was cut off"),
+            ("<new_value>Use <new_value>x</new_value> {{input.ticket}}.</new_value>", "there are tags within tags"),
+            ("<new_value>…</new_value>", "prompt: Factor value cannot be empty"),
+        ],
+    )
+    def test_an_answer_without_the_tags_it_was_asked_for_is_never_the_text(self, answer: str, problem: str) -> None:
+        found = read_answer(answer, ONE)
+        assert not any(found.values.values())
+        assert problems_of(found, ONE, {})[0].startswith(problem)
+
+    @pytest.mark.parametrize(
+        "part", ["<new_value ", "<new_value>", "</new_value>", "<new_value>a</new_value>", "```a\n", "name="]
+    )
+    def test_a_megabyte_of_tags_is_read_at_once(self, part: str) -> None:
+        """Every tag would be looked for to the end of the text, if reading took quadratic time: half an hour."""
+        for texts in (ONE, SEVERAL):
+            read_answer(part * (1_000_000 // len(part)), texts)
 
     def test_what_is_said_before_is_the_rationale(self) -> None:
         found = read_answer("Too vague.\n<new_value>new</new_value>", ONE)
@@ -253,7 +287,7 @@ class TestReadingTheAnswer:
             ("<new_value>half a te", ONE, False, "the answer was cut off before the new text ended"),
             ("half a te", ONE, True, "the answer was cut off before the new text ended"),
             ("<new_value> \n</new_value>", ONE, False, "prompt: Factor value cannot be empty"),
-            ("   ", ONE, False, "prompt: Factor value cannot be empty"),
+            ("   ", ONE, False, "it has nothing between <new_value> and </new_value>, and only what is there is used"),
             ("Sorry.", SEVERAL, False, "it has no <new_value name=…> for any of prompt, greeting"),
             (f"<new_value>{PROMPT}</new_value>", ONE, False, "nothing was changed"),
             ("<new_value>Sort it.</new_value>", ONE, False, "prompt: placeholder {{input.ticket}} was lost; keep it"),
@@ -325,6 +359,32 @@ class TestRepair:
         assert (error.type, error.non_retryable, error.details) == (PROPOSER_FAILED, True, (None, [300, 0.0]))
         assert error.message == "LLM mutation failed: the answer was cut off before the new text ended"
         assert len(model.asked) == 3
+
+    async def test_a_chatty_answer_goes_back_and_never_becomes_the_text_as_a_whole(self) -> None:
+        chatty = "The failures show what is missing.\n```\nSort it: {{input.ticket}}\n```\nIs that of help?"
+        async with scripted(chatty, GOOD) as (model, url):
+            answer = await proposed(memory(), request(by_model(url)))
+        assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
+        assert "only what is there is used" in model.asked[1][-1]["content"]
+        async with scripted(chatty) as (model, url):
+            error = await failure(memory(), request(by_model(url)))
+        assert (error.type, error.non_retryable, len(model.asked)) == (PROPOSER_FAILED, True, 3)
+
+    async def test_a_template_that_asks_for_no_tags_is_answered_with_the_text(self) -> None:
+        async with scripted("Sort: {{input.ticket}}") as (model, url):
+            answer = await proposed(memory(), request(by_model(url, template="Improve {{factor.name}}: {{factor.value}}")))
+        assert (answer.values, len(model.asked)) == ({"prompt": "Sort: {{input.ticket}}"}, 1)
+
+    @pytest.mark.parametrize(
+        "lie", [{"lie": "malformed_json"}, {"lie": "empty_choices"}, {"lie": "null_content"}, {"status": 400}]
+    )
+    async def test_an_answer_that_cannot_be_understood_is_one_of_the_tries(
+        self, server: SimulatedModel, lie: dict[str, Any]
+    ) -> None:
+        server.simulate(lie)
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, True)
+        assert server.calls == (1 if "status" in lie else 3)
 
     async def test_an_attempt_that_died_between_two_answers_pays_only_for_the_second(self) -> None:
         async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +15,12 @@ from activities.models import ChatModels, Patience
 from activities.plugins import Plugins
 from activities.scorers import ScorerTools
 from activities.scorers.asking import asked
-from activities.targets.faults import Refused, Unreachable
+from activities.targets.faults import Refused, Unjudged, Unreachable
 from clients.simulated.server import SimulatedModel, simulated_model
 from ratchet import Sample
 from tests.activities.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
 from tests.activities.scoring import SCORER, grade
 from workflows.model.target import ChatTarget, Price
-from workflows.rules.scoring import ScoringFailed
 
 QUICK = Patience(seconds=5.0, attempts=3, first_delay=0.01, longest_delay=0.02)
 PRICES = {"simulated-judge": Price(input=1.0, output=10.0), "simulated-embedding": Price(input=0.5, output=0)}
@@ -94,11 +94,11 @@ class TestTheJudge:
         spent = server.stats()
         assert given.tokens == spent["prompt_tokens"] + spent["completion_tokens"]
 
-    async def test_one_that_keeps_talking_rubbish_fails_the_scoring_and_is_named(
+    async def test_one_that_keeps_talking_rubbish_gives_no_score_and_is_named(
         self, tools: ScorerTools, server: SimulatedModel
     ) -> None:
         server.simulate({"lie": "prose"})
-        with pytest.raises(ScoringFailed) as failed:
+        with pytest.raises(Unjudged) as failed:
             await grade(tools, rubric(server, name="tone"), "sorry")
         assert str(failed.value).startswith(
             "judge 'simulated-judge' of scorer 'tone' gave no verdict in 3 attempts; the last time: "
@@ -279,11 +279,11 @@ SAYINGS = [Sample(f"s{n}", {"say": text}) for n, text in enumerate(["sorry, refu
 
 
 class TestWithinAShard:
-    def store(self, server: SimulatedModel) -> MemoryStore:
+    def store(self, server: SimulatedModel, scorer: dict[str, Any] | None = None) -> MemoryStore:
         messages = [{"role": "user", "content": "{{input.say}}"}]
         target = {"kind": "chat", "messages": messages, "model": "simulated-echo", "base_url": server.base_url}
-        scorer = SCORER.validate_python(rubric(server))
-        made = suite(ChatTarget.model_validate(target), scorers=[scorer], prices=PRICES)
+        scorers = [SCORER.validate_python(scorer or rubric(server))]
+        made = suite(ChatTarget.model_validate(target), scorers=scorers, prices=PRICES)
         return MemoryStore(made, SAYINGS)
 
     async def test_the_judge_is_paid_for_with_the_answer_and_told_apart(self, server: SimulatedModel) -> None:
@@ -307,13 +307,23 @@ class TestWithinAShard:
         assert "HTTP 500" in (result.first_error or "")
         assert set(store.by_sample()) == {"s1", "s2"}
 
-    async def test_a_judge_that_talks_rubbish_fails_the_scoring(self, server: SimulatedModel) -> None:
-        server.simulate({"lie": "prose", "model": "simulated-judge"})
+    async def test_a_judge_that_talks_rubbish_leaves_its_sample_without_a_score(self, server: SimulatedModel) -> None:
+        server.simulate({"lie": "prose", "model": "simulated-judge", "first": 3})
         store = self.store(server)
         async with evaluation(store) as evaluating:
+            result = await activity_environment().run(evaluating.evaluate_shard, shard(3, concurrent_samples=1))
+        assert "judge 'simulated-judge'" in (result.first_error or "")
+        assert (result.evaluated, result.missing, result.errors) == (2, 1, {"no verdict": 1})
+        assert (len(store.outcomes), len(store.kept)) == (2, 3)
+
+    async def test_a_model_that_embeds_and_cannot_be_understood_is_asked_once(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 400, "model": "simulated-embedding"})
+        store = self.store(server, similarity(server))
+        store.samples = [replace(sample, expected="sorry") for sample in SAYINGS]
+        async with evaluation(store) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
-        assert "judge 'simulated-judge'" in (result.scoring_error or "")
-        assert store.outcomes == {}
+        assert (result.missing, result.errors) == (3, {"http 400": 3})
+        assert server.stats()["by_status"]["400"] == 3
 
 
 class TestClosedEndpoints:

@@ -277,8 +277,6 @@ class TestInfrastructure:
             {"status": 408},
             {"status": 409},
             {"disconnect": True},
-            {"lie": "malformed_json"},
-            {"lie": "empty_choices"},
         ],
     )
     async def test_what_passes_is_tried_again(self, server: SimulatedModel, fault: dict[str, Any]) -> None:
@@ -312,11 +310,26 @@ class TestInfrastructure:
         assert (result.evaluated, result.missing) == (0, 5)
         assert "http://127.0.0.1:9/v1 cannot be reached" in (result.first_error or "")
 
-    async def test_a_web_page_instead_of_an_answer_is_no_outcome(self) -> None:
-        async with endpoint(lambda _: web.Response(text="<html>Bad gateway</html>")) as url:
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            (web.Response, "not a JSON object: '<html>Bad gateway"),
+            (lambda **_: web.json_response({"error": {"message": "no provider", "code": 502}}), "an error: {"),
+        ],
+    )
+    async def test_what_somebody_tells_in_the_place_of_an_answer_is_no_outcome(self, answer: Any, text: str) -> None:
+        async with endpoint(lambda _: answer(text="<html>Bad gateway</html>", content_type="text/html")) as url:
             result = await evaluated(store_for(chat(url)))
-        assert result.missing == 1
-        assert "not a JSON object: '<html>Bad gateway" in (result.first_error or "")
+        assert (result.missing, result.errors) == (1, {"broken answer": 1})
+        assert text in (result.first_error or "")
+
+    @pytest.mark.parametrize("lie", ["malformed_json", "empty_choices"])
+    async def test_an_answer_that_cannot_be_understood_is_not_paid_for_twice(self, server: SimulatedModel, lie: str) -> None:
+        server.simulate({"lie": lie})
+        store = store_for(chat(server.base_url), TICKETS[:3])
+        assert (await evaluated(store)).evaluated == 3
+        assert {outcome.error_class for outcome in store.outcomes.values()} == {"broken answer"}
+        assert server.calls == 3
 
     async def test_throttling_is_shared_by_all_calls(self, server: SimulatedModel) -> None:
         server.simulate({"rate_limit": {"per_second": 60, "burst": 10}})

@@ -231,7 +231,7 @@ class TestFaults:
         ("answer", "kind"),
         [
             (lambda _: web.json_response({}, status=500), "http 500"),
-            (lambda _: web.Response(text="<html>oops</html>"), "broken answer"),
+            (lambda _: web.Response(text="<html>oops</html>", content_type="text/html"), "broken answer"),
         ],
     )
     async def test_what_stays_is_missing_and_counted_by_class(self, answer: Answering, kind: str) -> None:

@@ -36,7 +36,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"status": 429},
     {"status": 500},
     {"stall": True},
-    {"lie": "malformed_json"},
+    {"status": 502},
     {"disconnect": True},
 )
 """Together they hit the share of calls that a test names."""

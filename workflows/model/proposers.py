@@ -24,7 +24,8 @@ class ModelProposer(SpecPart):
     template: Text | None = None
     """Replaces the request that the optimizer sends. Placeholders: `{{texts}}` (all of them, with their names), `{{feedback}}`
     (scores and failures), `{{hall_of_fame}}` (the best so far, where the optimizer keeps them), `{{limits}}`, `{{form}}` (how
-    to answer); or, for one request per text, `{{factor.name}}` and `{{factor.value}}`."""
+    to answer); or, for one request per text, `{{factor.name}}` and `{{factor.value}}`. Without `{{form}}`, and without naming
+    the tag `<new_value>` itself, the whole answer is the new text."""
     repairs: Annotated[int, Field(ge=0, le=5)] = 2
     """How often the model is asked again when its answer cannot be used, shown what is wrong with it."""
     examples: Annotated[int, Field(ge=0, le=20)] = 5
