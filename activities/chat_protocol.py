@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from activities.store.encoding import storable_text
 from activities.targets.answers import MOST_TOKENS, usable_value
 from activities.targets.faults import BROKEN_ANSWER, UNUSABLE, CandidateFault, Unreachable
-from workflows.model.failures import described, shorten
+from workflows.model.failures import described, quoted, shorten
 from workflows.model.target import Price
 from workflows.rules.canonical import normalize
 
@@ -94,6 +94,20 @@ def bill(usage: Any, price: Price | None) -> tuple[int, float]:
     return tokens, cost / 1_000_000
 
 
+class _Pieces:
+    """A tool call as it comes."""
+
+    def __init__(self) -> None:
+        self.name: list[str] = []
+        self.arguments: list[Any] = []
+
+    def joined(self) -> dict[str, Any]:
+        """The call; arguments that are no text are taken as they are."""
+        texts = [piece for piece in self.arguments if isinstance(piece, str)]
+        whole = next((piece for piece in reversed(self.arguments) if not isinstance(piece, str)), None)
+        return {"name": "".join(self.name), "arguments": "".join(texts) if whole is None else whole}
+
+
 class StreamedAnswer:
     """A streamed answer, put together line by line."""
 
@@ -103,7 +117,7 @@ class StreamedAnswer:
         self.complete = False
         self._content: list[str] = []
         self._refusal: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: dict[int, _Pieces] = {}
         self._finish: Any = None
         self._usage: Any = None
         self._plain: list[str] = []
@@ -150,15 +164,11 @@ class StreamedAnswer:
         place = piece.get("index", 0) if isinstance(piece, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(place, int):
             _refuse("tool_calls", piece)
-        call = self._calls.setdefault(place, {"name": "", "arguments": ""})
+        call = self._calls.setdefault(place, _Pieces())
         if len(self._calls) > MOST_TOOL_CALLS:
-            raise CandidateFault(f"output is unusable: it has more than {MOST_TOOL_CALLS:,} tool calls")
-        call["name"] += _text("name", function.get("name"))
-        arguments = function.get("arguments") or ""
-        if isinstance(arguments, str) and isinstance(call["arguments"], str):
-            call["arguments"] += arguments
-        elif arguments != "":
-            call["arguments"] = arguments
+            raise _too_many_calls()
+        call.name.append(_text("name", function.get("name")))
+        call.arguments.append(function.get("arguments") or "")
 
     def whole(self, content_type: str = "") -> dict[str, Any]:
         """The answer in the form that it has when it is not streamed."""
@@ -169,7 +179,7 @@ class StreamedAnswer:
         message = {
             "content": "".join(self._content),
             "refusal": "".join(self._refusal),
-            "tool_calls": [{"function": call} for _, call in sorted(self._calls.items())],
+            "tool_calls": [{"function": call.joined()} for _, call in sorted(self._calls.items())],
         }
         return {"choices": [{"message": message, "finish_reason": self._finish}], "usage": self._usage}
 
@@ -187,6 +197,8 @@ def _said(answer: Mapping[str, Any]) -> tuple[Any, str | None]:
         raise CandidateFault("the answer was withheld by the content filter", kind="content filter")
     content, refusal = _text("content", message.get("content")), _text("refusal", message.get("refusal"))
     calls = _listed("tool_calls", message.get("tool_calls"))
+    if len(calls) > MOST_TOOL_CALLS:
+        raise _too_many_calls()
     if refusal and not content:
         raise CandidateFault(f"the model refused: {refusal}", kind="refusal")
     if not calls and not content.strip():
@@ -234,6 +246,10 @@ def _listed(name: str, value: Any) -> list[Any]:
     return value
 
 
+def _too_many_calls() -> CandidateFault:
+    return CandidateFault(f"output is unusable: it has more than {MOST_TOOL_CALLS:,} tool calls", billed="yes")
+
+
 def _refuse(name: str, value: Any) -> NoReturn:
     raise CandidateFault(f"output is unusable: its {name} is {_quoted(value)}", kind=UNUSABLE, billed="yes")
 
@@ -250,8 +266,4 @@ def _tokens(value: Any) -> int:
 
 
 def _quoted(value: Any) -> str:
-    try:
-        text = value if isinstance(value, str) else json.dumps(value)
-    except (ValueError, RecursionError):
-        text = f"a {type(value).__name__}"
-    return shorten(text, LONGEST_QUOTE)
+    return shorten(value, LONGEST_QUOTE) if isinstance(value, str) else quoted(value, LONGEST_QUOTE)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from activities.targets.faults import Refused
-from workflows.model.failures import shorten
+from workflows.model.failures import quoted, shorten
 from workflows.model.remote import ExperimentState, ExperimentStatus, GivenAnswer
 from workflows.model.scorers import ReportedScorer, Scorer, placed_scorers
 from workflows.rules.canonical import NotCanonical, normalize
@@ -85,4 +85,4 @@ def _refuse_missing_scores(item: Mapping[str, Any], place: int, reported: set[st
 
 
 def _quoted(value: Any) -> str:
-    return shorten(repr(value), LONGEST_QUOTE)
+    return quoted(value, LONGEST_QUOTE)

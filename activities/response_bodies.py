@@ -12,8 +12,8 @@ import httpx2
 
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
 
-LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
-"""Unpacked. Beyond it an answer is cut off and of no use."""
+LARGEST_ANSWER_BYTES = 8 * 1024 * 1024
+"""Unpacked. A larger answer is of no use, and reading it would hold up everything else in this process."""
 
 LARGEST_ERROR_BYTES = 64 * 1024
 """Unpacked. Of an error's body the rest is not read."""

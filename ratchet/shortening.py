@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import reprlib
+from typing import Any, Final
 
 from ratchet.visible import visible
 
@@ -23,3 +24,12 @@ def cut(text: str, limit: int) -> str:
     """A text for a model or a store, cut with a mark when it is longer than the limit, and without what neither carries."""
     part = text if len(text) <= limit else text[: limit - 1] + "…"
     return part if part.isascii() and "\x00" not in part else part.replace("\x00", "␀").encode("utf-8", "replace").decode()
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 4, LONGEST_MESSAGE, LONGEST_MESSAGE
+
+
+def quoted(value: Any, limit: int = LONGEST_MESSAGE) -> str:
+    """A foreign value as it would be written, cut. One of many megabytes is not read for that, but to its first elements."""
+    return shorten(_SHORT.repr(value), limit)

@@ -70,6 +70,10 @@ def _read(returned: Any) -> Output:
 
 def usable_value(value: Any) -> Any:
     """An answer's value in canonical form; one that JSON cannot carry, or that is too large, is the candidate's fault."""
+    if not fits(value, LARGEST_OUTPUT):
+        raise CandidateFault(
+            f"output is unusable: it has more than {LARGEST_OUTPUT:,} characters, which is what is kept at most"
+        )
     try:
         normalized = normalize(value)
         size = len(normalized) if isinstance(normalized, str) else len(canonical_json(normalized))
@@ -80,6 +84,24 @@ def usable_value(value: Any) -> Any:
     if size > LARGEST_OUTPUT:
         raise CandidateFault(f"output is unusable: it has {size:,} characters, at most {LARGEST_OUTPUT:,} are kept")
     return normalized
+
+
+def fits(value: Any, most: int) -> bool:
+    """Whether the value's JSON can have so few characters. Says so of one of any size without looking at all of it."""
+    pending = [value]
+    while pending and most >= 0:
+        one = pending.pop()
+        if isinstance(one, str):
+            most -= len(one)
+        elif isinstance(one, Mapping):
+            most -= 3 * len(one)
+            pending += [*one, *one.values()] if most >= 0 else []
+        elif isinstance(one, list | tuple):
+            most -= 1 + len(one)
+            pending += one if most >= 0 else []
+        else:
+            most -= 1
+    return most >= 0
 
 
 def _count(tokens: Any) -> int:
@@ -115,6 +137,8 @@ def _kept(trace: Any) -> Any:
     """The trace in canonical form; one that JSON cannot carry is kept as text, a huge one only in part."""
     if trace is None:
         return None
+    if not fits(trace, LARGEST_TRACE * 8):
+        return f"(a trace of more than {LARGEST_TRACE * 8:,} characters, which is not kept)"
     try:
         normalized = normalize(trace)
         text = canonical_json(normalized)

@@ -242,7 +242,7 @@ class TestTheCandidatesFaults:
             "negative tokens": "tokens=-1",
             "set": "set is not a JSON value",
             "other overlay": "instead of ffff",
-            "huge": "2,000,000 characters",
+            "huge": "more than 1,048,576 characters",
         }
         for target in ("misbehaving", "misbehaving_async"):
             store = MemoryStore(suite(target), misbehaviours(*expected, "fine"))

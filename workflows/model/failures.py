@@ -6,6 +6,7 @@ from typing import Final
 
 from ratchet.shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
 from ratchet.shortening import cut as cut
+from ratchet.shortening import quoted as quoted
 from ratchet.shortening import shorten as shorten
 from ratchet.visible import one_line as one_line
 
