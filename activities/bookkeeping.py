@@ -19,6 +19,7 @@ from activities.operator_lists import NotListed, OperatorLists
 from activities.overrides import Overrides
 from activities.prompt_reading import UnusablePrompt, with_its_prompt
 from activities.release_checks import unreleasable
+from activities.request_checks import problems_of
 from activities.store import samples
 from activities.store.connection import Database
 from activities.store.events import RunUnknown
@@ -52,7 +53,6 @@ from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.canonical import NotCanonical, content_hash
 from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.judgement_check import unknown_must_pass
-from workflows.rules.spec_check import check_request
 
 ATTEMPTS_AT_A_SOURCE = 5
 """How often a dataset is asked for where it is kept; a store that is away is worth more patience than a wrong address."""
@@ -122,7 +122,7 @@ class StoreBookkeeping(Bookkeeping):
         async with heartbeating():
             with store_errors():
                 read = request.model_copy(update={"request": await self._with_its_prompt(request.request)})
-                problems = check_request(read.request)
+                problems = await problems_of(read.request)
                 if problems:
                     raise invalid_request(problems)
                 self._refuse_unlisted(read.request)
@@ -151,7 +151,7 @@ class StoreBookkeeping(Bookkeeping):
         try:
             return await with_its_prompt(request, self._overrides, self._data_directory)
         except UnusablePrompt as error:
-            raise invalid_request([*check_request(request), str(error)]) from None
+            raise invalid_request([*await problems_of(request), str(error)]) from None
 
     async def _prepare(self, prepare: PrepareInput) -> Prepared:
         spec = prepare.request

@@ -31,7 +31,7 @@ from activities.targets import Answering
 from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
 from activities.targets.given import GivenAnswers
 from ratchet import ExperimentContext, Output, Sample, Score
-from ratchet.placeholders import UnknownPlaceholder
+from ratchet.placeholders import Unfillable
 from workflows.model.amounts import NOTHING, Amount, Resource
 from workflows.model.failures import described, shorten
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
@@ -369,7 +369,7 @@ class ShardAtWork:
     def _configuration(self, sample: Sample) -> dict[str, Any]:
         try:
             return self._overlay.for_sample(sample.input, strict=self._shows_its_prompt)
-        except UnknownPlaceholder as error:
+        except Unfillable as error:
             raise NotSent(f"the prompt: {error}") from None
 
     def _context(self, pair: PairToAnswer) -> ExperimentContext:

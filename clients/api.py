@@ -26,6 +26,7 @@ from activities.store.connection import Database
 from clients.commands.servers import Servers
 from clients.http import DEFAULT_HOST, DEFAULT_PORT, comparing, releasing, replaying, runs, starting, steering, streams, trials
 from clients.http.backend import Backend
+from clients.http.bodies import JsonRoute
 from clients.http.feed import Feed
 from clients.http.page import serve_page
 from clients.http.problems import Refused, answer_errors, responses
@@ -41,7 +42,7 @@ CLOSING_TAKES_AT_MOST: Final = 5
 
 BEARER: Final = HTTPBearer(auto_error=False, description="The server's token, where it has one. The guard checks it.")
 
-session_router = APIRouter(prefix="/v1/private/session", tags=["session"])
+session_router = APIRouter(prefix="/v1/private/session", tags=["session"], route_class=JsonRoute)
 
 
 class TokenGiven(Payload):

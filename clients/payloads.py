@@ -20,6 +20,7 @@ from temporalio.converter import DataConverter, DefaultFailureConverter, Payload
 from temporalio.exceptions import ApplicationError
 
 from ratchet.explanation import explain
+from ratchet.strict_json import RepeatedKey, each_key_once
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.frozen import SpecPart
 
@@ -80,17 +81,18 @@ def _sampled(count: int, data: bytes, hint: Any) -> str:
     """Telling a million problems takes longer than Temporal lets a workflow think: those of its beginning must do."""
     told = "they are not at the beginning of its lists and mappings"
     try:
-        _adapter(hint).validate_python(_beginning(json.loads(data)))
+        _adapter(hint).validate_python(beginning_of(json.loads(data)))
     except pydantic.ValidationError as error:
         told = "; ".join(explain(error))
     return f"the input has {count:,} problems, these among them: {told}"
 
 
-def _beginning(value: Any) -> Any:
+def beginning_of(value: Any) -> Any:
+    """The value with the first entries of its lists and mappings only."""
     if isinstance(value, list):
-        return [_beginning(item) for item in value[:SAMPLED]]
+        return [beginning_of(item) for item in value[:SAMPLED]]
     if isinstance(value, dict):
-        return {key: _beginning(item) for key, item in itertools.islice(value.items(), SAMPLED)}
+        return {key: beginning_of(item) for key, item in itertools.islice(value.items(), SAMPLED)}
     return value
 
 
@@ -107,24 +109,11 @@ def _fix_of(problem: str) -> str:
 def _refuse_repeated_keys(data: bytes) -> None:
     """JSON readers keep the last of equal keys; a person who wrote both would not know which one counts."""
     try:
-        json.loads(data, object_pairs_hook=_each_key_once, parse_int=str, parse_float=str, parse_constant=str)
-    except _RepeatedKey as error:
+        json.loads(data, object_pairs_hook=each_key_once, parse_int=str, parse_float=str, parse_constant=str)
+    except RepeatedKey as error:
         raise invalid(str(error)) from None
     except (ValueError, RecursionError):
         return  # pydantic says what is wrong
-
-
-class _RepeatedKey(ValueError):
-    pass
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise _RepeatedKey(f"key {shorten(repeated, 200)!r} is there twice in one object; keep one")
-    return value
 
 
 class PlainFailureConverter(DefaultFailureConverter):

@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
+from ratchet.strict_json import strict_json
 from ratchet.yaml_reading import YamlProblem, composed, constructed
 
-LARGEST = 32 * 1024 * 1024
-"""Bytes. A spec is written by people; data belongs in a dataset file."""
+LARGEST = 4 * 1024 * 1024
+"""Bytes. A spec is written by people, and what a run takes of one is less than half of that; data belongs in a dataset file."""
 
 
 class SpecFileError(YamlProblem):
@@ -64,6 +65,8 @@ def _read(path: Path) -> str:
         raise SpecFileError(f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         raise SpecFileError(f"cannot be read: {error.strerror or error}") from None
+    except SpecFileError:
+        raise
     except ValueError as error:  # a NUL in the name
         raise SpecFileError(f"is not a usable path: {error}") from None
 
@@ -80,27 +83,14 @@ def _compose(text: str, path: Path) -> yaml.Node | None:
 
 def _read_json(text: str) -> Any:
     try:
-        content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_key_once)
+        content = strict_json(text)
     except json.JSONDecodeError as error:
         raise SpecFileError(f"is not valid JSON (column {error.colno}): {error.msg}", error.lineno) from None
-    except RecursionError:
-        raise SpecFileError("is nested too deeply; flatten it") from None
     except ValueError as error:
         raise SpecFileError(str(error)) from None
     if not isinstance(content, dict):
         raise SpecFileError(f'is {_kind(content)}, not an object; write {{"name": …, "configuration": …}}', 1)
     return content
-
-
-def _no_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number; write a finite number or null")
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} is there twice; keep one")
-    return dict(pairs)
 
 
 def _kind(content: Any) -> str:

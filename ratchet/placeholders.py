@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ratchet.canonical import canonical_json, normalize
 
@@ -24,12 +23,51 @@ _UNCLOSED = re.compile(r"\{\{\s*+((?:input|factors|steps)\b[\w./:-]*+)(?!\s*+\}\
 _NAME = re.compile(r"(input|factors)(?:\.([\w./:-]+))?")
 
 
-class UnknownPlaceholder(ValueError):
+LARGEST_UNFOLDING: Final = 1024 * 1024
+"""Characters that the factors in one text, and the factors within these, may add to it: four times the largest configuration.
+A few short factors that name each other twice would otherwise fill the memory."""
+
+MOST_SUBSTITUTIONS: Final = 20_000
+"""Factors that are substituted in one text. They may be empty, and still take time."""
+
+LARGEST_RENDERED: Final = 64 * 1024 * 1024
+"""Characters of a text with everything filled in: four of the largest samples."""
+
+FEW_HOLES: Final = 4
+"""So many samples, of 16 MiB at most, are not too much; a text with more placeholders is measured."""
+
+
+class Unfillable(ValueError):
+    """A text whose placeholders cannot be filled in; `name` is the placeholder."""
+
+    def __init__(self, name: str, told: str) -> None:
+        super().__init__(f"placeholder {{{{{name}}}}} {told}")
+        self.name = name
+
+
+class UnknownPlaceholder(Unfillable):
     """A placeholder that names nothing."""
 
     def __init__(self, name: str, known: str) -> None:
-        super().__init__(f"placeholder {{{{{name}}}}} names nothing known; known are {known}")
-        self.name = name
+        super().__init__(name, f"names nothing known; known are {known}")
+
+
+class UnfoldsTooFar(Unfillable):
+    """A placeholder whose factor names other factors, and these others, until it is too much."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            name,
+            f"unfolds too far: factors may add {LARGEST_UNFOLDING:,} characters and {MOST_SUBSTITUTIONS:,} substitutions to a "
+            "text; let factors name each other less often",
+        )
+
+
+class RendersTooLong(Unfillable):
+    """A placeholder that makes a text longer than any target takes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"makes the text longer than {LARGEST_RENDERED:,} characters; use the input less often in it")
 
 
 class Finished(str):
@@ -38,9 +76,14 @@ class Finished(str):
     __slots__ = ()
 
 
+def every_placeholder(text: str) -> Iterator[str]:
+    """The names a text refers to, as often as it does, in the order they appear."""
+    return (match.group(1).strip() for match in _PLACEHOLDER.finditer(text))
+
+
 def placeholders(text: str) -> tuple[str, ...]:
     """The names a text refers to, each once, in the order they appear."""
-    return tuple(dict.fromkeys(match.group(1).strip() for match in _PLACEHOLDER.finditer(text)))
+    return tuple(dict.fromkeys(every_placeholder(text)))
 
 
 def unclosed(text: str) -> str | None:
@@ -68,7 +111,7 @@ def no_steps(name: str) -> Any:
 
 def render(text: str, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer = no_steps) -> str:
     """The text with every placeholder substituted; text factors may themselves refer to the input and to other factors."""
-    return filled_in(text, factors).render(sample_input, step_answer)
+    return Filling(factors, sample_input, step_answer).text(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,43 +138,80 @@ class Ready:
         return "".join(piece if index % 2 == 0 else f"{{{{{piece}}}}}" for index, piece in enumerate(self.pieces))
 
     def render(self, sample_input: Any, step_answer: StepAnswer = no_steps) -> str:
+        """The text for one sample. Raises Unfillable where the sample lacks something, or makes it too long."""
         rendered = list(self.pieces)
         likely = sample_input.get if type(sample_input) is dict else _NOTHING.get
+        decided: dict[str, str] | None = None
         for index, key in self._holes:
             value = likely(key)
             name = rendered[index]
             if type(value) is not str or name == key:  # not the text of an input; what else, is decided with care
-                value = as_text(step_answer(name) if name.startswith("steps.") else _input_value(name, sample_input))
+                if decided is None:
+                    decided = {}
+                if name not in decided:
+                    found = step_answer(name) if name.startswith("steps.") else _input_value(name, sample_input)
+                    decided[name] = as_text(found)
+                value = decided[name]
             rendered[index] = value
+        if len(self._holes) > FEW_HOLES and sum(map(len, rendered)) > LARGEST_RENDERED:
+            longest = max(self._holes, key=lambda hole: len(rendered[hole[0]]), default=(0, ""))[0]
+            raise RendersTooLong(self.pieces[longest])
         return "".join(rendered)
 
 
 def filled_in(text: str, factors: Mapping[str, Any]) -> Ready:
-    """The text with the factors substituted, ready for any number of samples."""
-    pieces = [""]
+    """The text with the factors substituted, ready for any number of samples. Raises Unfillable."""
+    if "factors." not in text:
+        return Ready(tuple(_parts(text)))
+    return Ready(tuple(_unfolded(text, factors)))
 
-    def add(part: str, within: tuple[str, ...]) -> None:
-        for index, piece in enumerate(_PLACEHOLDER.split(part)):
-            name = piece.strip()
-            if index % 2 == 0:
-                pieces[-1] += piece
-            elif not name.startswith("factors."):
-                pieces.extend((name, ""))
-            else:
-                add_factor(name, within)
 
-    def add_factor(name: str, within: tuple[str, ...]) -> None:
+def _parts(text: str) -> list[str]:
+    """Plain text and names of placeholders, in turn; plain text comes first, and last."""
+    parts = _PLACEHOLDER.split(text)
+    parts[1::2] = [name.strip() for name in parts[1::2]]
+    return parts
+
+
+def _unfolded(text: str, factors: Mapping[str, Any]) -> list[str]:
+    """The same with every factor's text in its place, read for placeholders in its turn. Factors may form long chains, so that
+    the texts that are being read are kept in a list instead of on the interpreter's stack."""
+    pieces: list[str] = []
+    plain: list[str] = []
+    reading: list[tuple[str, Iterator[str]]] = [("", iter(_parts(text)))]
+    within: dict[str, None] = {}
+    characters = substitutions = 0
+    outermost = ""
+    while reading:
+        reader, parts = reading[-1]
+        plain.append(next(parts))
+        name = next(parts, None)
+        if name is None:
+            reading.pop()
+            within.pop(reader, None)
+            continue
+        if not name.startswith("factors."):
+            pieces += ("".join(plain), name)
+            plain = []
+            continue
+        if len(reading) == 1:
+            outermost = name
         factor = name.removeprefix("factors.")
         if factor not in factors or factor in within:
             raise UnknownPlaceholder(name, _listed("factors", {key: None for key in factors if key not in within}))
         value = factors[factor]
-        if isinstance(value, str) and not isinstance(value, Finished):
-            add(value, (*within, factor))
+        added = value if isinstance(value, str) else as_text(value)
+        characters += len(added)
+        substitutions += 1
+        if characters > LARGEST_UNFOLDING or substitutions > MOST_SUBSTITUTIONS:
+            raise UnfoldsTooFar(outermost)
+        if added is not value or "{{" not in added or isinstance(value, Finished):
+            plain.append(added)
         else:
-            pieces[-1] += as_text(value)
-
-    add(text, ())
-    return Ready(tuple(pieces))
+            within[factor] = None
+            reading.append((factor, iter(_parts(added))))
+    pieces.append("".join(plain))
+    return pieces
 
 
 def fill(template: Any, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer = no_steps) -> Any:
@@ -139,30 +219,66 @@ def fill(template: Any, factors: Mapping[str, Any], sample_input: Any, step_answ
 
     A text that is nothing but one placeholder becomes the value itself, whatever its type; `{{factors}}` becomes all of them.
     """
-    filled = partial(fill, factors=factors, sample_input=sample_input, step_answer=step_answer)
-    match template:
-        case str():
-            return _filled_text(template, factors, sample_input, step_answer)
-        case Mapping():
-            return {name: filled(part) for name, part in template.items()}
-        case list():
-            return [filled(part) for part in template]
-    return template
+    return Filling(factors, sample_input, step_answer).json(template)
 
 
-def _filled_text(text: str, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer) -> Any:
-    whole = whole_placeholder(text)
-    if whole is None:
-        return render(text, factors, sample_input, step_answer)
-    if whole == "factors":
-        return dict(factors)
-    if whole.startswith("steps."):
-        return step_answer(whole)
-    if not whole.startswith("factors."):
-        return _input_value(whole, sample_input)
-    name = whole.removeprefix("factors.")
-    keeps_its_type = name in factors and not isinstance(factors[name], str)
-    return factors[name] if keeps_its_type else render(text, factors, sample_input, step_answer)
+class Filling:
+    """Fills in everything that a target is asked with for one sample. However many texts that are, all of it together is
+    bounded like a single one. Its methods raise Unfillable."""
+
+    def __init__(self, factors: Mapping[str, Any], sample_input: Any, step_answer: StepAnswer = no_steps) -> None:
+        self._factors = factors
+        self._input = sample_input
+        self._step_answer = step_answer
+        self._characters = 0
+        self._lengths: dict[str, int | None] = {}
+        """Of values that are no text, by placeholder; None until one is used again."""
+
+    def text(self, text: str) -> str:
+        """A text, as `render` gives it."""
+        rendered = filled_in(text, self._factors).render(self._input, self._step_answer)
+        self._count(text, len(rendered))
+        return rendered
+
+    def json(self, template: Any) -> Any:
+        """A template, as `fill` gives it."""
+        match template:
+            case str():
+                return self._text_or_value(template)
+            case Mapping():
+                return {name: self.json(part) for name, part in template.items()}
+            case list():
+                return [self.json(part) for part in template]
+        return template
+
+    def _text_or_value(self, text: str) -> Any:
+        whole = whole_placeholder(text)
+        factor = None if whole is None else whole.removeprefix("factors.")
+        if whole is None or (factor != whole and isinstance(self._factors.get(factor or "", ""), str)):
+            return self.text(text)
+        value = self._value(whole, factor)
+        if isinstance(value, str):
+            self._count(whole, len(value))
+        elif whole not in self._lengths:
+            self._lengths[whole] = None
+        else:  # the same value many times is little in memory, but not where it is sent
+            length = self._lengths[whole]
+            if length is None:
+                length = self._lengths[whole] = len(as_text(value))
+            self._count(whole, length)
+        return value
+
+    def _value(self, whole: str, factor: str | None) -> Any:
+        if whole == "factors":
+            return dict(self._factors)
+        if whole.startswith("steps."):
+            return self._step_answer(whole)
+        return _input_value(whole, self._input) if factor == whole else self._factors[factor or ""]
+
+    def _count(self, text: str, characters: int) -> None:
+        self._characters += characters
+        if self._characters > LARGEST_RENDERED:
+            raise RendersTooLong(next(iter(placeholders(text)), text))
 
 
 def whole_placeholder(text: str) -> str | None:
@@ -216,6 +332,15 @@ def as_text(value: Any) -> str:
 
 def _substitute(text: str, value_of: Callable[[str], str]) -> str:
     return _PLACEHOLDER.sub(lambda match: value_of(match.group(1).strip()), text)
+
+
+def has_input(name: str, sample_input: Any) -> bool:
+    """Whether a sample has what `input.name` names."""
+    try:
+        _input_value(name, sample_input)
+    except UnknownPlaceholder:
+        return False
+    return True
 
 
 def _input_value(name: str, sample_input: Any) -> Any:

@@ -26,8 +26,16 @@ def canonical_text(value: str) -> str:
         raise ValueError(str(error)) from None
 
 
+def without_nul(value: str) -> str:
+    """The text as it is, which may be no NFC: the name of a file. No store keeps a NUL, and no system opens it."""
+    if "\x00" in value:
+        raise ValueError("contains a NUL character; remove it")
+    return value
+
+
 CanonicalValue = Annotated[JsonValue, BeforeValidator(_canonical)]
 CanonicalMapping = Annotated[dict[str, JsonValue], BeforeValidator(_canonical)]
 Text = Annotated[str, AfterValidator(canonical_text), Field(max_length=LONGEST_TEXT)]
 ShortText = Annotated[str, AfterValidator(canonical_text), Field(max_length=2_000)]
 CanonicalInteger = Annotated[int, AfterValidator(_canonical)]
+PathText = Annotated[str, AfterValidator(without_nul), Field(min_length=1, max_length=1000)]

@@ -10,6 +10,7 @@ import pydantic
 
 from activities.datasets.problems import DatasetError, shown
 from ratchet.explanation import explain
+from ratchet.strict_json import each_key_once, refuse_constant
 from workflows.model.dataset import Item
 
 LONGEST = 16 * 1024 * 1024
@@ -20,20 +21,7 @@ NOT_STRICT = "has a key twice, or a number that is none; correct it"
 NO_ITEM = 'is not an item; write an object such as {"input": …, "expected": …}'
 
 
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number; write a finite number or null")
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"key {repeated!r} is there twice; keep one")
-    return value
-
-
-STRICT_JSON = JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_each_key_once)
+STRICT_JSON = JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=each_key_once)
 """JSON by the letter: no NaN, and no key twice."""
 
 

@@ -15,7 +15,7 @@ from workflows.model.chat_target import ChatStep, ChatTarget, Message
 from workflows.model.failures import shorten
 from workflows.model.target import Price
 from workflows.rules.canonical import NotCanonical
-from workflows.rules.placeholders import StepAnswer, UnknownPlaceholder, fill, render, step_answer_of
+from workflows.rules.placeholders import Filling, Unfillable, fill, step_answer_of
 from workflows.rules.target_texts import spliced_messages
 
 REQUEST_PARAMETERS = (
@@ -86,10 +86,11 @@ class ChatAnswers:
     ) -> _Taken:
         steps = step_answer_of({step.name: step.answer.value for step in taken})
         try:
-            model = render(request.model or "", configuration, sample.input, steps)
-            messages = _messages(request, configuration, sample, steps)
-            stated = fill(request.parameters, configuration, sample.input, steps)
-        except (UnknownPlaceholder, NotCanonical, RecursionError) as error:
+            filling = Filling(configuration, sample.input, steps)
+            model = filling.text(request.model or "")
+            messages = _messages(request, filling)
+            stated = filling.json(request.parameters)
+        except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
         factors = {name: configuration[name] for name in REQUEST_PARAMETERS if configuration.get(name) is not None}
         parameters = {**factors, **stated}
@@ -112,7 +113,7 @@ class ChatAnswers:
             steps = step_answer_of({step.name: step.answer.value for step in taken})
             try:
                 value = fill(self._target.output, configuration, sample.input, steps)
-            except (UnknownPlaceholder, NotCanonical, RecursionError) as error:
+            except (Unfillable, NotCanonical, RecursionError) as error:
                 raise CandidateFault(
                     shorten(f"output: {error}"),
                     tokens=_tokens(taken),
@@ -133,15 +134,15 @@ class ChatAnswers:
         )
 
 
-def _messages(request: ChatStep, configuration: Mapping[str, Any], sample: Sample, steps: StepAnswer) -> list[dict[str, Any]]:
+def _messages(request: ChatStep, filling: Filling) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for entry in request.messages:
         if isinstance(entry, Message):
-            messages.append({"role": entry.role, "content": render(entry.content, configuration, sample.input, steps)})
+            messages.append({"role": entry.role, "content": filling.text(entry.content)})
             continue
         try:
-            messages += spliced_messages(fill(entry.splice, configuration, sample.input, steps))
-        except UnknownPlaceholder:
+            messages += spliced_messages(filling.json(entry.splice))
+        except Unfillable:
             raise
         except ValueError as error:
             raise NotSent(f"{entry.splice} {error}") from None

@@ -33,7 +33,7 @@ from ratchet import ExperimentContext, Output, Sample, experiment_headers
 from ratchet.experiment import SAFE_IN_HEADERS
 from workflows.model.failures import described, shorten
 from workflows.model.http_target import HttpResponse, HttpTarget
-from workflows.rules.placeholders import UnknownPlaceholder, fill, render
+from workflows.rules.placeholders import Filling, Unfillable
 
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024
@@ -100,10 +100,11 @@ class HttpAnswers:
         target = self._target
         credentials = self._endpoints.credentials(target)
         try:
-            url = _url(target.url, configuration, sample)
-            headers = {name: _header(render(text, configuration, sample.input)) for name, text in target.headers.items()}
-            body = None if target.method == "GET" else fill(target.body, configuration, sample.input)
-        except UnknownPlaceholder as error:
+            filling = Filling(configuration, sample.input)
+            url = _url(target.url, filling)
+            headers = {name: _header(filling.text(text)) for name, text in target.headers.items()}
+            body = None if target.method == "GET" else filling.json(target.body)
+        except Unfillable as error:
             raise NotSent(str(error)) from None
         headers |= {
             **experiment_headers(context),
@@ -239,14 +240,14 @@ def _at(reply: Any, path: str) -> Any:
     return value
 
 
-def _url(template: str, configuration: Mapping[str, Any], sample: Sample) -> str:
+def _url(template: str, filling: Filling) -> str:
     """What is substituted is quoted, so that it cannot change where the request goes."""
     scheme, _, rest = template.partition("://")
     parts = rest.split("{{")
     filled = parts[0]
     for part in parts[1:]:
         name, _, behind = part.partition("}}")
-        value = render(f"{{{{{name}}}}}", configuration, sample.input)
+        value = filling.text(f"{{{{{name}}}}}")
         if value in {".", ".."}:
             raise CandidateFault(
                 f"target.url: {{{{{name}}}}} is {value!r}, which would lead elsewhere", kind="placeholder", billed="no"

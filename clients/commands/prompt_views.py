@@ -17,7 +17,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.prompt_stores import anything_there, existing, reach_prompts, unknown_prompt
 from clients.commands.servers import has_data, reach_servers
 from clients.reporting.visible import ellipsized, one_line, visible
-from ratchet.placeholders import UnknownPlaceholder
+from ratchet.placeholders import Unfillable, UnknownPlaceholder
 from ratchet.prompts import OverrideStore, Resolved, TagState, UnknownPrompt
 from ratchet.prompts.template import PARAMETER
 from workflows.model.release import ReleaseState
@@ -141,6 +141,8 @@ async def render_prompt(context: Context, name: str, tag: str, given: Sequence[s
         raise CommandError(
             f"{name}: nothing fills {{{{{error.name}}}}}; give it, e.g. --input {_input_name(error.name)}=…"
         ) from None
+    except Unfillable as error:
+        raise CommandError(f"{name}: {error}") from None
     facts = {"text": rendered.text, "messages": messages, "tools": [_tool(tool) for tool in tools]}
     context.facts(
         {"prompt": name, **_tag_facts(found.state), **facts}, visible(rendered.text) if sys.stdout.isatty() else rendered.text

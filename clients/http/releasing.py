@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.release_desk import ask_desk
 from clients.http.backend import Backend, RunId, Served
+from clients.http.bodies import JsonRoute
 from clients.http.problems import Refused, responses
 from clients.http.unknown import refuse_unknown_run
 from workflows.model.frozen import Payload
@@ -22,7 +23,7 @@ from workflows.model.values import ShortText
 ANSWERED_WITHIN: Final = 30.0
 """Seconds that a worker has to move the tag."""
 
-router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["releases"])
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["releases"], route_class=JsonRoute)
 
 
 class Word(Payload):

@@ -11,17 +11,26 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, check_items
+from activities.request_checks import Busy, problems_of
 from activities.store.samples import dataset_size, named_dataset
 from clients.commands.lookup import WORKFLOW
 from clients.http.answers import Started
 from clients.http.backend import Backend, Served
+from clients.http.bodies import JsonRoute
 from clients.http.problems import Refused, responses
 from clients.http.unknown import execution_of
 from clients.run_ids import further_ids, run_id_of
 from workflows.model.request import OptimizationRequest
-from workflows.rules.spec_check import check_request
+from workflows.rules.canonical import NotCanonical
 
-router = APIRouter(prefix="/v1/private/optimizations", tags=["steering"])
+
+class SpecRoute(JsonRoute):
+    """A path that takes a whole spec."""
+
+    whole = OptimizationRequest
+
+
+router = APIRouter(prefix="/v1/private/optimizations", tags=["steering"], route_class=SpecRoute)
 
 
 @router.post("", operation_id="startOptimization", status_code=201, responses=responses(409) | {200: {"model": Started}})
@@ -37,10 +46,16 @@ async def start(
 
     Plug-ins are those that the workers may import, and a dataset's path is one that they may read.
     """
-    problems = check_request(request)
+    try:
+        problems = await problems_of(request)
+    except Busy as busy:
+        raise Refused(503, str(busy), retry_after=1) from None
     if problems:
         raise Refused(422, "; ".join(problems[:20]), problems[0].partition(": ")[0])
-    first = run_id_of(request, await _dataset_id(backend, request), {}, {})
+    try:
+        first = await asyncio.to_thread(run_id_of, request, await _dataset_id(backend, request), {}, {})
+    except NotCanonical as error:
+        raise Refused(422, f"the spec has no canonical form: {error}") from None
     for run_id in further_ids(first):
         execution = await execution_of(backend, run_id)
         row = await backend.reader.progress(run_id)

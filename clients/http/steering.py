@@ -16,6 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from clients.commands.lookup import TERMINAL
 from clients.http.answers import Done, StopWish
 from clients.http.backend import Backend, RunId, Served
+from clients.http.bodies import JsonRoute
 from clients.http.problems import Refused, responses
 from clients.http.unknown import execution_of, why_unknown
 from workflows.model.failures import INVALID_REQUEST
@@ -36,7 +37,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["steering"])
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["steering"], route_class=JsonRoute)
 
 
 @router.post("/stop", operation_id="stopOptimization", responses=responses(404, 409))

@@ -29,6 +29,13 @@ class Rendering:
     examples: tuple[tuple[Ready, Ready], ...]
     tools: tuple[tuple[str, Ready, Mapping[str, Any]], ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is still to be filled in, anywhere in it, each once."""
+        examples = (ready for example in self.examples for ready in example)
+        texts = (self.text, self.system, *examples, *(description for _, description, _ in self.tools))
+        return tuple(dict.fromkeys(name for ready in texts for name in ready.names))
+
     def render(self, given: Any = None) -> Rendered:
         """For one input. A placeholder that nothing fills is an error."""
         return Rendered(self.text.render(given), self, given)

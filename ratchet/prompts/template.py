@@ -16,12 +16,13 @@ from pydantic import ConfigDict, Field, JsonValue, field_validator, model_valida
 from ratchet.canonical import NotCanonical, canonical_json, content_hash, normalize
 from ratchet.domains import ChoiceDomain, Domain, FlagDomain, IntegerDomain, NumberDomain, OrderDomain, misfit
 from ratchet.frozen import Payload, SpecPart
-from ratchet.placeholders import UnknownPlaceholder, filled_in, is_placeholder_name, placeholders
+from ratchet.placeholders import filled_in, is_placeholder_name, placeholders
 from ratchet.prompts.names import ParameterName, PromptName
 from ratchet.prompts.problems import InvalidOverride
 from ratchet.prompts.rendering import Rendered, RenderedTool, Rendering
 from ratchet.prompts.sections import ExampleSection, Section, TextSection, ToolSection, as_section, pairs
 from ratchet.prompts.tokens import tokens_of
+from ratchet.unfolding import Extent, Unfolding, too_far
 from ratchet.values import CanonicalValue, ShortText
 
 MOST_SECTIONS = 500
@@ -127,14 +128,17 @@ class PromptTemplate(SpecPart):
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> PromptTemplate:
         names = _by_every_name(self._authored)
+        unfolding = Unfolding({name: [value] for name, value in names.items()})
+        added = Extent()
         for section in self.sections:
             for text in section.texts(section.value):
                 for name in placeholders(text):
                     self._check_placeholder(f"sections.{section.path}", name, names)
-                try:
-                    filled_in(text, names)
-                except UnknownPlaceholder as error:
-                    raise ValueError(f"sections.{section.path}: {{{{{error.name}}}}} leads back to itself") from None
+                    if unfolding.never_ends(name):
+                        raise ValueError(f"sections.{section.path}: {{{{{name}}}}} leads back to itself")
+                added = added.plus(unfolding.of(text))
+            if added.is_too_far:
+                raise ValueError(f"sections.{section.path}: {too_far(added)}")
         return self
 
     def _check_placeholder(self, where: str, name: str, names: Mapping[str, Any]) -> None:

@@ -104,7 +104,8 @@ def test_combinations_have_a_depth() -> None:
                 "scorers": [_nested(1), {"kind": "any_of", "scorers": [{"kind": "json", "schema": {"type": "text"}}]}],
                 "objective": "all_of",
             },
-            "scorers[1].scorers[0].schema: is not a JSON Schema: 'text' is not valid under any of the given schemas",
+            "scorers[1].scorers[0].schema: is not a JSON Schema: type: 'text' is not one of array, boolean, integer, null, "
+            "number, object, string",
         ),
     ],
 )

@@ -63,7 +63,8 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"type": "nope"}}}}
         | {"target": _chat("x"), "optimizer": {"proposer": {"kind": "python", "ref": "a:p"}}},
-        "configuration.j.schema: is not a JSON Schema: 'nope' is not valid under any of the given schemas",
+        "configuration.j.schema: is not a JSON Schema that can be used: type: 'nope' is not one of array, boolean, integer, "
+        "null, number, object, string",
     ),
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"type": "string"}}}}
@@ -73,7 +74,8 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"$ref": "http://x.test/y"}}}}
         | {"target": _chat("x"), "optimizer": {"proposer": {"kind": "python", "ref": "a:p"}}},
-        "configuration.j.value: its schema cannot be applied: Unresolvable: http://x.test/y",
+        "configuration.j.schema: is not a JSON Schema that can be used: $ref: 'http://x.test/y' is no part of this schema; "
+        "write e.g. #/$defs/name",
     ),
     # target
     (
@@ -111,7 +113,7 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"objective": {}, "scorers": [{"kind": "json", "schema": {"type": 5}}]},
-        "scorers[0].schema: is not a JSON Schema: 5 is not valid under any of the given schemas",
+        "scorers[0].schema: is not a JSON Schema: type: 5 is not one of array, boolean, integer, null, number, object, string",
     ),
     # optimizer
     (

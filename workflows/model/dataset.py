@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from workflows.model.frozen import SpecPart
 from workflows.model.target import PluginReference
-from workflows.model.values import CanonicalValue, ShortText
+from workflows.model.values import CanonicalValue, PathText, ShortText
 
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""
@@ -85,7 +85,7 @@ class Dataset(SpecPart):
 
     items: Annotated[list[Item], Field(max_length=50_000)] | None = None
     """The samples themselves, for small sets."""
-    path: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    path: PathText | None = None
     """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative
     to the spec for the CLI, and inside RATCHET_DATA_DIR for a worker. A copy is kept: a run never sees its data change."""
     ref: PluginReference | None = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from re import _parser  # type: ignore[attr-defined]  # what `re.compile` begins with; there is no public way to stop there
+from typing import Any
 
 from pydantic import field_validator
 
@@ -27,13 +29,44 @@ def json_path_steps(path: str) -> list[str | int]:
 
 
 def regular_expression(value: str | None) -> str | None:
-    """A pattern that compiles, or a reason why it does not."""
+    """A pattern that can be read, or a reason why it cannot."""
     if value is not None:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"is not a regular expression: {error}") from None
+        problem = pattern_problem(value)
+        if problem is not None:
+            raise ValueError(f"is not a regular expression: {problem}")
     return value
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Why a pattern cannot be compiled, if it cannot.
+
+    It is only read: to compile thousands of characters of `(?i)[\\0-\\uffff]` takes minutes. That is left to the process
+    that matches, which is killed when it takes too long.
+    """
+    try:
+        read = _parser.parse(pattern)
+    except (re.error, OverflowError) as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    return "look-behind requires fixed-width pattern" if _looks_behind_by_varying_lengths(read) else None
+
+
+def _looks_behind_by_varying_lengths(read: Any) -> bool:
+    """What reading does not find and compiling does."""
+    waiting = [read]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _parser.SubPattern):
+            waiting += part.data
+        elif isinstance(part, tuple | list):
+            if len(part) == 2 and str(part[0]) in ("ASSERT", "ASSERT_NOT"):
+                direction, within = part[1]
+                shortest, longest = within.getwidth()
+                if direction < 0 and shortest != longest:
+                    return True
+            waiting += part
+    return False
 
 
 class Extract(SpecPart):

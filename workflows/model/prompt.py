@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from ratchet.prompts.names import PromptName, checked_tag, is_version
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.frozen import SpecPart
+from workflows.model.values import PathText
 
 STABLE = "stable"
 
@@ -54,7 +55,7 @@ class PromptSource(SpecPart):
     """A stored prompt, as `namespace/key`."""
     tag: Annotated[str, AfterValidator(_is_tag_or_version)] = STABLE
     """What of the stored prompt is the baseline: what is effective at this tag, or was at this version, when the run begins."""
-    file: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+    file: PathText | None = None
     """Instead of a name: a YAML file, whose sections are the baseline as they are written. It is relative to the spec for the
     CLI, and inside RATCHET_DATA_DIR for a worker."""
     publish: bool | None = None

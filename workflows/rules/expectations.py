@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from workflows.model.extraction import pattern_problem
 from workflows.model.scorers import (
     BleuScorer,
     ClassificationScorer,
@@ -55,11 +56,7 @@ def _compares(scorer: Scorer) -> bool:
 
 
 def _is_pattern(expected: Any) -> bool:
-    try:
-        re.compile(expected)
-    except (re.error, TypeError):
-        return False
-    return True
+    return isinstance(expected, str) and pattern_problem(expected) is None
 
 
 def finite_number(value: Any) -> float | None:

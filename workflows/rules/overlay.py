@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ratchet.placeholders import Finished, UnknownPlaceholder
+from ratchet.placeholders import Finished, Unfillable, filled_in
 from ratchet.prompts.rendering import Rendered, Rendering
 from ratchet.prompts.template import PromptTemplate, effective_hash
-from workflows.rules.prompt_factors import MESSAGES, PROMPT, TOOLS, made_of
+from workflows.rules.prompt_factors import MESSAGES, PROMPT, TOOLS, made_of, shows_the_prompt
 
 
 class NotRendered(dict[str, Any]):
@@ -48,14 +48,28 @@ class Overlay:
         """The configuration with the prompt rendered for one sample.
 
         Where the sample lacks what the prompt asks for, the rendered forms are left out, for targets that render it themselves;
-        `strict` raises UnknownPlaceholder instead.
+        `strict` raises Unfillable instead.
         """
         try:
             return {**self._by_every_name, **self._rendered(given)}
-        except UnknownPlaceholder as error:
+        except Unfillable as error:
             if strict:
                 raise
             return NotRendered(self._by_every_name, str(error))
+
+    def needs(self, text: str) -> Iterator[str]:
+        """What a text of the target needs of a sample's input: the names of `{{input…}}`, in it and in all that it shows.
+
+        Raises Unfillable.
+        """
+        yield from (name for name in filled_in(text, self._with_forms_left_out).names if name.startswith("input"))
+        if self._rendering is not None and shows_the_prompt(text):
+            yield from self._rendering.names
+
+    @cached_property
+    def _with_forms_left_out(self) -> dict[str, Any]:
+        forms = dict.fromkeys((PROMPT, MESSAGES, TOOLS), Finished("")) if self._rendering is not None else {}
+        return {**self._by_every_name, **forms}
 
     @cached_property
     def for_every_sample(self) -> dict[str, Any]:

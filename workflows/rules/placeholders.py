@@ -1,10 +1,13 @@
 """Placeholders, which the public package shares: see `ratchet.placeholders`."""
 
 from ratchet.placeholders import (
+    Filling,
     StepAnswer,
+    Unfillable,
     UnknownPlaceholder,
     as_text,
     fill,
+    has_input,
     is_placeholder_name,
     no_steps,
     placeholders,
@@ -16,10 +19,13 @@ from ratchet.placeholders import (
 )
 
 __all__ = [
+    "Filling",
     "StepAnswer",
+    "Unfillable",
     "UnknownPlaceholder",
     "as_text",
     "fill",
+    "has_input",
     "is_placeholder_name",
     "no_steps",
     "placeholders",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-import jsonschema
+from pydantic import JsonValue
 
+from ratchet.unfolding import Extent, Unfolding, too_far
 from workflows.model.evolution import EvolveOptimizer
 from workflows.model.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.failures import shorten
 from workflows.model.few_shot import FewShotOptimizer
 from workflows.model.gepa import GepaOptimizer
 from workflows.model.meta_prompting import MetaPromptOptimizer
@@ -41,41 +45,74 @@ from workflows.rules.examples import few_shot_problems
 from workflows.rules.judgement_check import check_judgement
 from workflows.rules.overlay import Overlay
 from workflows.rules.placeholders import (
-    UnknownPlaceholder,
+    Unfillable,
     as_text,
     fill,
+    has_input,
     is_placeholder_name,
     placeholders,
     substitute,
     unclosed,
     whole_placeholder,
 )
-from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, shows_the_prompt, template_of
+from workflows.rules.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, template_of
 from workflows.rules.reflection_check import reflection_problems
 from workflows.rules.releasing import release_problems
 from workflows.rules.search_check import condition_problems, search_problems
 from workflows.rules.stepping import can_step
 from workflows.rules.target_texts import PlacedText, spliced_messages, target_texts
-from workflows.rules.validation import refuse_value
+from workflows.rules.validation import LONGEST_QUOTE, refuse_value
+from workflows.rules.value_schemas import Work, schema_problem
+
+MOST_PROBLEMS = 100
+"""That are told at once; whoever has more will ask again."""
 
 
 def check_request(request: OptimizationRequest) -> list[str]:
-    """Everything that is wrong, in the order of the spec; empty when nothing is."""
-    placement = [*prompt_problems(request), *_configuration(request), *_target(request)]
-    return [
-        *placement,
-        *([] if placement or not is_read(request) else _dataset(request)),
-        *_scoring(request),
-        *check_judgement(request),
-        *(_optimizer(request) if is_read(request) else []),
-        *_money(request),
-        *_limits(request),
-        *release_problems(request),
-    ]
+    """What is wrong, in the order of the spec; empty when nothing is. It takes time linear in the length of the spec."""
+    names = _Names.of(request)
+    placement = [*_some(prompt_problems(request)), *_some(_configuration(request, names)), *_some(_target(request, names))]
+    rest: tuple[Iterable[str], ...] = (
+        () if placement or not is_read(request) else _dataset(request),
+        _scoring(request),
+        check_judgement(request),
+        _optimizer(request) if is_read(request) else (),
+        _money(request),
+        _limits(request),
+        release_problems(request),
+    )
+    return [*placement, *(problem for found in rest for problem in _some(found))]
 
 
-def _configuration(request: OptimizationRequest) -> Iterator[str]:
-    rendered = _rendered_factors(request)
+def _some(problems: Iterable[str]) -> Iterator[str]:
+    return itertools.islice(problems, MOST_PROBLEMS)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What a request's texts may name, and what its factors show of each other: found once for all texts."""
+
+    known: Mapping[str, None]
+    unfolding: Unfolding
+
+    @classmethod
+    def of(cls, request: OptimizationRequest) -> _Names:
+        together = made_of(template_of(request))
+        values = {name: _values_of(factor) for name, factor in request.configuration.items()}
+        return cls(dict.fromkeys([*request.configuration, *together]), Unfolding(values, together))
+
+    @property
+    def listed(self) -> str:
+        return shorten(", ".join(itertools.islice(self.known, MOST_PROBLEMS)), LONGEST_LIST)
+
+
+LONGEST_LIST = 2_000
+"""Characters of a list of names in a message."""
+
+
+def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]:
+    work = Work()
+    rendered = names.unfolding.reached(placed.text for placed in target_texts(request.target))
     for name, factor in request.configuration.items():
         if unicodedata.normalize("NFC", name) != name:
             yield f"configuration: factor {name!r} is not written in Unicode form NFC; type its name anew"
@@ -85,13 +122,14 @@ def _configuration(request: OptimizationRequest) -> Iterator[str]:
                 "add change: text or change: structured"
             )
         if isinstance(factor, JsonFactor):
-            yield from _bad_schema(f"configuration.{name}.schema", factor.json_schema)
-            refusal = None if _schema_error(factor.json_schema) else refuse_value(name, factor.value, factor)
+            unusable = [*_bad_schema(f"configuration.{name}.schema", factor.json_schema, work)]
+            yield from unusable
+            refusal = None if unusable else refuse_value(name, factor.value, factor, work)
             if refusal is not None:
                 yield f"configuration.{name}.value: {refusal.message.removeprefix(f'factor {name!r}: ')}"
         if isinstance(factor, TextFactor) or name in rendered:
             for where, text in _texts_of(factor):
-                yield from _placeholders_of(request, PlacedText(f"configuration.{name}.{where}", text), within=name)
+                yield from _placeholders_of(request, names, PlacedText(f"configuration.{name}.{where}", text), within=name)
 
 
 def _forgot_change(value: object) -> bool:
@@ -102,48 +140,37 @@ def _forgot_change(value: object) -> bool:
 DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema", "scale", "when"})
 
 
+def _values_of(factor: Factor) -> list[JsonValue]:
+    """Every value a factor starts from or can be set to as the spec says it."""
+    return factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]
+
+
 def _texts_of(factor: Factor) -> list[tuple[str, str]]:
-    """Every text a factor starts from or can be set to as the spec says it, with its field."""
-    texts = [("value", factor.value)]
-    if isinstance(factor, ChoiceFactor):
-        texts = [(f"choices[{index}]", choice) for index, choice in enumerate(factor.choices)]
-    return [(where, text) for where, text in texts if isinstance(text, str)]
+    """Those of them that are texts, with their fields."""
+    wheres = (f"choices[{index}]" for index in itertools.count()) if isinstance(factor, ChoiceFactor) else ("value",)
+    return [(where, value) for where, value in zip(wheres, _values_of(factor), strict=False) if isinstance(value, str)]
 
 
-def _rendered_factors(request: OptimizationRequest) -> set[str]:
-    """The factors whose text the target substitutes, directly or by way of other factors."""
-    return _reached_from(request, [placed.text for placed in target_texts(request.target)])
-
-
-def _reached_from(request: OptimizationRequest, texts: list[str]) -> set[str]:
-    reached: set[str] = set()
-    waiting = list(texts)
-    made = made_of(template_of(request))
-    while waiting:
-        named = {name.removeprefix("factors.") for name in placeholders(waiting.pop()) if name.startswith("factors.")}
-        parts = {part for name in named for part in made.get(name, (name,))}
-        for name in parts & set(request.configuration) - reached:
-            reached.add(name)
-            waiting += [text for _, text in _texts_of(request.configuration[name])]
-    return reached
-
-
-def _placeholders_of(request: OptimizationRequest, placed: PlacedText, within: str | None = None) -> Iterator[str]:
+def _placeholders_of(
+    request: OptimizationRequest, names: _Names, placed: PlacedText, within: str | None = None
+) -> Iterator[str]:
     where = placed.where
-    known = [*request.configuration, *made_of(template_of(request))]
     left_open = unclosed(placed.text)
     if left_open is not None:
         yield f"{where}: placeholder {{{{{left_open} is not closed; write {{{{{left_open}}}}}"
     for placeholder in placeholders(placed.text):
+        factor = placeholder.removeprefix("factors.")
         if placeholder.startswith("steps.") and placed.steps is not None:
             yield from _step_named(placed, placeholder)
         elif placeholder == "factors" and placed.of_json and whole_placeholder(placed.text) is not None:
             continue
         elif not is_placeholder_name(placeholder):
-            yield f"{where}: placeholder {{{{{placeholder}}}}} is unknown; use {{{{input.…}}}} or {{{{factors.…}}}}"
-        elif placeholder.startswith("factors.") and is_read(request) and placeholder[8:] not in known:
-            yield f"{where}: placeholder {{{{{placeholder}}}}} names no factor; known are {', '.join(known)}"
-        elif within is not None and within in _reached_from(request, [f"{{{{{placeholder}}}}}"]):
+            told = shorten(placeholder, LONGEST_LIST)
+            yield f"{where}: placeholder {{{{{told}}}}} is unknown; use {{{{input.…}}}} or {{{{factors.…}}}}"
+        elif factor != placeholder and is_read(request) and factor not in names.known:
+            told = shorten(placeholder, LONGEST_LIST)
+            yield f"{where}: placeholder {{{{{told}}}}} names no factor; known are {names.listed}"
+        elif within is not None and factor != placeholder and names.unfolding.leads_back(within, factor):
             yield f"{where}: placeholder {{{{{placeholder}}}}} leads back to factor {within!r}; break the circle"
 
 
@@ -153,27 +180,48 @@ def _step_named(placed: PlacedText, placeholder: str) -> Iterator[str]:
         yield f"{placed.where}: placeholder {{{{{placeholder}}}}} names no earlier step; known are {known}"
 
 
-def _target(request: OptimizationRequest) -> Iterator[str]:
+def _target(request: OptimizationRequest, names: _Names) -> Iterator[str]:
+    added = Extent()
     for placed in target_texts(request.target):
-        yield from _placeholders_of(request, placed)
+        yield from _placeholders_of(request, names, placed)
+        added = added.plus(names.unfolding.of(placed.text))
+        if added.is_too_far:
+            yield f"{placed.where}: {too_far(added)}"
+            return
 
 
 def _dataset(request: OptimizationRequest) -> Iterator[str]:
-    """The first sample that the target's texts cannot be filled from, found by filling them."""
-    baseline = Overlay("", request.baseline, template_of(request))
-    for index, item in enumerate(request.dataset.items or []):
-        for placed in target_texts(request.target):
-            try:
-                configuration = baseline.for_sample(item.input, strict=shows_the_prompt(placed.text))
-                value = fill(placed.text, configuration, item.input, lambda step: "")
-            except UnknownPlaceholder as error:
-                yield f"dataset.items[{index}].input: has no {error.name.removeprefix('input.')!r}, which {placed.where} needs"
+    """The first sample that the target's texts cannot be filled from. What they need is found once for all samples."""
+    items = request.dataset.items or []
+    if not items:
+        return
+    overlay = Overlay("", request.baseline, template_of(request))
+    needed: dict[str, str] = {}
+    splices: dict[str, str] = {}
+    for placed in target_texts(request.target):
+        try:
+            needs = list(overlay.needs(placed.text))
+        except Unfillable as error:
+            yield f"{placed.where}: {error}"
+            return
+        for name in needs:
+            needed.setdefault(name, placed.where)
+        if placed.is_splice:
+            splices.setdefault(f"{{{{{whole_placeholder(placed.text)}}}}}", placed.where)
+    for index, item in enumerate(items):
+        for name, where in needed.items():
+            if not has_input(name, item.input):
+                yield f"dataset.items[{index}].input: has no {name.removeprefix('input.')!r}, which {where} needs"
                 return
+        for text, where in splices.items():
+            of_the_input = text.startswith("{{input")
+            if index > 0 and not of_the_input:
+                continue
             try:
-                if placed.is_splice:
-                    spliced_messages(value)
+                configuration = {} if of_the_input else overlay.for_sample(item.input)
+                spliced_messages(fill(text, configuration, item.input, lambda step: ""))
             except ValueError as error:
-                yield f"dataset.items[{index}]: {placed.text}, which {placed.where} needs, {error}"
+                yield f"dataset.items[{index}]: {text}, which {where} needs, {error}"
                 return
 
 
@@ -318,6 +366,7 @@ def _wording(proposer: object) -> Iterator[str]:
 
 def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> Iterator[str]:
     seen = {content_hash(request.baseline): "the baseline"}
+    factors, work = request.factors_in_play, Work()
     for index, variation in enumerate(optimizer.configurations):
         where = f"optimizer.configurations[{index}]"
         unknown = [name for name in variation if name not in request.configuration]
@@ -325,7 +374,7 @@ def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> It
             yield f"{where}: {unknown[0]!r} is no factor; known are {', '.join(request.configuration)}"
             continue
         for name, value in variation.items():
-            refusal = refuse_value(name, value, request.factors_in_play[name])
+            refusal = refuse_value(name, value, factors[name], work)
             if refusal is not None:
                 yield f"{where}.{name}: {refusal.message}"
         config_hash = content_hash({**request.baseline, **variation})
@@ -366,8 +415,9 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     """Every model the run may call, with the field that names it."""
     used: list[tuple[str, str]] = []
     if isinstance(request.target, ChatTarget):
+        made, factors = made_of(template_of(request)), request.factors_in_play
         for where, model in _models_named(request.target):
-            used += _models_of(request, where, model)
+            used += _models_of(request, where, model, made, factors)
     for place, scorer in placed_scorers(request.scorers):
         if isinstance(scorer, RubricScorer | SimilarityScorer):
             used.append((f"{place}.model", scorer.model))
@@ -384,27 +434,21 @@ def _models_named(target: ChatTarget) -> Iterator[tuple[str, str]]:
             yield f"target.steps[{index}].model", step.model
 
 
-def _models_of(request: OptimizationRequest, where: str, text: str) -> list[tuple[str, str]]:
+def _models_of(
+    request: OptimizationRequest, where: str, text: str, made: Mapping[str, tuple[str, ...]], factors: Mapping[str, Factor]
+) -> list[tuple[str, str]]:
     """What a model's field can name: itself, or every value of the factor it stands for."""
     names = placeholders(text)
     named = names[0].removeprefix("factors.") if len(names) == 1 else ""
-    parts = made_of(template_of(request)).get(named, (named,))
-    factor = request.factors_in_play.get(parts[0]) if len(parts) == 1 else None
+    parts = made.get(named, (named,))
+    factor = factors.get(parts[0]) if len(parts) == 1 else None
     if factor is None:
         return [(where, text)] if is_read(request) else []
     values = factor.choices if isinstance(factor, ChoiceFactor) else [factor.value]
     return [(f"configuration.{named}", substitute(text, {names[0]: as_text(value)})) for value in values]
 
 
-def _schema_error(schema: object) -> str | None:
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)  # type: ignore[arg-type]
-    except jsonschema.SchemaError as error:
-        return error.message
-    return None
-
-
-def _bad_schema(where: str, schema: object) -> Iterator[str]:
-    problem = _schema_error(schema)
+def _bad_schema(where: str, schema: object, work: Work | None = None) -> Iterator[str]:
+    problem = schema_problem(schema, work)
     if problem is not None:
-        yield f"{where}: is not a JSON Schema: {problem[:300]}"
+        yield f"{where}: is not a JSON Schema{' that can be used' if work else ''}: {shorten(problem, LONGEST_QUOTE)}"

@@ -7,12 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import EMPTY_REGISTRY
-
 from ratchet.domains import Domain, misfit, shown
 from ratchet.optimizer import CandidateProposal
+from ratchet.unfolding import Extent, Unfolding, too_far
 from workflows.model.candidates import ReasonCode
 from workflows.model.factors import (
     LARGEST_CONFIGURATION,
@@ -25,6 +22,7 @@ from workflows.model.factors import (
 from workflows.model.failures import shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, content_hash, normalize
 from workflows.rules.placeholders import placeholders
+from workflows.rules.value_schemas import NotApplicable, Work, value_problem
 
 LONGEST_QUOTE = 300
 """Characters of a foreign message or name that a refusal repeats."""
@@ -68,10 +66,14 @@ def examine(
     shape = _shape(configuration, factors)
     if shape is not None:
         return shape
+    work = Work()
     for name, factor in factors.items():
-        refusal = refuse_value(name, configuration[name], factor)
+        refusal = refuse_value(name, configuration[name], factor, work)
         if refusal is not None:
             return refusal
+    too_long = _unfolds_too_far(configuration)
+    if too_long is not None:
+        return too_long
     return _lineage_and_novelty(proposal, configuration, known, parent_hashes)
 
 
@@ -105,15 +107,25 @@ def _lineage_and_novelty(
     return Admitted(configuration, config_hash)
 
 
-def refuse_value(name: str, value: Any, factor: Factor) -> Refusal | None:
-    """Why a factor cannot take a value, if it cannot."""
+def _unfolds_too_far(configuration: Configuration) -> Refusal | None:
+    """Texts may name each other more often than the baseline's do."""
+    unfolding = Unfolding({name: [value] for name, value in configuration.items()})
+    for name, value in configuration.items():
+        extent = unfolding.of(value) if isinstance(value, str) else Extent()
+        if extent.is_too_far:
+            return Refusal(ReasonCode.TOO_LONG, f"{name}: {too_far(extent)}")
+    return None
+
+
+def refuse_value(name: str, value: Any, factor: Factor, work: Work | None = None) -> Refusal | None:
+    """Why a factor cannot take a value, if it cannot. `work` bounds what the values of one configuration take together."""
     match factor:
         case FrozenFactor():
             return _refuse_frozen(name, value, factor)
         case TextFactor():
             return _refuse_text(name, value, factor)
         case JsonFactor():
-            return _refuse_json(name, value, factor)
+            return _refuse_json(name, value, factor, work or Work())
         case _:
             return _refuse_misfit(name, value, factor)
 
@@ -149,19 +161,12 @@ def _refuse_misfit(name: str, value: Any, domain: Domain) -> Refusal | None:
     return _invalid(name, wrong.problem) if wrong.wrong_kind else _out_of_range(name, wrong.problem)
 
 
-def _refuse_json(name: str, value: Any, factor: JsonFactor) -> Refusal | None:
+def _refuse_json(name: str, value: Any, factor: JsonFactor, work: Work) -> Refusal | None:
     try:
-        error = next(iter(schema_validator(factor.json_schema).iter_errors(value)), None)
-    except (Unresolvable, RecursionError) as broken:
-        return _invalid(name, f"its schema cannot be applied: {shorten(str(broken), LONGEST_QUOTE)}")
-    if error is None:
-        return None
-    return _out_of_range(name, f"does not satisfy its schema: {shorten(error.message, LONGEST_QUOTE)}")
-
-
-def schema_validator(schema: Any) -> jsonschema.Draft202012Validator:
-    """A validator that never fetches anything: a `$ref` stays inside the schema."""
-    return jsonschema.Draft202012Validator(schema, registry=EMPTY_REGISTRY)
+        problem = value_problem(factor.json_schema, value, work)
+    except NotApplicable as error:
+        return _invalid(name, f"its schema cannot be applied: {error}")
+    return None if problem is None else _out_of_range(name, f"does not satisfy its schema: {problem}")
 
 
 def _out_of_range(name: str, problem: str) -> Refusal:
