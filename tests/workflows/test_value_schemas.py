@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jsonschema
@@ -141,6 +140,10 @@ def _doubling(levels: int) -> dict[str, Any]:
     return {"$defs": twice | {str(levels): {"type": "integer"}}, "$ref": "#/$defs/0"}
 
 
+def _nested(levels: int) -> Any:
+    return [_nested(levels - 1)] if levels else 1
+
+
 LEAF = "x" * 100_000
 NAMES = [str(number) for number in range(1_000)]
 
@@ -152,7 +155,7 @@ NAMES = [str(number) for number in range(1_000)]
         ({"$ref": "#"}, 1),
         (
             {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}], "not": {"type": "integer"}},
-            functools.reduce(lambda inner, _: [inner], range(40), [1]),
+            _nested(40),
         ),
         ({"allOf": [{"pattern": "(x?)+y|x"}] * 1_000}, LEAF),
         ({"allOf": [{"const": LEAF}] * 1_000}, LEAF),
