@@ -99,7 +99,7 @@ class PromptReleasing(Releasing):
         """Keep who approved it."""
         async with heartbeating():
             with store_errors():
-                return await self._store.accept_release(step.release_id, step.by, step.comment)
+                return await self._store.accept_release(step)
 
     @activity.defn(name="carry_out_release")
     async def carry_out_release(self, step: ReleaseStep) -> ReleaseState:
@@ -120,7 +120,9 @@ class PromptReleasing(Releasing):
         """Close a release that moves nothing."""
         async with heartbeating():
             with store_errors():
-                settlement = Settlement(settle.status, settle.message, settle.by, settle.at, comment=settle.comment)
+                settlement = Settlement(
+                    settle.status, settle.message, settle.by, settle.at, comment=settle.comment, through=settle.through
+                )
                 return await self._store.settle_release(settle.release_id, settlement)
 
     @activity.defn(name="remind_of_release")

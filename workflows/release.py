@@ -140,7 +140,9 @@ class ReleaseWorkflow:
             state = self._waiting_for(ruling)
             if state.approvers and ruling.by not in state.approvers:
                 raise _refused(f"{ruling.by!r} may not approve this release; one of {', '.join(state.approvers)} may")
-            step = ReleaseStep(release_id=state.release_id, at=workflow.now(), by=ruling.by, comment=ruling.comment)
+            step = ReleaseStep(
+                release_id=state.release_id, at=workflow.now(), by=ruling.by, comment=ruling.comment, through=ruling.through
+            )
             accepted = await workflow.execute_activity_method(
                 Releasing.accept_release, step, summary=f"approved by {ruling.by}", **RELEASE
             )
@@ -165,6 +167,7 @@ class ReleaseWorkflow:
                     by=ruling.by,
                     message=told,
                     comment=ruling.comment,
+                    through=ruling.through,
                 )
             )
 

@@ -14,12 +14,12 @@ from activities.store.ledger import store_overlay
 from activities.store.migrating import StoreError
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.factors import Configuration
-from workflows.model.release import ReleaseState, ReleaseStatus
+from workflows.model.release import ReleaseState, ReleaseStatus, ReleaseStep
 
 _STATE = """
     release_id, prompt, kind, tag, status, message, version, base_version, base_hash, overlay_hash, change_class, changes,
-    run_id, candidate_id, asked_by, asked_at, reason, evidence, approvers, deadline_at, remind_at, decided_by, decided_at,
-    comment
+    run_id, candidate_id, asked_by, asked_at, reason, evidence, approvers, deadline_at, remind_at, decided_by,
+    decided_through, decided_at, comment
 """
 
 
@@ -56,6 +56,7 @@ class Settlement:
     at: datetime
     version: str | None = None
     comment: str = ""
+    through: str = ""
 
 
 async def open_release(connection: Connection, new: NewRelease) -> StoredRelease:
@@ -104,7 +105,8 @@ async def settle_release(connection: Connection, release_id: str, settled: Settl
     """End a release. What is decided stays: the first settlement counts."""
     await connection.execute(
         "UPDATE releases SET status = $2, message = $3, version = coalesce($4, version), decided_at = $6,"
-        " decided_by = coalesce(decided_by, $5), comment = coalesce(nullif($7, ''), comment)"
+        " decided_by = coalesce(decided_by, $5), comment = coalesce(nullif($7, ''), comment),"
+        " decided_through = CASE WHEN decided_by IS NULL THEN $8 ELSE decided_through END"
         " WHERE release_id = $1 AND decided_at IS NULL",
         release_id,
         settled.status,
@@ -113,21 +115,24 @@ async def settle_release(connection: Connection, release_id: str, settled: Settl
         storable_text(settled.by),
         settled.at,
         storable_text(settled.comment),
+        storable_text(settled.through),
     )
     stored = await release(connection, release_id)
     await _announce(connection, stored)
     return stored
 
 
-async def accept_release(connection: Connection, release_id: str, by: str, comment: str) -> ReleaseState:
-    """Keep who approved it, before it is carried out."""
+async def accept_release(connection: Connection, step: ReleaseStep) -> ReleaseState:
+    """Keep who approved it, and how that is known, before it is carried out."""
     await connection.execute(
-        "UPDATE releases SET status = 'accepted', decided_by = $2, comment = $3 WHERE release_id = $1 AND status = 'pending'",
-        release_id,
-        storable_text(by),
-        storable_text(comment),
+        "UPDATE releases SET status = 'accepted', decided_by = $2, comment = $3, decided_through = $4"
+        " WHERE release_id = $1 AND status = 'pending'",
+        step.release_id,
+        storable_text(step.by),
+        storable_text(step.comment),
+        storable_text(step.through),
     )
-    stored = await release(connection, release_id)
+    stored = await release(connection, step.release_id)
     await _announce(connection, stored)
     return stored
 

@@ -37,7 +37,7 @@ from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits, RateLimit
-from workflows.model.release import ReleaseState
+from workflows.model.release import ReleaseState, ReleaseStep
 from workflows.model.remote import CallsSettlement
 from workflows.model.run import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
@@ -333,10 +333,10 @@ class Store:
         async with self._database.transaction() as connection:
             return await releases.open_release(connection, new)
 
-    async def accept_release(self, release_id: str, by: str, comment: str) -> ReleaseState:
+    async def accept_release(self, step: ReleaseStep) -> ReleaseState:
         """Keep who approved it, before it is carried out."""
         async with self._database.transaction() as connection:
-            return await releases.accept_release(connection, release_id, by, comment)
+            return await releases.accept_release(connection, step)
 
     async def settle_release(self, release_id: str, settlement: Settlement) -> ReleaseState:
         """End a release. What is decided stays: the first settlement counts."""

@@ -14,7 +14,7 @@ from activities.release_desk import ask_desk
 from clients.commands.asking import answered, refusals
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import reach_run
-from clients.commands.prompt_stores import user
+from clients.commands.prompt_stores import os_user, user
 from clients.commands.servers import Servers, has_data, reach_servers, task_queue
 from clients.reporting.releases import state_text
 from clients.reporting.visible import one_line
@@ -144,7 +144,7 @@ def _request(kind: ReleaseKind, prompt: str, options: ReleaseOptions, **more: ob
 
 def _ruling(release_id: str, by: str, comment: str) -> Ruling:
     with _mistakes():
-        return Ruling(release_id=release_id, by=by, comment=comment)
+        return Ruling(release_id=release_id, by=by, comment=comment, through=f"command line, as {os_user()}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from typing import Final, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import Field
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
@@ -15,6 +15,7 @@ from activities.release_desk import ask_desk
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.problems import Refused, responses
+from clients.http.trust import Trust
 from clients.http.unknown import refuse_unknown_run
 from workflows.model.frozen import Payload
 from workflows.model.release import PersonName, ReleaseState, Ruling
@@ -42,23 +43,29 @@ async def list_releases(run_id: RunId, backend: Served) -> list[ReleaseState]:
 
 
 @router.post("/approve", operation_id="approveRelease", responses=responses(404, 409, 504))
-async def approve(run_id: RunId, word: Word, backend: Served) -> ReleaseState:
+async def approve(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
     """Approve the release that a run asked for, and carry it out."""
-    return await _ruled(backend, run_id, "approve", word)
+    return await _ruled(backend, run_id, "approve", word, established(request))
 
 
 @router.post("/reject", operation_id="rejectRelease", responses=responses(404, 409, 504))
-async def reject(run_id: RunId, word: Word, backend: Served) -> ReleaseState:
+async def reject(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
     """Reject the release that a run asked for; nothing moves."""
-    return await _ruled(backend, run_id, "reject", word)
+    return await _ruled(backend, run_id, "reject", word, established(request))
 
 
-async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word) -> ReleaseState:
+def established(request: Request) -> str:
+    """What is known of who asks: all holders of the token are one."""
+    trust: Trust = request.app.state.trust
+    return "HTTP, by a holder of the server's token" if trust.token is not None else "HTTP, by anybody on that machine"
+
+
+async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word, through: str) -> ReleaseState:
     await refuse_unknown_run(backend, run_id)
     waiting = [state for state in await backend.reader.releases(run_id=run_id) if state.status == "pending"]
     if not waiting:
         raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
-    said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment)
+    said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment, through=through)
     call = ask_desk(backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}")
     try:
         async with asyncio.timeout(ANSWERED_WITHIN):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activities.store.reading import StoreReader
 from clients.commands.prompt_stores import user
 from ratchet.prompts import PromptTemplate, open_store
 from tests.clients.desks import Desk
@@ -140,6 +142,8 @@ async def test_a_run_waits_is_looked_at_approved_and_rolled_back(desk: Desk, eng
     assert "- 10 " in seen.out
     approved = await desk.ratchet("approve", run, "--by", "bea", "--comment", "fine")
     assert approved.out == "cli/approved: stable (new) → 1.0.1 (patch), by bea\n"
+    [kept] = await StoreReader(engines.database).releases(run_id=run)
+    assert re.fullmatch(r"command line, as (\S+ \()?uid \d+\)? on \S+", kept.decided_through)
     assert "cli/approved: stable (new) → 1.0.1 (patch), by bea" in (await desk.ratchet("status", run)).out
     again = await desk.ratchet("approve", run)
     assert again.code == 2

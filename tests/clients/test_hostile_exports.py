@@ -17,11 +17,13 @@ from clients.reporting.exports import _lines, mermaid
 from clients.reporting.junit import junit_xml
 from clients.reporting.markdown import escaped, fenced, markdown
 from clients.reports import Verbosity, box, progress_lines
+from ratchet.optimizer import StopReason
 from ratchet.shortening import shorten
 from ratchet.visible import STEERING, one_line
 from tests.clients.test_report_example import facts
 from workflows.markdown import cell
 from workflows.model.failures import described
+from workflows.result import RunEnded
 
 LIVE = [
     *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "＝1", "=cmd|' /C calc'!A0"),
@@ -114,6 +116,14 @@ def test_no_message_carries_what_steers_a_terminal(text: str) -> None:
     told = described(ValueError(text))
     assert "\n" not in told and not STEERS.search(told)
     assert "\n" not in one_line(text)
+
+
+@MANY
+@given(HOSTILE)
+def test_the_end_of_a_run_is_told_on_one_line_that_steers_nothing(text: str) -> None:
+    told = RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {text}", "failed")
+    assert told.message == str(told)
+    assert "\n" not in told.message and not STEERS.search(told.message)
 
 
 @MANY

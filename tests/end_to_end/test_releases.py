@@ -176,6 +176,7 @@ async def test_an_approval_releases_and_says_who(prompt: Prompt) -> None:
     assert [state["release_id"] for state in waiting["releases"]] == [asked.release_id]
     done = await prompt.rule("approve", asked.release_id, comment="looks right")
     assert (done.status, done.version, done.decided_by, done.comment) == ("released", "1.0.1", "bea", "looks right")
+    assert done.decided_through == "", "over Temporal a name is what its sender says"
     assert (await prompt.stable()).state.change.by == "bea"
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 
 from clients.commands.context import CommandError
 from clients.commands.inspecting import python_path
 from clients.commands.serve_token import WITHOUT, entrance, kept_token
+from clients.http.releasing import established
+from clients.http.trust import Trust
 from tests.conftest import Engines
 from tests.http.conftest import TOKEN
 
@@ -98,3 +101,12 @@ async def test_a_neighbour_on_loopback_starts_and_reads_nothing(
     finally:
         process.send_signal(signal.SIGTERM)
         await process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("token", "known"), [(TOKEN, "by a holder of the server's token"), (None, "by anybody on that machine")]
+)
+def test_the_audit_log_does_not_take_a_name_for_a_proof(token: str | None, known: str) -> None:
+    app = FastAPI()
+    app.state.trust = Trust.of("127.0.0.1", token)
+    assert established(Request({"type": "http", "app": app})) == f"HTTP, {known}"

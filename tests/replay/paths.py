@@ -248,6 +248,7 @@ def coins(*skills: float, **parts: Any) -> dict[str, Any]:
 
 PATHS = (
     RecordedPath("completed", spec()),
+    RecordedPath("evaluated_on_a_named_queue", spec(execution={"evaluation_task_queue": "optimization-evaluation"})),
     RecordedPath("wide_rounds", spec(optimizer={"proposer": {"kind": "step"}, "candidates_per_round": 4})),
     RecordedPath(
         "several_shards", spec(dataset={"items": [{"input": n} for n in range(40)]}, execution={"samples_per_shard": 10})

@@ -46,7 +46,8 @@ class ReleaseSpec(SpecPart):
     remind: Duration = timedelta(days=1)
     """After how long a reminder is sent; 0 sends none."""
     approvers: Annotated[list[PersonName], Field(max_length=100)] = Field(default_factory=list)
-    """Who may approve, by the name given with `--by`. Default: anybody who can reach the servers."""
+    """Who may approve, by the name given with `--by`. Default: anybody who can reach the servers. A name is what whoever
+    asks says: who has the server's token, or reaches Temporal, can give any. The audit log says how it was established."""
 
     @field_validator("deadline")
     @classmethod
@@ -84,7 +85,8 @@ class ReleaseRequest(Payload):
     from_tag: TagName | None = None
     """Release what this tag points to, against the base that it was validated with."""
     approval: bool = False
-    """Wait for somebody to approve."""
+    """Wait for somebody to approve. That is a second look, not a lock: whoever asks also chooses this, and where all share one
+    token, the author of a run can approve it himself under another name."""
     deadline: timedelta = timedelta(days=7)
     remind: timedelta = timedelta(0)
     approvers: tuple[str, ...] = ()
@@ -101,6 +103,9 @@ class Ruling(SpecPart):
     """Who says so."""
     comment: ShortText = ""
     """Why."""
+    through: Annotated[ShortText, Field(max_length=200)] = ""
+    """How that name was established, by the command line or the HTTP API. Empty: it was sent to Temporal by other means, and
+    could be anybody's."""
 
 
 class ReleaseState(Payload):
@@ -130,6 +135,8 @@ class ReleaseState(Payload):
     remind_at: datetime | None = None
     """When a reminder is due; None once it was sent."""
     decided_by: str | None = None
+    decided_through: str = ""
+    """How `decided_by` was established: by which operating system user, or by which token; empty where nobody can tell."""
     decided_at: datetime | None = None
     comment: str = ""
 
@@ -176,6 +183,7 @@ class ReleaseStep(Payload):
     at: datetime
     by: str = ""
     comment: str = ""
+    through: str = ""
 
 
 class Settle(Payload):
@@ -187,3 +195,4 @@ class Settle(Payload):
     by: str
     message: str = ""
     comment: str = ""
+    through: str = ""
