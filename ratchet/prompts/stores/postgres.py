@@ -31,7 +31,7 @@ _COMES_BACK = (
     asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.OperatorInterventionError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
 )
