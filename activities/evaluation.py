@@ -48,6 +48,7 @@ from activities.targets.isolation import Isolation
 from activities.temporary_tags import TemporaryTags
 from ratchet import Sample
 from workflows.contracts import Evaluating
+from workflows.model.chat_target import ChatTarget
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.factors import Configuration
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
@@ -244,7 +245,7 @@ class ShardEvaluation(Evaluating):
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
             isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
-            purse = self._purse(shard, len(wanted), calls, samples_each=1 if given is None else 0) if metered else None
+            purse = self._purse(shard, work.suite, len(wanted), given, calls) if metered else None
             limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
@@ -278,7 +279,9 @@ class ShardEvaluation(Evaluating):
             rest = await self._evaluate(shard, given, attempt, calls)
             return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": lost})
 
-    def _purse(self, shard: ShardInput, needed: int, calls: ShardCalls | None, *, samples_each: int) -> Purse:
+    def _purse(
+        self, shard: ShardInput, suite: EvaluationSuite, wanted: int, given: GivenAnswers | None, calls: ShardCalls | None
+    ) -> Purse:
         info = activity.info()
         left_open = calls.left_open if calls is not None else None
         key = LeaseKey(
@@ -291,7 +294,9 @@ class ShardEvaluation(Evaluating):
             confirming=shard.split is Split.TEST,
             left_open=None if left_open is None else tuple(left_open.items()),
         )
-        return Purse(self._store, key, self._is_away, most_needed=needed, samples_each=samples_each)
+        steps = len(suite.target.requests) if given is None and isinstance(suite.target, ChatTarget) else 1
+        samples_each = 1 if given is None else 0
+        return Purse(self._store, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps)
 
     def _commit(
         self, shard: ShardInput, evaluator: str, purse: Purse | None

@@ -57,6 +57,8 @@ class LeaseRequest:
     """Nothing is known of what the call takes: nobody else may spend meanwhile."""
     again: bool = False
     """The purse has leased before: when its lease is gone, somebody else has settled it."""
+    spare: Amount = NOTHING
+    """Of what is held already: it is given back when the request is refused."""
 
 
 @dataclass(frozen=True, slots=True)

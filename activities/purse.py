@@ -2,12 +2,18 @@
 
 What calls in flight can take is always set aside in PostgreSQL, so that a run stays within its budget whoever is killed when.
 What a dead worker had set aside counts as paid for and lost; therefore little is leased ahead.
+
+Who waits for money holds none: what is set aside belongs to calls that are made. So nobody waits for what another one who waits
+has, and a budget is exhausted only when what was taken, and what calls in flight can take, leave no room. A sample of several
+calls begins when there is room for all of them, or when nobody else is at work; and samples that are begun come first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -34,6 +40,12 @@ PATIENCE_AT_THE_END = 10.0
 SECONDS_BETWEEN_LOOKS = 0.1
 """How often a purse that waits for what others give back looks whether they did."""
 
+SECONDS_UNTIL_GIVEN_BACK = 0.5
+"""What was leased ahead is given back after so long without a sample at work: others may wait for it."""
+
+Place = tuple[int, int]
+"""In the line of those who wait: who has more already comes before who has less, then by their number."""
+
 
 class BudgetStore(Protocol):
     """What purses need of the store."""
@@ -55,8 +67,11 @@ class Ticket:
         self.pending = NOTHING
         self.spent = NOTHING
         self.lost = NOTHING
-        self.waiting = False
+        self.waiting = 0
+        """Calls that wait for what they need."""
         self.at_work = 0
+        self.begun = False
+        """Whether a call was made."""
         self.alone = False
 
     @property
@@ -69,10 +84,16 @@ class Ticket:
         """All that may still be spent with this ticket."""
         return (self.reserved - self.spent - self.lost).not_negative().or_more(self.pending)
 
+    @property
+    def busy(self) -> bool:
+        """Whether something goes on that needs no further budget: what is held may come back."""
+        return self.at_work > 0 or not self.waiting
+
     async def reserve(self, bound: Bound) -> Amount | None:
         most = await self._purse.cover(self, bound)
         self.pending += most or NOTHING
         self.at_work += 1
+        self.begun = True
         self.alone = most is None
         return most
 
@@ -107,11 +128,58 @@ class Ticket:
         """There is an answer: the sample counts as paid for. What it took beyond what was metered was paid elsewhere."""
         self.spent += (Amount(samples=1, tokens=tokens, cost=cost) - self._paid - self.spent).not_negative()
 
+    def give_back(self) -> Amount:
+        """The money that no call needs now."""
+        money = replace(self.left, samples=0)
+        self.reserved -= money
+        return money
+
     def close(self) -> None:
         """What was not used goes back. A call that was paid for, or may have been, counts even without an answer."""
         if not self.spent.samples and (self.spent or self._perhaps_paid):
             self.lost += Amount(samples=self._samples)
         self._purse.take_back(self)
+
+
+class Line:
+    """Those who wait for budget, served one after the other."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
+        self._taken = False
+
+    def place(self, rank: int) -> Place:
+        return rank, next(self._numbers)
+
+    def is_overtaken(self, place: Place) -> bool:
+        """Whether somebody waits who comes before this place."""
+        return any(other < place and not turn.done() for other, turn in self._waiting[:1])
+
+    @asynccontextmanager
+    async def turn(self, place: Place) -> AsyncIterator[None]:
+        if self._taken:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (place, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._pass_on()
+                raise
+        self._taken = True
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        self._taken = False
+        while self._waiting and not self._taken:
+            _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                self._taken = True
 
 
 class Purse:
@@ -125,21 +193,30 @@ class Purse:
         *,
         most_needed: int = 1,
         samples_each: int = 1,
+        calls_each: int = 1,
     ) -> None:
-        """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call."""
+        """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call.
+
+        `calls_each` is how many calls a sample makes, one after the other, as far as that is known.
+        """
         self._store = store
         self._samples_each = samples_each
+        self._calls_each = calls_each
         self._opened = False
         self._key = key
         self._is_away = is_away
         self._still_needed = most_needed
         self._free = NOTHING
+        self._offered = NOTHING
+        """What was free, and is given back if more is refused."""
         self._spent = NOTHING
         self._lost = NOTHING
         self._largest = NOTHING
         self._own_dearest: Amount | None = None
         self._tickets: set[Ticket] = set()
-        self._turn = asyncio.Lock()
+        self._line = Line()
+        self._is_scarce = False
+        """Whether somebody waits for what others give back; then nobody takes it before him."""
         self._writing = asyncio.Lock()
         self._moved = asyncio.Event()
         self._known: Amount | None = None
@@ -201,56 +278,84 @@ class Purse:
         self._moved.set()
 
     async def _cover(self, ticket: Ticket, bound: Bound, *, calls: bool) -> Amount | None:
-        covered, most = self._from_what_is_free(ticket, bound(), calls)
+        covered, most = False, bound()
+        if not self._is_scarce:
+            covered = self._take(ticket, most, self._wish(ticket, most, calls), calls)
         if covered:
             return most
-        ticket.waiting = True
+        ticket.waiting += 1
+        self._free += ticket.give_back()
+        place = self._line.place(0 if ticket.begun else 2 if calls else 1)
         try:
-            async with self._turn:
-                while not covered:
-                    self._moved.clear()
-                    covered, most = await self._from_a_lease(ticket, bound(), calls)
+            while not covered:
+                async with self._line.turn(place):
+                    while not covered and not self._line.is_overtaken(place):
+                        self._moved.clear()
+                        most = bound()
+                        covered = await self._from_a_lease(ticket, most, calls)
+                        self._is_scarce = not covered
+                        if not covered:
+                            with contextlib.suppress(TimeoutError):
+                                async with asyncio.timeout(SECONDS_BETWEEN_LOOKS):
+                                    await self._moved.wait()
         finally:
-            ticket.waiting = False
+            self._is_scarce = False  # whoever waits next finds out
+            ticket.waiting -= 1
         return most
 
-    def _from_what_is_free(self, ticket: Ticket, most: Amount | None, calls: bool) -> tuple[bool, Amount | None]:
-        missing = self._missing(ticket, most, calls)
-        if most is None or not self._opened or self._free.short_of(missing) is not None:
-            return False, None
+    def _wish(self, ticket: Ticket, most: Amount | None, calls: bool) -> Amount | None:
+        """What a call needs, and with the first one of a sample also what those after it are going to."""
+        return most if most is None or calls or ticket.begun else most.times(self._calls_each)
+
+    def _take(self, ticket: Ticket, most: Amount | None, wish: Amount | None, calls: bool) -> bool:
+        """Cover a call from what is free, if that is enough."""
+        if most is None or wish is None or not self._opened:
+            return False
+        missing = self._missing(ticket, wish, calls)
+        if self._free.short_of(missing) is not None:
+            return False
         self._free = (self._free - missing).not_negative()
         ticket.reserved += missing
-        return True, most
+        return True
 
-    async def _from_a_lease(self, ticket: Ticket, most: Amount | None, calls: bool) -> tuple[bool, Amount | None]:
-        covered, _ = self._from_what_is_free(ticket, most, calls)
-        if covered:
-            return True, most
-        others_here = any(not other.waiting for other in self._tickets)
+    async def _from_a_lease(self, ticket: Ticket, most: Amount | None, calls: bool) -> bool:
+        """Cover a call with more of the budget; False when that must be waited for. Raises BudgetExhausted."""
+        wish = self._wish(ticket, most, calls)
+        if self._take(ticket, most, wish, calls):
+            return True
+        others_here = self._others_busy(ticket)
         if most is None and others_here:
-            refused = Leased(short_of="cost")
-        else:
-            leased = await self._leased(most is None, self._missing(ticket, most, calls))
-            if leased.short_of is None:
-                return (True, None) if most is None else self._from_what_is_free(ticket, most, calls)
-            refused = leased
-        if not refused.others_at_work and not any(not other.waiting for other in self._tickets) and not others_here:
-            raise BudgetExhausted(refused.short_of or "cost")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SECONDS_BETWEEN_LOOKS):
-                await self._moved.wait()
-        return False, None
+            return False
+        leased = await self._leased(most is None, self._missing(ticket, wish, calls))
+        last = not (leased.others_at_work or others_here or self._others_busy(ticket))
+        if leased.short_of is not None and last and most != wish:
+            wish = most
+            leased = await self._leased(False, self._missing(ticket, wish, calls))
+            last = not (leased.others_at_work or self._others_busy(ticket))
+        if leased.short_of is None:
+            return most is None or self._take(ticket, most, wish, calls)
+        if last:
+            raise BudgetExhausted(leased.short_of)
+        return False
+
+    def _others_busy(self, ticket: Ticket) -> bool:
+        return ticket.at_work > 0 or any(other.busy for other in self._tickets if other is not ticket)
 
     async def _leased(self, alone: bool, missing: Amount) -> Leased:
         """Ask for more. What is refused is given back in full, so that others see what there is."""
         async with self._writing:
-            needed = (missing - self._free).not_negative()
-            welcome = (missing + self._unit().times(self._ahead()) - self._free).or_more(needed)
-            request = LeaseRequest(needed, welcome, alone, again=self._opened)
-            leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
+            self._offered, self._free = self._free, NOTHING
+            needed = (missing - self._offered).not_negative()
+            welcome = (missing + self._unit().times(self._ahead()) - self._offered).or_more(needed)
+            request = LeaseRequest(needed, welcome, alone, again=self._opened, spare=self._offered)
+            try:
+                leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
+                if leased.short_of is None:
+                    self._free += leased.granted + self._offered
+            finally:
+                self._offered = NOTHING
             self._opened = True
             self._known, self.limited = leased.dearest, leased.limited
-            self._free = NOTHING if leased.short_of else self._free + leased.granted
             return leased
 
     @staticmethod
@@ -271,14 +376,14 @@ class Purse:
     def books(self) -> Books:
         """Where the purse stands now."""
         return Books(
-            held=total([self._free, *(ticket.held for ticket in self._tickets)]),
+            held=total([self._free, self._offered, *(ticket.held for ticket in self._tickets)]),
             spent=total([self._spent, *(ticket.spent for ticket in self._tickets)]),
             lost=total([self._lost, *(ticket.lost for ticket in self._tickets)]),
             dearest=self._own_dearest,
             exceeded=self.exceeded,
             alone=any(ticket.alone for ticket in self._tickets),
-            idle=all(ticket.waiting for ticket in self._tickets),
-            waiting=bool(self._tickets) and all(ticket.waiting for ticket in self._tickets),
+            idle=not any(ticket.busy for ticket in self._tickets),
+            waiting=bool(self._tickets) and not any(ticket.busy for ticket in self._tickets),
         )
 
     async def written_with(self, write: Callable[[LeaseKey, Books], Awaitable[T]]) -> T:
@@ -306,9 +411,17 @@ class Purse:
         await self._with_books(self._store.close_lease)
 
     async def _renew(self) -> None:
+        until_renewed, was_idle = SECONDS_BETWEEN_RENEWALS, False
         while True:
-            await asyncio.sleep(SECONDS_BETWEEN_RENEWALS)
-            await self._with_books(self._store.write_books)
+            await asyncio.sleep(SECONDS_UNTIL_GIVEN_BACK)
+            until_renewed -= SECONDS_UNTIL_GIVEN_BACK
+            is_idle = not self._tickets and bool(self._free)
+            if is_idle and was_idle:
+                self._free = NOTHING
+            if until_renewed <= 0 or (is_idle and was_idle):
+                await self._with_books(self._store.write_books)
+                until_renewed = SECONDS_BETWEEN_RENEWALS
+            was_idle = is_idle
 
     async def _with_books(self, write: Callable[[LeaseKey, Books], Awaitable[object]]) -> None:
         async with self._writing:

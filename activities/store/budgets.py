@@ -20,8 +20,8 @@ from workflows.model.search import Budget
 SECONDS_UNTIL_STALE = 30
 """What its holder has not renewed for so long still counts, but nobody waits for it, and another attempt may take it over."""
 
-SECONDS_BETWEEN_CALLS = 2
-"""What holds something and does nothing is waited for no longer."""
+SECONDS_UNTIL_GIVEN_BACK = 4
+"""Who has nothing at work gives back what he holds within a second. Who does not is dead, and is waited for no longer."""
 
 CONFIRMATION_MARGIN = 1.5
 """A call of the confirmation is expected to take so many times the mean of those so far."""
@@ -38,13 +38,19 @@ class Account:
     held_back: Amount
     """For the confirmation."""
     dearest: Amount | None
-    others_at_work: bool
+    others_busy: bool
+    others_hold_samples: bool
     others_hold_money: bool
+    """Also without being at work: then it is given back within a second."""
     other_alone: bool
 
     @property
     def counts_money(self) -> bool:
         return "tokens" in self.limits or "cost" in self.limits
+
+    def something_comes_back(self, short_of: Resource | None) -> bool:
+        """Whether waiting for others may help."""
+        return self.others_busy or (self.others_hold_samples if short_of == "samples" else self.others_hold_money)
 
     def left(self, mine: Amount) -> dict[Resource, float]:
         """Of each limited resource."""
@@ -97,8 +103,10 @@ async def lease(connection: Connection, key: LeaseKey, books: Books, request: Le
     granted, short_of = grant(account, books, request)
     if short_of is None:
         books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False, waiting=False)
+    else:
+        books = replace(books, held=(books.held - request.spare).not_negative())
     await _write(connection, key, books)
-    return Leased(granted, short_of, account.others_at_work, account.dearest, tuple(account.limits))
+    return Leased(granted, short_of, account.something_comes_back(short_of), account.dearest, tuple(account.limits))
 
 
 def grant(account: Account, books: Books, request: LeaseRequest) -> tuple[Amount, Resource | None]:
@@ -230,23 +238,22 @@ async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> Acc
                coalesce(sum(spent_tokens + lost_tokens) FILTER (WHERE trial_id <> ''), 0)::bigint AS tokens_of_calls,
                coalesce(sum(spent_cost + lost_cost) FILTER (WHERE trial_id <> ''), 0) AS cost_of_calls,
                max(dearest_tokens) AS dearest_tokens, max(dearest_cost) AS dearest_cost,
-               coalesce(bool_or(
-                   CASE WHEN NOT idle THEN renewed_at > now() - make_interval(secs => $3)
-                        -- Of several that wait for each other the first gives up, and gives the rest what it held.
-                        WHEN waiting THEN renewed_at > now() - make_interval(secs => $3) AND holder < $2 AND holds
-                        -- Between two calls, or out of work because we hold the places that it needs.
-                        ELSE renewed_at > now() - make_interval(secs => $4) AND holds END
-               ), false) AS at_work,
-               coalesce(bool_or(held_tokens > 0 OR held_cost > 0), false) AS hold_money,
-               coalesce(bool_or(alone), false) AS alone
+               coalesce(bool_or(is_there AND NOT idle), false) AS busy,
+               coalesce(bool_or(gives_back AND held_samples > 0), false) AS hold_samples,
+               coalesce(bool_or(gives_back AND (held_tokens > 0 OR held_cost > $5)), false) AS hold_money,
+               coalesce(bool_or(is_there AND alone), false) AS alone
         FROM budget_leases
-        CROSS JOIN LATERAL (SELECT held_samples > 0 OR held_tokens > 0 OR held_cost > 0 AS holds) AS something
+        CROSS JOIN LATERAL (
+            SELECT renewed_at > now() - make_interval(secs => $3) AS is_there,
+                   renewed_at > now() - make_interval(secs => CASE WHEN idle THEN $4 ELSE $3 END) AS gives_back
+        ) AS holder_of_it
         WHERE run_id = $1 AND holder <> $2
         """,
         key.run_id,
         key.holder,
         SECONDS_UNTIL_STALE,
-        SECONDS_BETWEEN_CALLS,
+        SECONDS_UNTIL_GIVEN_BACK,
+        max(budget["limit_cost"], 1.0) * LAST_DIGITS,  # sums of floats that should be 0 seldom are
     )
     assert others is not None
     settled = Amount(
@@ -265,7 +272,8 @@ async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> Acc
         used=settled + Amount(others["samples"], others["tokens"], others["cost"]),
         held_back=NOTHING if key.confirming else _for_confirmation(budget["confirmation_calls"], calls, of_calls, dearest),
         dearest=dearest,
-        others_at_work=others["at_work"],
+        others_busy=others["busy"],
+        others_hold_samples=others["hold_samples"],
         others_hold_money=others["hold_money"],
         other_alone=others["alone"],
     )

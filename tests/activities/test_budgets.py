@@ -98,6 +98,14 @@ class World:
             self.known = True
             call.took(actual.tokens, actual.cost)
 
+    async def step(self, most: Amount) -> None:
+        """One call of several, which takes far less than it could, as calls of chat models do."""
+        async with metered(lambda: most) as call:
+            actual = most.times(self.random.choice([0.01, 0.01, 1.0]))
+            self.paid += actual
+            await asyncio.sleep(self.random.uniform(0, 0.002))
+            call.took(actual.tokens, actual.cost)
+
 
 @dataclass
 class Shard:
@@ -144,6 +152,39 @@ class Shard:
             ticket.close()
         if self.world.random.random() < 0.5:
             await purse.written_with(connection.write_books)
+
+
+@dataclass
+class Chains(Shard):
+    """Samples of several calls, of which each may take something else."""
+
+    steps: int = 2
+    known_steps: int = 1
+    """What the purse is told."""
+    refused: Amount = NOTHING
+
+    def purse(self, connection: Connection) -> Purse:
+        purse = super().purse(connection)
+        purse._calls_each = self.known_steps
+        return purse
+
+    async def _pair(self, purse: Purse, connection: Connection) -> None:
+        most = Amount(samples=1)
+        ticket = None
+        try:
+            ticket = await purse.ticket()
+            with carrying(ticket):
+                for _ in range(self.steps if self.exhausted is None else 0):
+                    most = EACH.times(self.world.random.uniform(0.3, 1.7))
+                    await self.world.step(most)
+            if self.exhausted is None or ticket.begun:
+                ticket.answered(0, 0.0)
+                self.answered += 1
+        except BudgetExhausted as error:
+            self.exhausted, self.refused = error.resource, most
+        finally:
+            if ticket is not None:
+                ticket.close()
 
 
 @dataclass
@@ -266,6 +307,32 @@ async def test_no_budget_is_ever_overshot(seed: int, example: ExampleRun, databa
     if not workers.kills and not world.failing:
         assert account.lost == NOTHING
         assert account.spent.short_of(world.paid) is None and world.paid.short_of(account.spent) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_samples_of_several_calls_never_starve_each_other(seed: int, example: ExampleRun, database: Database) -> None:
+    """However many calls a sample makes, and whether that is known: it is over, it is within the budget, and `exhausted`
+    means that nothing more fits."""
+    random = Random(seed)
+    budget = random_budget(random)
+    run = await opened(example, budget)
+    world = World(random, known=True)
+    shards = []
+    for number in range(random.randint(1, 4)):
+        steps = random.randint(2, 4)
+        known = random.choice([1, steps])
+        shards.append(Chains(run, world, f"shard-{number}", random.randint(10, 60), None, steps=steps, known_steps=known))
+    side_by_side = random.randint(5, 40)
+    async with watched(database, run.run_id, lambda: budget), asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for shard in shards:
+            group.create_task(shard.work(Connection(run.store), side_by_side))
+    account = await used(database, run.run_id)
+    assert account.held == NOTHING
+    assert covers(budget, account.all)
+    for shard in shards:
+        assert shard.exhausted is not None or shard.answered == shard.calls
+        if shard.exhausted is not None:
+            assert not covers(budget, account.all + shard.refused), "there was room for what was refused"
 
 
 @pytest.mark.parametrize("seed", range(6))

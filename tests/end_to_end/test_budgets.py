@@ -101,6 +101,35 @@ async def test_a_budget_that_comes_late_knows_what_was_spent_before(engines: Eng
     assert budget["spent_tokens"] == result["spend"]["tokens"]
 
 
+async def test_a_chain_of_requests_does_not_exhaust_a_budget_that_it_hardly_touches(
+    engines: Engines, server: SimulatedModel
+) -> None:
+    """Each step may take 0.033, so that 40 samples with a step each can take more than there is; they take next to nothing."""
+    steps = [
+        {"name": "draft", "messages": [{"role": "user", "content": "{{factors.prompt}} {{input.say}}"}]},
+        {"name": "final", "messages": [{"role": "user", "content": "{{steps.draft}}"}]},
+    ]
+    result = await engines.run(
+        {
+            "name": "chain",
+            "configuration": {"prompt": "Repeat.", "max_tokens": 16_384},
+            "target": {"kind": "chat", "model": "simulated-echo", "base_url": server.base_url, "steps": steps},
+            "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(40)]},
+            "scorers": [{"kind": "contains", "name": "sorry", "values": ["sorry"]}],
+            "objective": "sorry",
+            "optimizer": "none",
+            "budget": {"cost": 1.0},
+            "prices": {"simulated-echo": {"input": 0.5, "output": 2.0}},
+            "execution": {"concurrent_samples": 40},
+        }
+    )
+    assert result["status"] == "completed", result["message"]
+    assert result["spend"]["samples"] == 40
+    assert 0 < result["spend"]["cost"] < 0.01
+    [budget] = await rows(engines, "SELECT * FROM budgets", result["optimization_id"])
+    assert (budget["lost_cost"], budget["exceeded"]) == (0, 0)
+
+
 def chatting(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
     judge = {"kind": "rubric", "name": "tone", "rubric": 'It says "sorry".', "model": "simulated-judge"}
     prompt = {"value": "Repeat.", "change": "text", "max_length": 400}
