@@ -153,10 +153,19 @@ class Command:
                     found["backend"] = backends[-1]
         return found
 
-    async def kill(self, victims: tuple[str, ...], caller: str, random: Random) -> Kill:
+    async def aim(self, victims: tuple[str, ...], reached: Callable[[], bool]) -> dict[str, int] | None:
+        """The processes to kill, at a moment when so many calls are under way; None when the run ended before."""
+        while True:
+            await until(lambda: self.has_ended or set(victims) <= set(self.pids()))
+            pids = self.pids()
+            await until(lambda: self.has_ended or reached())
+            if self.has_ended:
+                return None
+            if set(victims) <= set(pids) and all(psutil.pid_exists(pids[victim]) for victim in victims):
+                return pids
+
+    async def kill(self, victims: tuple[str, ...], pids: dict[str, int], caller: str, random: Random) -> Kill:
         """Kill them at once. Returns when those who made calls are gone, and the command runs again."""
-        await until(lambda: set(victims) <= set(self.pids()))
-        pids = self.pids()
         kill = Kill(victims, self.calls.open.total())
         for victim in victims:
             with contextlib.suppress(ProcessLookupError):
@@ -165,11 +174,11 @@ class Command:
             assert self.process is not None
             await self.process.wait()
         if caller in victims or ("run" in victims and random.random() < 0.5):
-            await until(lambda: self._workers().get(caller) != pids[caller])
+            await until(lambda: self._workers().get(caller) != pids.get(caller))
             self.calls.bury()
         if "run" in victims:
             await self.start()
-            await until(lambda: self._workers().get(caller) != pids[caller])
+            await until(lambda: self._workers().get(caller) != pids.get(caller))
             self.calls.bury()
         return kill
 
@@ -212,7 +221,12 @@ async def undisturbed(folder: Path, spec: dict[str, Any]) -> Run:
 
 
 async def disturbed(
-    folder: Path, spec: dict[str, Any], victims: list[tuple[str, ...]], random: Random, caller: str = "plugin"
+    folder: Path,
+    spec: dict[str, Any],
+    victims: list[tuple[str, ...]],
+    random: Random,
+    caller: str = "plugin",
+    most_open: int = CONCURRENT,
 ) -> Run:
     """Killed again and again, each time with calls under way: at first more, and then as many as there may be."""
     command = Command(folder, spec)
@@ -221,14 +235,17 @@ async def disturbed(
     before = 0
     try:
         for one in victims:
-            begun, least = command.calls.begun + random.randrange(2, 3 * CONCURRENT), random.randrange(1, CONCURRENT + 1)
-            reached = lambda begun=begun, least=least: command.calls.begun >= begun and command.calls.open.total() >= least  # noqa: E731
-            await until(lambda reached=reached: command.has_ended or reached())  # type: ignore[misc]
-            if command.has_ended:
+            begun, least = command.calls.begun + random.randrange(2, 3 * CONCURRENT), random.randrange(1, most_open + 1)
+
+            def reached(begun: int = begun, least: int = least) -> bool:
+                return command.calls.begun >= begun and command.calls.open.total() >= least
+
+            pids = await command.aim(one, reached)
+            if pids is None:
                 break
             if kills:
                 kills[-1].extra, before = command.calls.extra - before, command.calls.extra
-            kills.append(await command.kill(one, caller, random))
+            kills.append(await command.kill(one, pids, caller, random))
         await command.ended()
         if kills:
             kills[-1].extra = command.calls.extra - before

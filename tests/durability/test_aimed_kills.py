@@ -45,7 +45,7 @@ def climbing(ref: str, **parts: Any) -> dict[str, Any]:
 DESIGNS: dict[str, dict[str, Any]] = {
     "loop": climbing("walks"),
     "thread": climbing("walks_in_a_thread"),
-    "process": climbing("", target={"kind": "python", "ref": "aimed:walks_in_a_thread", "pool": "process"}),
+    "process": climbing("", target={"kind": "python", "ref": "aimed:walks_in_a_thread", "pool": "process", "processes": 2}),
     "budget": climbing("walks", budget={"samples": 100_000}),
     "race": coins(
         0.05,
@@ -77,7 +77,8 @@ async def reference(design: str, folder: Path) -> Run:
 async def test_a_kill_repeats_what_was_in_flight_and_tells_it(seed: int, design: str, tmp_path: Path) -> None:
     expected = await reference(design, tmp_path)
     random = Random(f"{design} {seed}")
-    found = await disturbed(tmp_path / "disturbed", DESIGNS[design], random.choices(VICTIMS, k=KILLS), random)
+    victims, most_open = random.choices(VICTIMS, k=KILLS), 2 if design == "process" else CONCURRENT
+    found = await disturbed(tmp_path / "disturbed", DESIGNS[design], victims, random, most_open=most_open)
     for kill in found.kills:
         print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
     judged(design, expected, found)
