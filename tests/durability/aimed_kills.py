@@ -173,14 +173,22 @@ class Command:
         if "run" in victims:
             assert self.process is not None
             await self.process.wait()
-        if caller in victims or ("run" in victims and random.random() < 0.5):
-            await until(lambda: self._workers().get(caller) != pids.get(caller))
-            self.calls.bury()
+        alone = caller in victims or ("run" in victims and random.random() < 0.5)
+        if alone:
+            await until(lambda: self._is_gone(caller, pids))
+            self._bury(caller)
         if "run" in victims:
             await self.start()
-            await until(lambda: self._workers().get(caller) != pids.get(caller))
-            self.calls.bury()
+            await until(lambda: self._is_gone(caller, pids))
+            self._bury(caller)
         return kill
+
+    def _is_gone(self, caller: str, pids: dict[str, int]) -> bool:
+        return caller not in pids or self._workers().get(caller) != pids[caller]
+
+    def _bury(self, caller: str) -> None:
+        if caller != "nobody":
+            self.calls.bury()
 
     async def ended(self) -> None:
         async with asyncio.timeout(PATIENCE):

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.durability.aimed_endpoint import endpoint, theirs
 from tests.durability.aimed_kills import CONCURRENT, VICTIMS, Run, disturbed, judged, undisturbed
 from tests.end_to_end.test_evolution import EVOLVING
 from tests.end_to_end.test_few_shot import TEACHING
@@ -63,6 +65,33 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "gepa": {**REFLECTING, "budget": {}, "stop": {"max_rounds": 4, "no_improvement": 0}, "execution": EXECUTION},
 }
 
+REMOTE = {"replicates": 1, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(60)]}}
+
+
+def over_http(url: str) -> dict[str, Any]:
+    target = {"kind": "http", "url": f"{url}/answer", "body": {"x": "{{factors.x}}", "n": "{{input}}"}}
+    return climbing("", **REMOTE, target=target)
+
+
+def by_chat(url: str) -> dict[str, Any]:
+    """Without any plug-in: the worker of all runs makes the calls."""
+    messages = [{"role": "user", "content": "{{factors.x}} {{input}}"}]
+    parts = {**REMOTE, "dataset": {"items": [{"id": f"s{n}", "input": n, "expected": "yes"} for n in range(60)]}}
+    target = {"kind": "chat", "model": "climber", "base_url": f"{url}/v1", "messages": messages}
+    return climbing("", **parts, target=target, scorers=[{"kind": "exact"}], objective="exact")
+
+
+def by_activity(_: str) -> dict[str, Any]:
+    return climbing("", **REMOTE, target={"kind": "activity", "activity": "theirs", "task_queue": "theirs"})
+
+
+ELSEWHERE: dict[str, tuple[Callable[[str], dict[str, Any]], str]] = {
+    "http": (over_http, "plugin"),
+    "chat": (by_chat, "worker"),
+    "activity": (by_activity, "nobody"),
+}
+"""Targets that are not in the worker's process, and who calls them."""
+
 _references: dict[str, Run] = {}
 
 
@@ -79,6 +108,31 @@ async def test_a_kill_repeats_what_was_in_flight_and_tells_it(seed: int, design:
     random = Random(f"{design} {seed}")
     victims, most_open = random.choices(VICTIMS, k=KILLS), 2 if design == "process" else CONCURRENT
     found = await disturbed(tmp_path / "disturbed", DESIGNS[design], victims, random, most_open=most_open)
+    for kill in found.kills:
+        print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
+    judged(design, expected, found)
+
+
+@pytest.mark.parametrize("design", ELSEWHERE)
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_a_kill_repeats_no_more_of_what_others_answer(
+    seed: int, design: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, caller = ELSEWHERE[design]
+    random = Random(f"{design} {seed}")
+    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+    async with endpoint() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("RATCHET_HTTP_URLS", server.url)
+        given = made(server.url)
+        server.calls = tmp_path / "reference" / "calls"
+        async with theirs(tmp_path / "reference" / "home", server):
+            expected = await undisturbed(tmp_path / "reference", given)
+        server.calls = tmp_path / "disturbed" / "calls"
+        possible = [one for one in VICTIMS if design != "chat" or "plugin" not in one]
+        async with theirs(tmp_path / "disturbed" / "home", server):
+            victims = random.choices(possible, k=KILLS)
+            found = await disturbed(tmp_path / "disturbed", given, victims, random, caller=caller)
     for kill in found.kills:
         print(f"KILL {design} {seed} {'+'.join(kill.victims)}: {kill.extra} repeated, {kill.in_flight} in flight")
     judged(design, expected, found)
