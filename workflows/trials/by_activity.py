@@ -141,7 +141,7 @@ class ByActivity:
             await to_the_end(self._hand_back(portion, calls))
             raise
         scored = await uninterrupted(self._scored(portion))
-        return [ShardResult(found=loaded.found), *map(refuse_broken_scoring, [*waiting, *scored])]
+        return [ShardResult(found=loaded.found, lost=portion.lost), *map(refuse_broken_scoring, [*waiting, *scored])]
 
     async def _hand_back(self, portion: Portion, calls: Sequence[asyncio.Future[None]]) -> None:
         await asyncio.gather(*calls, return_exceptions=True)
@@ -181,7 +181,9 @@ class ByActivity:
             else:
                 encoding = returned.payload.metadata.get("encoding", b"")
                 return answers_in(encoding, returned.payload.data, batch, listed=self._calls.batch > 1)
-            if not _is_lost_with_its_worker(cause):
+            if _is_lost_with_its_worker(cause):
+                portion.lost_with_worker += len(batch)
+            else:
                 own_errors += 1
                 if own_errors >= self._calls.attempts or self._is_final(cause):
                     return self._without_answer(cause, batch)

@@ -16,12 +16,19 @@ class Portion:
         self.answers: list[GivenAnswer] = []
         self.calls = 0
         """Made so far, a sample each; one that fails and is made again is two."""
+        self.lost_with_worker = 0
+        """Of these, how many had a worker that was lost: they may have been paid for, and were made again."""
         self._holders = [] if loaded.holder is None else [loaded.holder]
 
     def next_holder(self) -> str:
         """A name to set budget aside under for calls that are made again."""
         self._holders.append(f"{self._holders[0]}-again-{len(self._holders)}")
         return self._holders[-1]
+
+    @property
+    def lost(self) -> int:
+        """What a budget does not account for."""
+        return 0 if self._holders else self.lost_with_worker
 
     @property
     def settlement(self) -> CallsSettlement | None:
