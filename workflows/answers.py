@@ -99,7 +99,7 @@ def graph(book: RunBook) -> Graph:
 
 def details(book: RunBook, now: datetime) -> str:
     """The run as a small Markdown table, for the Temporal UI."""
-    best = f"{book.best.score:.4f} (`{book.best.candidate_id}`)" if book.best else "none yet"
+    best = f"{book.best.score:.4f} ({book.best.candidate_id})" if book.best else "none yet"
     baseline = f"{book.baseline.score:.4f}" if book.baseline and book.baseline.score is not None else "not measured yet"
     nearest = sorted(rules(book.limits, book.facts(now)), key=lambda rule: -rule.nearness)[:3]
     stop = ", ".join(f"{rule.name} {rule.nearness:.0%}" for rule in nearest) or "none"
