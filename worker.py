@@ -56,6 +56,7 @@ from activities.plugins import Plugins
 from activities.releasing import PromptReleasing
 from activities.run_limits import RunLimits
 from activities.runners import Runners
+from activities.serving_marks import leaving_marks
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.writing import Store
@@ -255,6 +256,8 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
                 *implementations(Delegating, delegated),
             ]
             workers.append(_evaluation_worker(client, settings, served))
+        queues = [worker.task_queue for worker in workers]
+        await stack.enter_async_context(leaving_marks(store, queues, is_away))
         for worker in workers:
             await stack.enter_async_context(worker)
         log.info("serving", role=settings.role, task_queue=settings.task_queue, evaluation=settings.evaluation_task_queue)

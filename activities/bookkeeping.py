@@ -29,6 +29,7 @@ from activities.store.refusals import store_errors
 from activities.store.writing import Store
 from workflows.contracts import Bookkeeping
 from workflows.model.candidates import Candidate
+from workflows.model.clock import ClockKey, RunClock
 from workflows.model.dataset import is_object
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
@@ -191,6 +192,7 @@ class StoreBookkeeping(Bookkeeping):
                 baseline=spec.baseline,
                 suites=list(plan.suites),
                 plan=foreseen,
+                started_at=prepare.started_at,
             )
         )
         return Prepared(
@@ -221,16 +223,22 @@ class StoreBookkeeping(Bookkeeping):
             return [*unknown_must_pass(spec, *await samples.names_among(connection, dataset_id, named.samples, named.tags))]
 
     @activity.defn(name="begin_trial")
-    async def begin_trial(self, trial: TrialInput) -> None:
+    async def begin_trial(self, trial: TrialInput) -> RunClock:
         """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
         with store_errors():
-            await self._store.begin_trial(trial)
+            return await self._store.begin_trial(trial)
 
     @activity.defn(name="commit_ledger")
-    async def commit_ledger(self, ledger: LedgerInput) -> None:
+    async def commit_ledger(self, ledger: LedgerInput) -> RunClock:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
         with store_errors():
-            await self._store.commit_ledger(ledger)
+            return await self._store.commit_ledger(ledger)
+
+    @activity.defn(name="read_clock")
+    async def read_clock(self, key: ClockKey) -> RunClock:
+        """For how long no worker has served the run, and its time budget."""
+        with store_errors():
+            return await self._store.run_clock(key.run_id)
 
     @activity.defn(name="load_history")
     async def load_history(self, page: HistoryPage) -> HistoryRows:

@@ -13,6 +13,7 @@ from activities.plugins import Plugins
 from activities.record_store import RecordStore
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
+from workflows.model.clock import RunClock
 from workflows.model.decisions import Reference
 from workflows.model.failures import described, shorten
 from workflows.model.judgement import Evidence, Noise, Plan
@@ -40,6 +41,7 @@ class ConclusionStore(JudgingStore, RecordStore, Protocol):
     ) -> Sequence[MeasuredSample]: ...
     async def settle_trial(self, trial: TrialInput) -> Amount: ...
     async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
+    async def run_clock(self, run_id: str) -> RunClock: ...
     async def record_trial(
         self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
     ) -> object: ...
@@ -99,9 +101,22 @@ class Concluding:
             exhausted=conclusion.exhausted,
             metered=metered,
             duration_ms=_milliseconds_since(conclusion.started_at),
+            unserved=(await self._store.run_clock(trial.run_id)).unserved,
         )
         await self._store.record_trial(result, conclusion, tally.means)
         return result
+
+    async def lacks_only_scores(self, conclusion: Conclusion) -> bool:
+        """Whether every answer of the trial is stored, and some of them are still to be scored."""
+        trial = conclusion.trial
+        kept = await self._store.paid_for_kept(trial)
+        if not kept.samples:
+            return False
+        suite = await self._store.suite(trial.run_id, trial.split)
+        tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
+        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        wanted = conclusion.samples * trial.replicates
+        return tally.statistics(wanted, conclusion.errors).outcomes + kept.samples >= wanted
 
     async def _evidence(self, conclusion: Conclusion, tally: Tally) -> Sequence[Evidence]:
         trial, candidate = conclusion.trial, conclusion.trial.candidate
@@ -127,6 +142,8 @@ class Concluding:
     ) -> tuple[TrialStatus, float | None, str | None, Any]:
         """Status, score, error and kind of failure. Only a trial that was measured in full has a score."""
         match conclusion.ended:
+            case "timeout" if facts.coverage >= 1:
+                pass  # everything was measured: the time was over before that was told
             case "cancelled" | "timeout" as ended:
                 return ended, None, conclusion.error, None
             case "error":

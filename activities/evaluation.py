@@ -313,7 +313,15 @@ class ShardEvaluation(Evaluating):
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         async with heartbeating():
+            if conclusion.ended == "timeout":
+                await self._score_what_is_answered(conclusion)
             return await self._conclude(conclusion)
+
+    async def _score_what_is_answered(self, conclusion: Conclusion) -> None:
+        """A trial whose answers were all there in time counts, also when its time was over before they were scored."""
+        with store_errors():
+            if await self._concluding.lacks_only_scores(conclusion):
+                await self.score_kept(conclusion.trial.whole)
 
     async def _conclude(self, conclusion: Conclusion) -> TrialResult:
         with store_errors():

@@ -157,7 +157,8 @@ def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
 
 def time_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
     """Time gone, and the most that is left at the present rate."""
-    elapsed = (max(progress.finished_at or datetime.now(UTC), progress.started_at) - progress.started_at).total_seconds()
+    ended = max(progress.finished_at or datetime.now(UTC), progress.started_at)
+    elapsed = max((ended - progress.started_at).total_seconds() - progress.stood_still_seconds, 0.0)
     left = seconds_left(progress, request, elapsed)
     return f"{duration_text(elapsed)}" + (f" · at most about {duration_text(left)} left" if left is not None else "")
 

@@ -25,6 +25,7 @@ def carried(book: RunBook) -> RunState:
         prepared=book.prepared,
         started_at=book.started_at,
         paused_for=book.paused_for,
+        unserved=book.unserved,
         round=book.round,
         baseline=book.baseline,
         best=book.best,
@@ -70,7 +71,7 @@ def request_in_force(book: RunBook) -> OptimizationRequest:
 def pick_up(book: RunBook, state: RunState) -> None:
     """Go on from what an earlier execution carried over, before anybody tells the run anything new."""
     book.prepared, book.baseline, book.best, book.last = state.prepared, state.baseline, state.best, state.last
-    book.started_at, book.paused_for = state.started_at, state.paused_for
+    book.started_at, book.paused_for, book.unserved = state.started_at, state.paused_for, state.unserved
     book.round, book.optimizer_state = state.round, state.optimizer
     book.counts, book.accounts = state.counts, Accounts.carried(state)
     book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from temporalio import activity
 
 from workflows.model.candidates import Candidate
+from workflows.model.clock import ClockKey, RunClock
 from workflows.model.computation import Computed, ComputeInput
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
 from workflows.model.janitor import SweepInput, Swept
@@ -71,13 +72,18 @@ class Bookkeeping(ABC):
 
     @activity.defn(name="begin_trial")
     @abstractmethod
-    async def begin_trial(self, trial: TrialInput) -> None:
+    async def begin_trial(self, trial: TrialInput) -> RunClock | None:
         """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
 
     @activity.defn(name="commit_ledger")
     @abstractmethod
-    async def commit_ledger(self, ledger: LedgerInput) -> None:
+    async def commit_ledger(self, ledger: LedgerInput) -> RunClock | None:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
+
+    @activity.defn(name="read_clock")
+    @abstractmethod
+    async def read_clock(self, key: ClockKey) -> RunClock:
+        """For how long no worker has served the run, and its time budget."""
 
     @activity.defn(name="load_history")
     @abstractmethod

@@ -12,6 +12,7 @@ import asyncio
 from temporalio import workflow
 
 from workflows.contracts import Bookkeeping
+from workflows.model.clock import StoodStill
 from workflows.model.ledger import RoundRecord
 from workflows.model.run import LedgerInput
 from workflows.policies import LOCAL_STORE
@@ -35,7 +36,7 @@ class Ledger:
         """Forget what is certainly in the store."""
         self.waiting = tuple(record for record in self.waiting if record not in committed)
 
-    async def flush(self) -> None:
+    async def flush(self, stood_still: StoodStill | None = None) -> None:
         """Write what waits, and the run's status and limits when they changed."""
         if self._book.prepared is None:
             return
@@ -56,6 +57,8 @@ class Ledger:
             )
             if ledger == self._written:
                 return
-            await workflow.execute_local_activity_method(Bookkeeping.commit_ledger, ledger, **LOCAL_STORE)
+            told = ledger.model_copy(update={"stood_still": stood_still or self._book.stood_still})
+            clock = await workflow.execute_local_activity_method(Bookkeeping.commit_ledger, told, **LOCAL_STORE)
+            self._book.note_unserved(clock.unserved if clock else None)
             self.settle(ledger.records)
             self._written = ledger.model_copy(update={"records": ()})

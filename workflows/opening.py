@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -15,7 +16,7 @@ from workflows.model.structured_search import SearchOptimizer
 from workflows.policies import INSPECT, LOCAL_STORE, PREPARE
 
 
-async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_queue: str) -> Prepared:
+async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_queue: str, started_at: datetime) -> Prepared:
     """Check the spec, ingest the dataset, open the run in the store. A spec that is refused leaves nothing behind."""
     try:
         if request.execution.evaluation_task_queue is not None:  # before that queue is asked for anything
@@ -28,7 +29,7 @@ async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_qu
         ingested = await _ingested(request, evaluation_task_queue)
         preparing = workflow.execute_activity_method(
             Bookkeeping.prepare,
-            PrepareInput(run_id=run_id, request=request, evaluators=evaluators, ingested=ingested),
+            PrepareInput(run_id=run_id, request=request, evaluators=evaluators, ingested=ingested, started_at=started_at),
             summary="check the spec, ingest the dataset",
             **PREPARE,
         )

@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.ledger import Ledger
     from workflows.model.candidates import Candidate, Rejection
+    from workflows.model.clock import StoodStill
     from workflows.model.failures import INVALID_REQUEST, shorten
     from workflows.model.run import (
         Graph,
@@ -44,7 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.reasons import reason_of
     from workflows.records import round_record, step_record
     from workflows.result import RunEnded, ended_by_rules, scoring_broke, unmeasured
-    from workflows.rules.budget import exhausted_by
+    from workflows.rules.budget import exhausted_by, used_up
     from workflows.rules.canonical import content_hash
     from workflows.rules.spec_check import unknown_limits
     from workflows.runbook import RunBook
@@ -86,7 +87,7 @@ class OptimizationWorkflow:
             else:
                 await self._read_back()
             while True:
-                self._stop_if_decided()
+                await self._stop_if_decided()
                 await self._pause_or_continue_as_new()
                 candidates, rejections = self.book.admit(await self._propose())
                 results = await self._run_trials(candidates)
@@ -105,7 +106,8 @@ class OptimizationWorkflow:
     async def _prepare(self) -> None:
         """Check everything that can be checked. A spec that is refused leaves nothing behind."""
         self.showing.show("initialized", "checking the spec and the data")
-        self.book.open(await prepared(self.book.run_id, self.book.request, self.evaluation_task_queue))
+        book = self.book
+        book.open(await prepared(book.run_id, book.request, self.evaluation_task_queue, book.started_at))
 
     async def _measure_baseline(self) -> None:
         candidate = self.book.baseline_candidate(content_hash(self.book.request.baseline))
@@ -147,10 +149,11 @@ class OptimizationWorkflow:
 
     # -- the round --------------------------------------------------------------------------------------------------------
 
-    def _stop_if_decided(self) -> None:
+    async def _stop_if_decided(self) -> None:
         book = self.book
         if book.stop_requested is not None:
             raise RunEnded(StopReason.STOPPED_EARLY, book.stop_requested)
+        await self.trials.ask_whether_time_is_over()
         if end := ended_by_rules(book, workflow.now()):
             raise end
         with self._optimizer_code("should_stop"):
@@ -172,12 +175,14 @@ class OptimizationWorkflow:
     async def _rest(self) -> None:
         since = workflow.now()
         self.showing.show("paused", "paused")
-        await self.ledger.flush()
+        await self.ledger.flush(self.book.stood_still.model_copy(update={"resting_since": since}))
+        self.book.resting_since = since
         await workflow.wait_condition(lambda: not self.book.paused or self.book.stop_requested is not None)
-        self.book.paused_for += workflow.now() - since
+        self.book.end_rest(workflow.now())
         self.showing.show("running", "going on")
-        await self.ledger.flush()
-        self._stop_if_decided()
+        await self.ledger.flush(StoodStill(paused_for=self.book.paused_for))
+        self.book.resting_since = None
+        await self._stop_if_decided()
 
     def _next_input(self) -> RunInput:
         assert self.book.prepared
@@ -293,10 +298,12 @@ class OptimizationWorkflow:
 
     @workflow.update(description="Change budgets, concurrency and stop rules; what is left out stays")
     async def adjust(self, adjustment: Adjustment) -> UpdateAnswer:
-        self.book.adjust(adjustment)
+        book = self.book
+        book.adjust(adjustment)
         await self.ledger.flush()
         noticed = "; trials in flight notice it within seconds" if adjustment.concerns_calls else ""
-        return UpdateAnswer(status=self.book.status, message=f"adjusted{noticed}")
+        spent = used_up(adjustment.budget, book.accounts.counted, book.elapsed(workflow.now())) if adjustment.budget else ""
+        return UpdateAnswer(status=book.status, message=f"adjusted{noticed}" + (f"; {spent}" if spent else ""))
 
     @adjust.validator
     def _may_adjust(self, adjustment: Adjustment) -> None:

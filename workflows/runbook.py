@@ -12,6 +12,7 @@ from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContex
 from workflows.accounts import Accounts
 from workflows.admission import Admission, Step
 from workflows.model.candidates import Candidate, Rejection
+from workflows.model.clock import RunClock, StoodStill
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.design import Design
 from workflows.model.factors import Configuration
@@ -49,6 +50,10 @@ class RunBook:
         self.request = request
         self.started_at = started_at
         self.paused_for = timedelta(0)
+        """How long the run has stood still: paused, or served by nobody."""
+        self.unserved: timedelta | None = None
+        """For how long nobody had served it when the store was last asked."""
+        self.resting_since: datetime | None = None
         self.status: RunStatus = "initialized"
         self.phase = "preparing"
         self.limits = Limits(request.stop, request.budget, request.execution.max_consecutive_failed_trials)
@@ -357,8 +362,40 @@ class RunBook:
         return self.started_at + self.paused_for + allowed if allowed else None
 
     def elapsed(self, now: datetime) -> timedelta:
-        """Time since the start, pauses left out."""
-        return max(now - self.started_at - self.paused_for, timedelta(0))
+        """Time since the start during which the run was served, and not paused."""
+        return max((self.resting_since or now) - self.started_at - self.paused_for, timedelta(0))
+
+    def is_out_of_time(self, now: datetime) -> bool:
+        """Whether the time budget is over, by what is known."""
+        allowed = self.limits.budget.wall_time
+        return bool(allowed) and self.elapsed(now) >= allowed
+
+    @property
+    def clock(self) -> RunClock | None:
+        """What a trial is told of the clock; None while nobody has asked the store about it."""
+        if self.unserved is None:
+            return None
+        return RunClock(unserved=self.unserved, wall_time=self.limits.budget.wall_time)
+
+    @property
+    def stood_still(self) -> StoodStill:
+        """What the store is told of the clock."""
+        return StoodStill(paused_for=self.paused_for, unserved=self.unserved, resting_since=self.resting_since)
+
+    def note_unserved(self, unserved: timedelta | None) -> None:
+        """For so long has nobody served the run in all, as the store says. While it rests the clock stands still anyway."""
+        if unserved is None:
+            return
+        known = self.unserved or timedelta(0)
+        if unserved > known and self.resting_since is None:
+            self.paused_for += unserved - known
+        self.unserved = max(unserved, known)
+
+    def end_rest(self, now: datetime) -> None:
+        """Count the rest. What nobody served of it counts once: until the clock goes on, nothing more is added."""
+        assert self.resting_since
+        self.paused_for += now - self.resting_since
+        self.resting_since = now
 
     def facts(self, now: datetime) -> Facts:
         """What stop rules look at."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Self
 
 from temporalio import workflow
@@ -11,9 +12,11 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from workflows.contracts import Bookkeeping, Evaluating
     from workflows.inputs import refuse_other_than_one
+    from workflows.model.clock import ClockKey, RunClock
     from workflows.model.failures import shorten
     from workflows.model.trial import Conclusion, ShardResult, TrialInput, TrialResult
     from workflows.policies import CONCLUDE, LOCAL_STORE
+    from workflows.rules.deadline import moved_deadline
     from workflows.rules.merging import ending_of
     from workflows.trials.by_activity import ByActivity
     from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
@@ -38,6 +41,9 @@ class TrialWorkflow:
             trial=trial.model_copy(update={"ledger": (), "resumed": None}),
             started_at=trial.resumed.started_at if trial.resumed else workflow.info().start_time,
         )
+        self.deadline = trial.deadline
+        self.clock = trial.clock
+        """What the deadline was set by. None: it was set before workers left marks, and stays as it is."""
         self.evaluation = self._evaluation_of(trial)
 
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
@@ -54,11 +60,12 @@ class TrialWorkflow:
     @workflow.run
     async def run(self, trial: TrialInput) -> TrialResult:
         if trial.resumed is None:
-            await workflow.execute_local_activity_method(Bookkeeping.begin_trial, trial, **LOCAL_STORE)
+            self._learn_time(await workflow.execute_local_activity_method(Bookkeeping.begin_trial, trial, **LOCAL_STORE))
         try:
             ended = await self._how_it_ended(trial)
         except GoesOn as further:
-            workflow.continue_as_new(trial.model_copy(update={"ledger": (), "resumed": further.resumed}))
+            on = {"ledger": (), "resumed": further.resumed, "deadline": self.deadline, "clock": self.clock}
+            workflow.continue_as_new(trial.model_copy(update=on))
         if isinstance(ended, TrialResult):
             return ended
         return await workflow.execute_activity_method(
@@ -74,7 +81,7 @@ class TrialWorkflow:
     async def _how_it_ended(self, trial: TrialInput) -> TrialResult | dict[str, Any]:
         """Get every answer. The result where it came with them, else how that ended, in the fields of the conclusion."""
         try:
-            results = await self._evaluate_in_time(trial)
+            results = await self._evaluate_in_time(trial.run_id)
         except ScoringBroke as broke:
             return {"scoring_error": str(broke)}
         except TrialEnded as end:
@@ -88,21 +95,37 @@ class TrialWorkflow:
             return {"ended": "timeout", "error": "the run's time budget is over"}
         return next((result.trial for result in results if result.trial is not None), None) or ending_of(results)
 
-    async def _evaluate_in_time(self, trial: TrialInput) -> list[ShardResult] | None:
+    async def _evaluate_in_time(self, run_id: str) -> list[ShardResult] | None:
         """Every shard's result; None when the run's time was over first, and the shards handed back what they had."""
-        if trial.deadline is None:
+        if self.deadline is None:
             return await self.evaluation.run()
-        left = (trial.deadline - workflow.now()).total_seconds()
         work = asyncio.ensure_future(self.evaluation.run())
         try:
-            if left > 0:
-                await workflow.wait([work], timeout=left)
+            while (left := self._seconds_left()) > 0:
+                await workflow.wait([work], timeout=left if math.isfinite(left) else None)
+                if work.done() or self.clock is None:
+                    break
+                key = ClockKey(run_id=run_id)
+                self._learn_time(await workflow.execute_local_activity_method(Bookkeeping.read_clock, key, **LOCAL_STORE))
+                if work.done():
+                    break
             if work.done():
                 return work.result()
         finally:
             work.cancel()
             await to_the_end(asyncio.gather(work, return_exceptions=True))
         return None
+
+    def _learn_time(self, told: RunClock | None) -> None:
+        """Move the deadline by what nobody served of the time until it, and by what people made of the time budget."""
+        if told is None:
+            return
+        if self.deadline is not None and self.clock is not None:
+            self.deadline = moved_deadline(self.deadline, self.clock, told)
+        self.clock = told
+
+    def _seconds_left(self) -> float:
+        return math.inf if self.deadline is None else (self.deadline - workflow.now()).total_seconds()
 
 
 def _message(error: BaseException) -> str:

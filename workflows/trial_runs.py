@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
 
 from workflows.comparing import planning_of, race_of, references_of
-from workflows.contracts import Evaluating
+from workflows.contracts import Bookkeeping, Evaluating
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
+from workflows.model.clock import ClockKey
 from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.ledger import RoundRecord
 from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
-from workflows.policies import CALLS_PER_SHARD, CONCLUDE, TRIAL_CANCELLATION, TRIAL_PARENT_CLOSE, fitting_one_message
+from workflows.policies import (
+    CALLS_PER_SHARD,
+    CONCLUDE,
+    LOCAL_STORE,
+    TRIAL_CANCELLATION,
+    TRIAL_PARENT_CLOSE,
+    fitting_one_message,
+)
 from workflows.reasons import reason_of
 from workflows.runbook import RunBook
 from workflows.trial import TrialWorkflow
@@ -30,6 +39,7 @@ class TrialRuns:
         self._book = book
         self._ledger = ledger
         self._evaluation_task_queue = evaluation_task_queue
+        self._asked_at: datetime | None = None
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """So many side by side as the limit allows; which one finishes first decides nothing."""
@@ -51,12 +61,30 @@ class TrialRuns:
                     trial if candidate.part else trial.model_copy(update={"race": race, "planning": planning})
                 )
 
-        return await asyncio.gather(*[bounded(candidate) for candidate in candidates])
+        results = await asyncio.gather(*[bounded(candidate) for candidate in candidates])
+        if purpose is not Purpose.CONFIRMATION:
+            await self.ask_whether_time_is_over()
+        return results
 
     async def complete(self, candidate: Candidate) -> TrialResult:
         """Measure in full a candidate whose trial ended early: whatever follows is compared with it."""
         trial = self._input(candidate, Purpose.CANDIDATE, (), 1)
-        return await self._run(trial.model_copy(update={"completes": True}))
+        result = await self._run(trial.model_copy(update={"completes": True}))
+        await self.ask_whether_time_is_over()
+        return result
+
+    async def ask_whether_time_is_over(self) -> None:
+        """Before the time budget ends anything, the store is asked whether somebody served the run all that time.
+
+        A run of which the store was never asked is one that began before workers left marks.
+        """
+        book, now = self._book, workflow.now()
+        if book.clock is None or not book.is_out_of_time(now) or self._asked_at == now:
+            return
+        key = ClockKey(run_id=book.run_id)
+        clock = await workflow.execute_local_activity_method(Bookkeeping.read_clock, key, **LOCAL_STORE)
+        book.note_unserved(clock.unserved)
+        self._asked_at = workflow.now()
 
     async def _run(self, trial: TrialInput) -> TrialResult:
         candidate = trial.candidate
@@ -72,8 +100,10 @@ class TrialRuns:
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
                 raise
-            return await self._conclude_for(trial, reason_of(error))
-        self._ledger.settle(trial.ledger)
+            result = await self._conclude_for(trial, reason_of(error))
+        else:
+            self._ledger.settle(trial.ledger)
+        self._book.note_unserved(result.unserved)
         return result
 
     async def _conclude_for(self, trial: TrialInput, error: str) -> TrialResult:
@@ -112,6 +142,7 @@ class TrialRuns:
             concurrent_samples=book.concurrent_samples,
             min_coverage=execution.min_coverage,
             deadline=None if purpose is Purpose.CONFIRMATION else book.deadline,
+            clock=book.clock,
             ledger=records,
             references=references_of(book) if purpose is Purpose.CANDIDATE else (),
             seed=book.request.seed,

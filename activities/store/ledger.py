@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -52,6 +53,8 @@ class NewRun:
     """The one that candidates are scored with first."""
     plan: Plan | None = None
     """What it can find out, as far as that is known."""
+    started_at: datetime | None = None
+    """Default: now."""
 
 
 async def open_run(connection: Connection, new: NewRun) -> None:
@@ -65,8 +68,9 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         """
         INSERT INTO runs (run_id, name, use_case, experiment, status, optimizer, objective, direction, dataset_id,
                           evaluation_suite_id, search_split, task_queue, versions, spec, execution_id,
-                          baseline_config_hash, plan)
-        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                          baseline_config_hash, plan, started_at)
+        VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+                coalesce($17, now()))
         ON CONFLICT (run_id) DO UPDATE SET
             name = excluded.name, use_case = excluded.use_case, experiment = excluded.experiment,
             status = excluded.status, stop_reason = NULL, message = '', optimizer = excluded.optimizer,
@@ -77,7 +81,8 @@ async def open_run(connection: Connection, new: NewRun) -> None:
             round = 0, proposed = 0, rejected = 0, completed = 0, failed = 0, stopped = 0,
             paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
             task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
-            started_at = now(), updated_at = now(), finished_at = NULL, execution_id = excluded.execution_id,
+            started_at = excluded.started_at, updated_at = now(), finished_at = NULL, clock = '{}',
+            execution_id = excluded.execution_id,
             life = runs.life + 1, status_changes = 0
         WHERE runs.execution_id <> excluded.execution_id
         RETURNING life
@@ -98,6 +103,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         new.execution_id,
         new.baseline_hash,
         None if new.plan is None else storable_json(new.plan.model_dump(mode="json")),
+        new.started_at,
     )
     if opened is None:
         return

@@ -17,17 +17,19 @@ from activities.store.lineage import StoredCandidate, candidate_in_full
 from activities.store.outlines import Outline, outline
 from activities.store.pairs import Turn, measured_trial
 from activities.store.samples import delete_dataset
+from activities.store.served_times import STOOD_STILL
 from activities.store.slicing import slices_of_run, slices_of_trial
 from workflows.model.factors import Configuration
 from workflows.model.release import ReleaseState
 from workflows.rules.slices import Slices
 
-_RUN = """
+_RUN = f"""
     r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
     r.round, r.proposed, r.completed, r.failed, r.rejected, r.stopped, r.paid_trials, r.paid_samples, r.paid_tokens,
     r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
-    r.finished_at, (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
-    r.result #>> '{confirmation,judged,verdict}' AS verdict,
+    r.finished_at, {STOOD_STILL} AS stood_still_seconds,
+    (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
+    r.result #>> '{{confirmation,judged,verdict}}' AS verdict,
     (SELECT t.judged ->> 'verdict' FROM trials t
      WHERE t.run_id = r.run_id AND t.candidate_id = r.best_candidate_id AND t.purpose = 'candidate') AS search_verdict
 """

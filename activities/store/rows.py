@@ -49,6 +49,8 @@ class RunSummary(Payload):
     started_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    stood_still_seconds: float = 0.0
+    """Since the start, paused or served by nobody: what the time budget does not count."""
 
 
 class ListedRun(RunSummary):

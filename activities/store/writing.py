@@ -21,6 +21,7 @@ from activities.store import (
     rate_limits,
     releases,
     searched,
+    served_times,
     shards,
     trials,
 )
@@ -32,6 +33,7 @@ from activities.store.shards import Pair, ShardWork
 from ratchet.plugins import Record, Sample
 from workflows.model.amounts import Amount
 from workflows.model.candidates import Candidate
+from workflows.model.clock import RunClock
 from workflows.model.computation import Bounded, StoredTrial
 from workflows.model.factors import Configuration
 from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
@@ -60,19 +62,32 @@ class Store:
         async with self._database.transaction() as connection:
             await ledger.open_run(connection, new)
 
-    async def commit_ledger(self, entry: LedgerInput) -> None:
+    async def commit_ledger(self, entry: LedgerInput) -> RunClock:
         """Store decided rounds, the run's status and its changed limits."""
         async with self._database.transaction() as connection:
             run = await lock_run(connection, entry.run_id)
             events = await ledger.write_ledger(connection, run, entry.records, status=entry.status, limits=entry.limits)
             if entry.budget is not None:
                 await budgets.set_limits(connection, entry.run_id, entry.budget)
+            if entry.stood_still is not None:
+                await served_times.write_stood_still(connection, entry.run_id, entry.stood_still)
             await announce(connection, run, events)
+            return await served_times.run_clock(connection, entry.run_id)
 
     async def finish_run(self, finish: FinishInput) -> None:
         """Store the run's end."""
         async with self._database.transaction() as connection:
             await ledger.finish_run(connection, finish)
+
+    async def run_clock(self, run_id: str) -> RunClock:
+        """For how long no worker has served a run, and its time budget."""
+        async with self._database.connection() as connection:
+            return await served_times.run_clock(connection, run_id)
+
+    async def mark_served(self, task_queues: Sequence[str]) -> None:
+        """Say that task queues are served now."""
+        async with self._database.transaction() as connection:
+            await served_times.mark_served(connection, task_queues)
 
     async def adjusted_limits(self, run_id: str) -> AdjustedLimits:
         """The run's limits as the adjust update left them."""
@@ -101,10 +116,11 @@ class Store:
 
     # Trials
 
-    async def begin_trial(self, trial: TrialInput) -> None:
+    async def begin_trial(self, trial: TrialInput) -> RunClock:
         """Store a trial that begins, with the ledger that travels with it."""
         async with self._database.transaction() as connection:
             await trials.begin_trial(connection, trial)
+            return await served_times.run_clock(connection, trial.run_id)
 
     async def record_trial(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
         """Store a trial's end, with the run's totals."""

@@ -56,7 +56,8 @@ def _print_table(rows: list[RunSummary], waiting: list[KnownRun]) -> None:
     for run in waiting:
         table.add_row(Text(one_line(run.run_id)), "waits for a worker", *[""] * 7)
     for row in rows:
-        took = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
+        passed = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
+        took = max(passed - row.stood_still_seconds, 0.0)
         table.add_row(
             Text(one_line(row.run_id)),
             row.status,

@@ -48,6 +48,8 @@ class Optimization(Payload):
     started_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    stood_still_seconds: float
+    """Since the start, paused or served by no worker: what the time budget does not count."""
 
 
 class ListedOptimization(Optimization):

@@ -202,6 +202,8 @@ class RunFacts(Payload):
     """Of the answers, those that were copied from other runs instead of paid for."""
     started_at: datetime
     finished_at: datetime | None = None
+    stood_still_seconds: float = 0.0
+    """Since the start, paused or served by nobody."""
     dataset_id: str | None = None
     dataset_name: str | None = None
     evaluation_suite_id: str | None = None

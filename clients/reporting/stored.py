@@ -45,6 +45,7 @@ def facts_of(report: RunReport) -> RunFacts:
         reused=sum(trial.reused_samples for trial in report.trials),
         started_at=run.started_at,
         finished_at=run.finished_at,
+        stood_still_seconds=run.stood_still_seconds,
         dataset_id=run.dataset_id,
         dataset_name=run.dataset_name,
         evaluation_suite_id=run.evaluation_suite_id,

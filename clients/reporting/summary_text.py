@@ -77,9 +77,18 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Errors": errors_text(facts),
             "Reused": reused_text(facts),
             "Lost": lost_text(facts),
-            "Time": duration_text(((facts.finished_at or now) - facts.started_at).total_seconds()),
+            "Time": time_text(facts, now),
         }
     )
+
+
+def time_text(facts: RunFacts, now: datetime) -> str:
+    """How long the run took so far, as its time budget counts it, and how long it stood still."""
+    still = facts.stood_still_seconds
+    took = max(((facts.finished_at or now) - facts.started_at).total_seconds() - still, 0.0)
+    allowed = facts.limits.budget.wall_time
+    of = f" of {duration_text(allowed.total_seconds())}" if allowed else ""
+    return f"{duration_text(took)}{of}" + (f", and stood still for {duration_text(still)}" if still >= 1 else "")
 
 
 def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:

@@ -26,6 +26,7 @@ from ratchet import Record, Sample
 from tests.allowed import FILE
 from workflows.model.amounts import Amount, total
 from workflows.model.candidates import Candidate
+from workflows.model.clock import RunClock
 from workflows.model.computation import Bounded, StoredTrial
 from workflows.model.judgement import MustPass
 from workflows.model.limits import AdjustedLimits
@@ -239,6 +240,9 @@ class MemoryStore:
 
     async def close_lease(self, key: LeaseKey, books: Books) -> None:
         raise AssertionError("budgets are proven with PostgreSQL")
+
+    async def run_clock(self, run_id: str) -> RunClock:
+        return RunClock()
 
     async def paid_for_kept(self, trial: TrialInput) -> Amount:
         return total(Amount(1, answer.tokens, answer.cost) for pair, answer in self.kept.items() if pair not in self.outcomes)

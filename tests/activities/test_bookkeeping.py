@@ -20,6 +20,7 @@ from activities.evaluation_plan import evaluator_fingerprint
 from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from activities.store.refusals import store_errors
+from activities.store.writing import Store
 from tests.activities.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
@@ -67,8 +68,9 @@ class TestPrepare:
         assert (run.status, run.task_queue) == ("initialized", "optimization")
         assert [event.type for event in await reader.events("triage-1")] == ["run_status_changed"]
 
-    async def test_preparing_again_changes_nothing(self, prepare: Run, reader: StoreReader) -> None:
+    async def test_preparing_again_changes_nothing(self, prepare: Run, reader: StoreReader, store: Store) -> None:
         first = await prepare()
+        await store.mark_served(["optimization", "optimization-evaluation"])  # until then, time passes unserved
         before = await reader.report("triage-1")
         assert await prepare() == first
         assert await reader.report("triage-1") == before

@@ -85,6 +85,11 @@ class TestEnds:
         assert (result.status, result.objective_score, result.error) == (ended, None, "cut off")
         assert (result.summary.total, result.coverage, result.paid_samples) == (3, 0.6, 3)
 
+    async def test_one_that_was_measured_in_full_counts_although_its_time_is_over(self) -> None:
+        store = MemoryStore(suite("echo"), samples(5))
+        result = await concluded(store, Conclusion(trial=trial(5), ended="timeout", error="cut off"), answered=5)
+        assert (result.status, result.objective_score, result.coverage, result.error) == ("completed", 1.0, 1.0, None)
+
     async def test_an_error_fails_it(self) -> None:
         store = MemoryStore(suite("echo"), samples(5))
         result = await concluded(store, Conclusion(trial=trial(5), ended="error", error="HTTP 401"), answered=3)

@@ -46,6 +46,7 @@ async def test_opening_it_again_from_the_same_execution_changes_nothing(example:
     run = await example.open()
     await run.store.begin_trial(run.trial())
     await run.record(run.trial())
+    await run.store.mark_served(["optimization", "optimization-evaluation"])  # until then, time passes unserved
     before = await reader.report(run.run_id)
 
     await asyncio.gather(*(run.open() for _ in range(4)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import time
@@ -294,3 +295,15 @@ def teaching(current: Mapping[str, Any], records: Sequence[Record], factors: Seq
     lines = current["prompt"].split("\n")
     first = next(place for place, line in enumerate(lines) if line.startswith("Know "))
     return {"prompt": "\n".join([*lines[:first], *lines[first + 1 :], *(f"Know {word}." for word in unknown)])}
+
+
+async def hangs_for_one(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Never answers for the candidate that comes first, the baseline apart; which one that is stands in a file."""
+    if not context.candidate_id.startswith("r0-"):
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(configuration["gate"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            os.write(descriptor, context.candidate_id.encode())
+            os.close(descriptor)
+        if Path(configuration["gate"]).read_text() == context.candidate_id:
+            await asyncio.Event().wait()
+    return await hill(configuration, sample, context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from ratchet.optimizer import StopReason
 from workflows.model.amounts import Amount, Resource
 from workflows.model.ledger import Spend
-from workflows.model.search import Budget
-from workflows.rules.budget import Needs, Room, confirmation_fits, exhausted, exhausted_by, refuse_baseline
+from workflows.model.search import Budget, BudgetChange
+from workflows.rules.budget import Needs, Room, confirmation_fits, exhausted, exhausted_by, refuse_baseline, used_up
 
 amounts = st.integers(0, 10_000)
 prices = amounts.map(lambda cents: cents / 100)
@@ -174,3 +176,13 @@ def test_a_run_that_measures_parts_goes_on_as_long_as_the_smallest_fits() -> Non
 )
 def test_a_call_that_does_not_fit_ends_the_run_by_its_budget(resource: Resource, reason: StopReason) -> None:
     assert exhausted_by(resource, Budget(samples=7, tokens=7, cost=7)).reason is reason
+
+
+def test_a_new_budget_below_what_is_used_says_so_with_the_fix() -> None:
+    spend, elapsed = Spend(samples=40, trials=2, tokens=900, cost=0.0123), timedelta(minutes=5)
+    fine = BudgetChange(cost=1.0, tokens=0, samples=41, trials=3, wall_time=timedelta(hours=1))
+    assert used_up(fine, spend, elapsed) == ""
+    assert used_up(BudgetChange(cost=0.001, wall_time=timedelta(minutes=1)), spend, elapsed) == (
+        "budget.cost is 0.001, and 0.0123 is used already; budget.wall_time is 60 s, and 300 s is used already: "
+        "nothing more is begun, and the run ends with what it has. Give more, or 0 for no limit"
+    )

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from ratchet.optimizer import OptimizerState, StopReason
 from tests.workflows.building import NOW, book, measured_book, play, proposal, request, result
 from workflows.carrying import carried, pick_up, request_in_force
+from workflows.model.clock import RunClock
 from workflows.model.run import Pending, RunState, TrialRow
 from workflows.model.search import Adjustment, BudgetChange
 from workflows.records import last_round, round_record
+from workflows.rules.deadline import moved_deadline
 from workflows.rules.stopping import decide
 from workflows.runbook import NEWEST, RunBook
 
@@ -214,6 +216,39 @@ def test_time_spent_paused_does_not_count() -> None:
     assert run.deadline == NOW + timedelta(minutes=70)
     assert book().deadline is None
     assert run.elapsed(NOW) == timedelta(0)
+
+
+def test_time_that_nobody_serves_does_not_count_and_counts_once_within_a_pause() -> None:
+    run = book(budget={"wall_time": "1h"})
+    assert run.clock is None  # nothing was asked, and nothing will be
+    run.note_unserved(None)
+    run.note_unserved(timedelta(hours=8))
+    assert run.elapsed(NOW + timedelta(hours=8, minutes=20)) == timedelta(minutes=20)
+    assert run.deadline == NOW + timedelta(hours=9)
+    run.note_unserved(timedelta(hours=7))  # a trial that was told earlier ends later
+    assert run.deadline == NOW + timedelta(hours=9)
+    run.resting_since = NOW + timedelta(hours=8, minutes=30)
+    run.note_unserved(timedelta(hours=10))
+    assert run.elapsed(NOW + timedelta(hours=99)) == timedelta(minutes=30)
+    run.end_rest(NOW + timedelta(hours=12))
+    run.note_unserved(timedelta(hours=11))
+    run.resting_since = None
+    assert run.elapsed(NOW + timedelta(hours=12, minutes=10)) == timedelta(minutes=40)
+    assert not run.is_out_of_time(NOW + timedelta(hours=12, minutes=29))
+    assert run.is_out_of_time(NOW + timedelta(hours=12, minutes=30))
+
+
+def test_a_deadline_moves_with_what_nobody_served_and_with_the_budget() -> None:
+    before = RunClock(unserved=timedelta(hours=1), wall_time=timedelta(hours=2))
+    for now, moved in (
+        (before, NOW),
+        (RunClock(unserved=timedelta(hours=9), wall_time=timedelta(hours=2)), NOW + timedelta(hours=8)),
+        (RunClock(unserved=timedelta(hours=1), wall_time=timedelta(hours=3)), NOW + timedelta(hours=1)),
+        (RunClock(unserved=timedelta(hours=2), wall_time=timedelta(hours=1)), NOW),
+        (RunClock(unserved=timedelta(hours=1), wall_time=None), NOW),
+        (RunClock(unserved=timedelta(hours=1), wall_time=timedelta(0)), None),
+    ):
+        assert moved_deadline(NOW, before, now) == moved
 
 
 def test_adjusting_changes_what_is_given_and_leaves_the_rest() -> None:

@@ -82,7 +82,7 @@ class RoundRecord(Payload):
     """What calls without an answer can have taken so far; it counts against the budget, too."""
     decided_at: datetime
     paused_for: timedelta = timedelta(0)
-    """How long the run had rested by then, which counts against no budget."""
+    """How long the run had stood still by then, paused or served by nobody: that counts against no budget."""
     limits: LimitsInForce | None = None
     """What the stop rules of this round were measured against, once that is no longer what the spec says."""
     open: bool = False

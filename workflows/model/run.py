@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
 from workflows.model.candidates import Candidate, Rejection
+from workflows.model.clock import StoodStill
 from workflows.model.compression import Compression
 from workflows.model.decisions import FrontMember
 from workflows.model.factors import Configuration, Factor
@@ -94,6 +95,9 @@ class RunState(Payload):
     prepared: Prepared
     started_at: datetime
     paused_for: timedelta = timedelta(0)
+    """How long the run has stood still: paused, or served by nobody."""
+    unserved: timedelta | None = None
+    """For how long nobody had served it when the store was last asked; None when it never was."""
     round: int = 0
     baseline: TrialFacts
     best: Standing
@@ -159,6 +163,8 @@ class PrepareInput(Payload):
     """The request's dataset, when a plug-in gave it."""
     evaluators: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or the version the spec states."""
+    started_at: datetime | None = None
+    """When the run's clock began."""
 
 
 class NamedQueue(Payload):
@@ -281,6 +287,7 @@ class LedgerInput(Payload):
     limits: dict[str, JsonValue] = Field(default_factory=dict)
     budget: Budget | None = None
     """Set once it was adjusted."""
+    stood_still: StoodStill | None = None
 
 
 class CandidateKey(Payload):

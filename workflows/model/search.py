@@ -160,7 +160,8 @@ class Budget(SpecPart):
     trials: Annotated[int, Field(ge=0)] = 0
     """Trials, the baseline and the two of the confirmation included."""
     wall_time: Duration = timedelta(0)
-    """Time from the start; a trial in flight is cut off when it is over. Time spent paused does not count."""
+    """Time that the run is served by a worker and not paused, from the start; a laptop that sleeps takes none of it. Where
+    it is over, trials in flight are cut off, and those whose answers are all there count."""
 
 
 class Execution(SpecPart):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import Resource
 from workflows.model.candidates import Candidate
+from workflows.model.clock import RunClock
 from workflows.model.decisions import Reference
 from workflows.model.frozen import Payload
 from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
@@ -95,6 +96,8 @@ class TrialInput(Payload):
     min_coverage: float = 0.95
     deadline: datetime | None = None
     """When the run's time is over: the trial is cut off and keeps what it has."""
+    clock: RunClock | None = None
+    """What was known of the run's time when the deadline was set; None where nothing is."""
     ledger: tuple[RoundRecord, ...] = ()
     """Round records that are committed together with this trial's start."""
     references: tuple[Reference, ...] = ()
@@ -140,6 +143,29 @@ class TrialInput(Payload):
     def workflow_id(self) -> str:
         """The child's."""
         return f"{self.trial_id}/rest" if self.completes else self.trial_id
+
+    @property
+    def whole(self) -> ShardInput:
+        """All of its pairs in one range."""
+        return self.range_of(self.first_pair, self.last_pair)
+
+    def range_of(self, first: int, last: int) -> ShardInput:
+        """Some of its pairs."""
+        return ShardInput(
+            run_id=self.run_id,
+            trial_id=self.trial_id,
+            candidate_id=self.candidate.candidate_id,
+            config_hash=self.candidate.config_hash,
+            split=self.split,
+            first=first,
+            last=last,
+            replicates=self.replicates,
+            first_replicate=self.candidate.first_replicate,
+            concurrent_samples=self.concurrent_samples,
+            seed=self.seed,
+            round=self.candidate.round,
+            metered=self.metered,
+        )
 
 
 class TrialSummary(Payload):
@@ -232,6 +258,8 @@ class TrialResult(Payload):
     metered: bool = False
     """Budget was set aside for its calls: what it lost is the account's figure, with what the candidate's race lost."""
     duration_ms: int = 0
+    unserved: timedelta | None = None
+    """For how long nobody had served the run when the trial was over."""
 
     def after_its_race(self, race: TrialResult) -> TrialResult:
         """The candidate measured in full: what its race lost stays lost."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import cast
 
 from ratchet.optimizer import StopDecision, StopReason
@@ -16,7 +17,7 @@ from workflows.model.amounts import Amount, Resource
 from workflows.model.design import Design
 from workflows.model.ledger import Spend
 from workflows.model.request import OptimizationRequest
-from workflows.model.search import Budget
+from workflows.model.search import Budget, BudgetChange, only_given
 
 UNCOUNTED = 1e9
 """More trials than any run has; beyond it there is nothing to count."""
@@ -47,6 +48,20 @@ class Needs:
     @property
     def confirmation_trials(self) -> int:
         return CONFIRMATION_TRIALS if self.confirmation_calls else 0
+
+
+def used_up(given: BudgetChange, spend: Spend, elapsed: timedelta) -> str:
+    """What it means that new budgets are not more than what is used already; empty where they are."""
+    used = {**spend.model_dump(include={"cost", "tokens", "samples", "trials"}), "wall_time": elapsed.total_seconds()}
+    told = []
+    for name, limit in only_given(given).items():
+        most = limit.total_seconds() if isinstance(limit, timedelta) else limit
+        if most and used[name] >= most:
+            unit = " s" if name == "wall_time" else ""
+            told.append(f"budget.{name} is {most:g}{unit}, and {used[name]:.6g}{unit} is used already")
+    if not told:
+        return ""
+    return f"{'; '.join(told)}: nothing more is begun, and the run ends with what it has. Give more, or 0 for no limit"
 
 
 def confirmation_samples(request: OptimizationRequest, searched: int, held_back: int) -> int:

@@ -70,18 +70,4 @@ def shards_of(trial: TrialInput, first: int | None = None, last: int | None = No
 
 def shard_of(trial: TrialInput, first: int, last: int) -> ShardInput:
     """One range of the trial's pairs."""
-    return ShardInput(
-        run_id=trial.run_id,
-        trial_id=trial.trial_id,
-        candidate_id=trial.candidate.candidate_id,
-        config_hash=trial.candidate.config_hash,
-        split=trial.split,
-        first=first,
-        last=last,
-        replicates=trial.replicates,
-        first_replicate=trial.candidate.first_replicate,
-        concurrent_samples=trial.concurrent_samples,
-        seed=trial.seed,
-        round=trial.candidate.round,
-        metered=trial.metered,
-    )
+    return trial.range_of(first, last)

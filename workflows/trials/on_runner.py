@@ -20,7 +20,7 @@ from workflows.model.remote import AnswersInput, ExperimentInput, ExperimentKey,
 from workflows.model.remote_target import ExperimentRules
 from workflows.model.trial import Resumed, ShardResult, TrialInput
 from workflows.policies import ASK_RUNNER, CANCEL_EXPERIMENT, SCORE_ANSWERS, SHARD, TRIGGER
-from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end
+from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.in_shards import shard_of
 
 SIGNAL = "experiment_finished"
@@ -83,7 +83,8 @@ class OnRunner:
             await to_the_end(self._cancel(key))
             raise
         _refuse_unless_completed(state)
-        return [await self._collected(key)]
+        # What the experiment measured is there: whatever ends the trial now, it is taken over to the end.
+        return [await uninterrupted(self._collected(key))]
 
     async def _trigger(self) -> None:
         asked = ExperimentInput(trial=self._whole, workflow_id=workflow.info().workflow_id, signal=SIGNAL)

@@ -20,7 +20,7 @@ export function budgetsOf(run, now = Date.now()) {
   const seconds = (end - start) / 1000;
   return KINDS.map((kind) => {
     const isTime = kind.name === "wall_time";
-    const used = isTime ? seconds : detail.spend[kind.name];
+    const used = isTime ? Math.max(seconds - (detail.stood_still_seconds ?? 0), 0) : detail.spend[kind.name];
     const points = isTime ? [[0, 0]] : [[0, 0], ...rounds.map((round) => [(Date.parse(round.timestamp) - start) / 1000, round.spend[kind.name]])];
     points.push([Math.max(seconds, points.at(-1)[0]), used]);
     return { ...kind, limit: detail.budget[kind.name] ?? 0, used, points, rate: isTime ? 1 : rateOf(points) };

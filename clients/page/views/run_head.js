@@ -122,7 +122,7 @@ function spend() {
 function time() {
   const place = card("Time");
   return { element: place.element, draw({ detail, isOver }) {
-    const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : new Date()) - new Date(detail.started_at)) / 1000;
+    const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : new Date()) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
     const limit = detail.budget.wall_time;
     const left = detail.status === "running" && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
     const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
