@@ -10,7 +10,8 @@ from activities.targets.faults import Refused
 from workflows.model.failures import quoted, shorten
 from workflows.model.remote import ExperimentState, ExperimentStatus, GivenAnswer
 from workflows.model.scorers import ReportedScorer, Scorer, placed_scorers
-from workflows.rules.canonical import NotCanonical, normalize
+from workflows.rules.canonical import NotCanonical, normalize, normalize_text
+from workflows.rules.given import UNUSABLE
 
 NOT_SAID_BY_RUNNERS = {"unknown", "unreachable"}
 LONGEST_QUOTE = 200
@@ -51,18 +52,15 @@ async def read_results(
 
 
 def _answer(item: Any, place: int, mask_id: Any, reported: set[str]) -> GivenAnswer:
-    """One item as an answer that says which overlay it was made with."""
+    """One item as an answer that says which overlay it was made with.
+
+    An item must say which sample it is about; whatever else is wrong with it is that sample's failure.
+    """
+    sample_id, replicate = _pair(item, place)
     try:
         read = normalize(item)
     except (NotCanonical, RecursionError) as error:
-        raise Refused(f"items[{place}] cannot be read: {error}") from None
-    if not isinstance(read, dict):
-        raise Refused(f"items[{place}] is {_quoted(read)}; give an object with id and value, or id and error")
-    sample_id, replicate = read.get("id"), read.get("replicate", 0)
-    if not isinstance(sample_id, str):
-        raise Refused(f"items[{place}].id is {_quoted(sample_id)}; give the id of the sample")
-    if not isinstance(replicate, int) or isinstance(replicate, bool):
-        raise Refused(f"items[{place}].replicate is {_quoted(replicate)}; give the number that the sample had")
+        return _faulty(sample_id, replicate, f"the runner's answer cannot be read: {error}")
     if "value" not in read and read.get("error") is None:
         raise Refused(f"items[{place}] (sample {sample_id}) has neither value nor error")
     if read.get("error") is None:
@@ -72,6 +70,26 @@ def _answer(item: Any, place: int, mask_id: Any, reported: set[str]) -> GivenAns
         fault = "the runner does not say which overlay it used; give mask_id with the item or with the results"
         return GivenAnswer(sample_id=sample_id, replicate=replicate, fault=fault, kind="other overlay")
     return GivenAnswer(sample_id=sample_id, replicate=replicate, answer={**read, "overlay_hash": echoed})
+
+
+def _pair(item: Any, place: int) -> tuple[str, int]:
+    """Which sample an item is about, and which replicate of it."""
+    if not isinstance(item, dict):
+        raise Refused(f"items[{place}] is {_quoted(item)}; give an object with id and value, or id and error")
+    sample_id, replicate = item.get("id"), item.get("replicate", 0)
+    if not isinstance(sample_id, str) or "\x00" in sample_id or not _is_unicode(sample_id):
+        raise Refused(f"items[{place}].id is {_quoted(sample_id)}; give the id of the sample")
+    if not isinstance(replicate, int) or isinstance(replicate, bool):
+        raise Refused(f"items[{place}].replicate is {_quoted(replicate)}; give the number that the sample had")
+    return normalize_text(sample_id), replicate
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or text == text.encode("utf-8", "ignore").decode()
+
+
+def _faulty(sample_id: str, replicate: int, fault: str) -> GivenAnswer:
+    return GivenAnswer(sample_id=sample_id, replicate=replicate, fault=fault, kind=UNUSABLE)
 
 
 def _refuse_missing_scores(item: Mapping[str, Any], place: int, reported: set[str]) -> None:
