@@ -45,6 +45,7 @@ from activities.bookkeeping import StoreBookkeeping
 from activities.call_journal import CallJournal
 from activities.datasets.callables import PluginDatasets
 from activities.delegated import DelegatedEvaluation
+from activities.ended_runs import looking_after_ended_runs, namespace_id_of
 from activities.evaluation import ShardEvaluation
 from activities.gate import Gates
 from activities.lessons import SharedLessons
@@ -217,7 +218,9 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
                 data_directory=settings.data_dir,
                 overrides=overrides,
                 evaluation_task_queue=settings.evaluation_task_queue,
+                namespace_id=await namespace_id_of(client),
             )
+            await stack.enter_async_context(looking_after_ended_runs(client, database))
             served = [
                 *implementations(Bookkeeping, bookkeeping),
                 *implementations(Sweeping, Janitor(database, overrides)),

@@ -97,6 +97,7 @@ class StoreBookkeeping(Bookkeeping):
         overrides: Overrides | None = None,
         lists: OperatorLists | None = None,
         evaluation_task_queue: str | None = None,
+        namespace_id: str = "",
     ) -> None:
         self._database = database
         self._store = Store(database)
@@ -105,6 +106,7 @@ class StoreBookkeeping(Bookkeeping):
         self._versions = dict(versions or {})
         self._lists = lists or OperatorLists()
         self._evaluation_task_queue = evaluation_task_queue
+        self._namespace_id = namespace_id
         named = os.environ.get("RATCHET_DATA_DIR")
         self._data_directory = data_directory or (Path(named) if named else None)
 
@@ -193,6 +195,7 @@ class StoreBookkeeping(Bookkeeping):
                 suites=list(plan.suites),
                 plan=foreseen,
                 started_at=prepare.started_at,
+                namespace_id=self._namespace_id,
             )
         )
         return Prepared(

@@ -22,6 +22,7 @@ from pydantic import Field
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 
+from activities.ended_runs import looking_after_ended_runs
 from activities.store.connection import Database
 from clients.commands.servers import Servers
 from clients.http import DEFAULT_HOST, DEFAULT_PORT, comparing, releasing, replaying, runs, starting, steering, streams, trials
@@ -151,7 +152,7 @@ async def serving_http(
     listening = _bound(host, port)
     database = await Database.open(servers.database_url, most_connections=CONNECTIONS)
     try:
-        async with Feed(database).serving() as feed:
+        async with looking_after_ended_runs(servers.client, database), Feed(database).serving() as feed:
             app = create_app(Backend(servers, database, feed, task_queue), trust)
             config = uvicorn.Config(
                 app,

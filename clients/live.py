@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clients.commands.lookup import TERMINAL
 from clients.reporting.differences import VERDICTS
 from clients.reporting.figures import duration_text, percent_text, telling_apart
 from clients.reporting.visible import one_line
@@ -115,7 +116,7 @@ class LiveDisplay:
 
 
 def _doing(progress: LiveProgress) -> str:
-    if progress.status in {"completed", "failed", "cancelled"}:
+    if progress.status in TERMINAL:
         return one_line(progress.message)
     if progress.baseline_score is None:
         return "measuring the baseline"

@@ -205,6 +205,18 @@ async def settle_trial(connection: Connection, run_id: str, candidate_id: str, t
     return NOTHING if trial is None else Amount(*trial)
 
 
+async def settle_left_open(connection: Connection, run_id: str) -> None:
+    """Close what nobody renews any more, of whichever trial: the run is over."""
+    await _lock(connection, run_id)
+    left_open = await connection.fetch(
+        "DELETE FROM budget_leases WHERE run_id = $1 AND renewed_at < now() - make_interval(secs => $2) RETURNING *",
+        run_id,
+        SECONDS_UNTIL_STALE,
+    )
+    for row in left_open:
+        await _fold(connection, run_id, row["candidate_id"], row["trial_id"], _abandoned(row))
+
+
 async def spend_unmetered(connection: Connection, run_id: str, spent: Amount) -> None:
     """What was taken without a lease, while the run had no budget to lease from; it may be given one later."""
     await connection.execute(

@@ -13,7 +13,10 @@ from activities.store.migrating import StoreError
 EVENTS_CHANNEL = "ratchet_events"
 """Notified with the run's id whenever a transaction that wrote events for it commits."""
 
-TERMINAL = frozenset({"completed", "failed", "cancelled"})
+TERMINATED = "terminated"
+"""Ended from outside: the one status that the run itself never writes."""
+
+TERMINAL = frozenset({"completed", "failed", "cancelled", TERMINATED})
 
 EventType = Literal[
     "run_status_changed",

@@ -55,6 +55,8 @@ class NewRun:
     """What it can find out, as far as that is known."""
     started_at: datetime | None = None
     """Default: now."""
+    namespace_id: str = ""
+    """Of the Temporal namespace that it runs in, where that is known."""
 
 
 async def open_run(connection: Connection, new: NewRun) -> None:
@@ -68,9 +70,9 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         """
         INSERT INTO runs (run_id, name, use_case, experiment, status, optimizer, objective, direction, dataset_id,
                           evaluation_suite_id, search_split, task_queue, versions, spec, execution_id,
-                          baseline_config_hash, plan, started_at)
+                          baseline_config_hash, plan, started_at, namespace_id)
         VALUES ($1, $2, $3, $4, 'initialized', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                coalesce($17, now()))
+                coalesce($17, now()), $18)
         ON CONFLICT (run_id) DO UPDATE SET
             name = excluded.name, use_case = excluded.use_case, experiment = excluded.experiment,
             status = excluded.status, stop_reason = NULL, message = '', optimizer = excluded.optimizer,
@@ -82,7 +84,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
             paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
             task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
             started_at = excluded.started_at, updated_at = now(), finished_at = NULL, clock = '{}',
-            execution_id = excluded.execution_id,
+            execution_id = excluded.execution_id, namespace_id = excluded.namespace_id,
             life = runs.life + 1, status_changes = 0
         WHERE runs.execution_id <> excluded.execution_id
         RETURNING life
@@ -104,6 +106,7 @@ async def open_run(connection: Connection, new: NewRun) -> None:
         new.baseline_hash,
         None if new.plan is None else storable_json(new.plan.model_dump(mode="json")),
         new.started_at,
+        new.namespace_id,
     )
     if opened is None:
         return

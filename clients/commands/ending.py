@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from activities.ended_runs import look_now
 from activities.store.recorded import RecordedOutcomes
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.following import why_it_was_refused
@@ -63,6 +64,9 @@ async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | 
 async def show_end(context: Context, servers: Servers, run_id: str, ending: Ending, remark: str | None = None) -> ExitCode:
     """Show how a run ended and write its history; the exit code says which way it ended."""
     facts = await facts_or_error(servers, run_id)
+    if facts.status not in TERMINAL:
+        await look_now(servers.client, servers.database)  # it was ended from outside a moment ago
+        facts = await facts_or_error(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
     whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
     written = _written(context, whole, ending.output)

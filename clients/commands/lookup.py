@@ -12,12 +12,13 @@ from typing import Any
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.store import events
 from activities.store.rows import RunSummary
 from clients.commands.context import CommandError
 from clients.commands.servers import Servers, has_data, reach_servers
 
 WORKFLOW = "OptimizationWorkflow"
-TERMINAL = ("completed", "failed", "cancelled")
+TERMINAL = tuple(sorted(events.TERMINAL))
 MOST_COMPARED = 1000
 
 

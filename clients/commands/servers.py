@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.ended_runs import look_now
 from activities.store.connection import Database, StoreAway, is_away
 from activities.store.migrating import StoreError
 from activities.store.reading import StoreReader
@@ -142,6 +143,7 @@ async def _connected(address: str | None, database_url: str, ui_url: str | None)
     client = await _temporal(address)
     database = await _database(database_url)
     try:
+        await look_now(client, database)
         config = client.service_client.config
         yield Servers(
             client, database, database_url, config.target_host, client.namespace, ui_url, embedded=address is not None

@@ -22,7 +22,9 @@ def add_to(app: typer.Typer) -> None:
         context: Context,
         status: Annotated[
             str | None,
-            typer.Option("--status", metavar="STATUS", help="Only running, paused, completed, failed or cancelled ones."),
+            typer.Option(
+                "--status", metavar="STATUS", help="Only running, paused, completed, failed, cancelled or terminated."
+            ),
         ] = None,
         limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, the newest first.")] = 50,
     ) -> int:

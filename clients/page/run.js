@@ -9,7 +9,7 @@ const SLOWEST = 1500;
 const AGAIN_AFTER = 2000; // when a reading failed although the stream is there
 const LOOK_EVERY = 2000; // at answers that come in: they are no events
 const ORDER = { baseline: 0, candidate: 0, noise: 1, exploration: 1, confirmation: 2 };
-export const OVER = new Set(["completed", "failed", "cancelled"]);
+export const OVER = new Set(["completed", "failed", "cancelled", "terminated"]);
 
 /** Read a run in full, and follow it until `close()`. */
 export async function openRun(id) {

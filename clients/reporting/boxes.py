@@ -150,7 +150,7 @@ def _status(facts: RunFacts) -> list[str]:
 
 
 def _termination(facts: RunFacts) -> list[str]:
-    return [] if facts.result is None else _labelled("Termination:", termination(facts))
+    return _labelled("Termination:", termination(facts)) if facts.is_over else []
 
 
 def _confirmed(confirmation: Confirmation, direction: Direction) -> list[str]:
@@ -258,7 +258,7 @@ def _brief(value: JsonValue) -> str:
 def _best_value(facts: RunFacts) -> list[str]:
     best, factors = best_iteration(facts), treatment(facts)
     if best is None:
-        return _labelled("Best value:", "none yet" if facts.result is None else "none")
+        return _labelled("Best value:", "none" if facts.is_over else "none yet")
     if not factors:
         return _labelled("Best value:", "the baseline")
     if len(factors) == 1:

@@ -187,7 +187,9 @@ class RunFacts(Payload):
     status: RunStatus
     request: OptimizationRequest
     result: OptimizationResult | None = None
-    """None while the run goes on."""
+    """None while the run goes on, and when it was ended from outside."""
+    message: str = ""
+    """How a run without a result was ended from outside."""
     iterations: tuple[Iteration, ...] = ()
     further: tuple[Iteration, ...] = ()
     """Trials beside the search: of the noise, on some samples only, of the confirmation. They have no number."""
@@ -226,6 +228,10 @@ class RunFacts(Payload):
     @property
     def direction(self) -> Direction:
         return self.request.objective.direction
+
+    @property
+    def is_over(self) -> bool:
+        return self.result is not None or bool(self.message)
 
     @property
     def limits(self) -> LimitsInForce:

@@ -33,6 +33,9 @@ CAUSES: Final[dict[StopReason, str]] = {
 }
 """Why the run ended, in the exported history's words; Ratchet's own reason is written beside it."""
 
+FROM_OUTSIDE: Final = {"failed": "EXECUTION_FAILURE", "cancelled": "CANCELLED", "terminated": "CANCELLED"}
+"""The same for runs that were ended from outside, by their status."""
+
 
 def score_text(score: float, decimals: int = DECIMALS) -> str:
     """Two to four decimals; what is smaller than 0.01 keeps three significant digits instead."""

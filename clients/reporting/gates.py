@@ -38,13 +38,20 @@ FIGURES: Final = {
     "samples": "paid target calls",
     "trials": "trials run",
     "coverage": "share of the winner's samples that have an answer",
-    "status": "completed, failed or cancelled",
+    "status": "completed, failed, cancelled or terminated",
     "stop_reason": "why the run ended",
 }
 """Every figure that a gate may name."""
 
 WORDS: Final = frozenset(
-    {*(verdict.value for verdict in Verdict), *(reason.value for reason in StopReason), "completed", "failed", "cancelled"}
+    {
+        *(verdict.value for verdict in Verdict),
+        *(reason.value for reason in StopReason),
+        "completed",
+        "failed",
+        "cancelled",
+        "terminated",
+    }
 )
 
 _COMPARED: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {

@@ -19,7 +19,7 @@ from clients.reporting.facts import (
     improvement,
     treatment,
 )
-from clients.reporting.figures import CAUSES
+from clients.reporting.figures import CAUSES, FROM_OUTSIDE
 from clients.reporting.history_format import (
     FINGERPRINT,
     BestIteration,
@@ -225,7 +225,7 @@ def _confirmation(facts: RunFacts) -> RecordedConfirmation | None:
 def _termination(facts: RunFacts) -> TerminationReason | None:
     result = facts.result
     if result is None:
-        return None
+        return TerminationReason(cause=FROM_OUTSIDE[facts.status], message=facts.message) if facts.message else None
     return TerminationReason(cause=CAUSES[result.stop_reason], message=result.message, reason=result.stop_reason)
 
 

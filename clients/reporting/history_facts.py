@@ -14,7 +14,7 @@ from workflows.rules.slices import Slices
 
 def facts_from(history: RecordedHistory) -> RunFacts:
     """The facts of the run that a document tells of."""
-    result = history.result
+    result, ended = history.result, history.termination_reason
     return RunFacts(
         run_id=history.run_id,
         use_case=history.use_case_id,
@@ -22,6 +22,7 @@ def facts_from(history: RecordedHistory) -> RunFacts:
         status=history.status,
         request=history.spec,
         result=result,
+        message=ended.message if result is None and ended is not None else "",
         iterations=_iterations(history.iterations),
         further=_iterations(history.further_trials),
         rounds=tuple(RoundRecord.model_validate({**told.model_dump(), "run_id": history.run_id}) for told in history.rounds),

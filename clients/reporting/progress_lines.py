@@ -42,7 +42,7 @@ def terminated_line(facts: RunFacts) -> str:
 def termination(facts: RunFacts) -> str:
     """Why the run ended, in words."""
     if facts.result is None:
-        return f"not yet ({facts.status})"
+        return facts.message or f"not yet ({facts.status})"
     return facts.result.message or facts.result.stop_reason.value.replace("_", " ")
 
 
@@ -54,7 +54,7 @@ def progress_lines(facts: RunFacts, *, shown: int | None = None) -> list[str]:
     lines = [starting_line(facts)] if shown is None else []
     new = (step for step in _to_tell(facts) if step.iteration.number >= (shown or 0))
     lines += [f"{_prefix(facts)} {iteration_text(step)}" for step in new]
-    return [*lines, terminated_line(facts)] if facts.result is not None else lines
+    return [*lines, terminated_line(facts)] if facts.is_over else lines
 
 
 def told(facts: RunFacts) -> int:
@@ -75,7 +75,7 @@ def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
 
 def _to_tell(facts: RunFacts) -> Iterator[Step]:
     """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
-    waits = facts.result is None and facts.request.judgement.accept != "score"
+    waits = not facts.is_over and facts.request.judgement.accept != "score"
     return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))
 
 

@@ -34,6 +34,7 @@ def facts_of(report: RunReport) -> RunFacts:
         status=run.status,
         request=request,
         result=run.result,
+        message=run.message if run.result is None else "",
         iterations=_iterations(report.trials, request),
         further=tuple(_iteration(0, trial, request) for trial in report.trials if _is_beside_the_search(trial)),
         rounds=tuple(_record(run.run_id, row) for row in report.rounds),

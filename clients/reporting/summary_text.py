@@ -63,7 +63,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
         {
             "Run": facts.run_id,
             "Status": facts.status,
-            "Ended": termination(facts) if facts.result else "",
+            "Ended": termination(facts) if facts.is_over else "",
             "Round": str(max((record.round for record in facts.rounds), default=0)),
             "Best": _best(
                 change.before if change else None, change.after if change else None, best.candidate_id if best else None

@@ -13,7 +13,7 @@ from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
 from workflows.model.search import Budget, Stop
 
-RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled"]
+RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled", "terminated"]
 
 
 class Counts(Payload):

@@ -34,7 +34,7 @@ function statusLine({ status, before, stop_reason: reason }) {
   if (status === "initialized") return { kind: "running", text: "Run created" };
   if (status === "paused") return { kind: "stopped", text: "Paused" };
   if (status === "running") return { kind: "running", text: before === "paused" ? "Going on" : "Started" };
-  return reason ? null : { kind: "tried", text: `Status: ${status}` };
+  return reason || status === "terminated" ? null : { kind: "tried", text: `Status: ${status}` };
 }
 
 function roundLines(facts, rejections, short) {

@@ -9,7 +9,7 @@ import { statusPill } from "./status.js";
 
 const PAGE = 50;
 const AGAIN_AFTER = 2000;
-const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "initialized"];
+const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "terminated", "initialized"];
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
 
 export function mount(element, { api, navigate, options }) {

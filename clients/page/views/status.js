@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 
-const KIND = { running: "accent", initialized: "accent", paused: "warn", completed: "good", failed: "bad", cancelled: "warn" };
+const KIND = { running: "accent", initialized: "accent", paused: "warn", completed: "good", failed: "bad", cancelled: "warn", terminated: "bad" };
 
 export function statusPill({ status, execution }) {
   const ended = execution === "closed" && ["running", "paused", "initialized"].includes(status);

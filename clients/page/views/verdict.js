@@ -6,7 +6,7 @@ import { ago, capital, score, signed, whole, words } from "../format.js";
 import { rulingQuestion } from "./controls.js";
 
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
-const ENDED = { completed: "good", failed: "bad", cancelled: "warn" };
+const ENDED = { completed: "good", failed: "bad", cancelled: "warn", terminated: "bad" };
 
 export function mount(element, { run, api, subscribe }, tell) {
   let shown = "";
@@ -51,7 +51,7 @@ function ending(run) {
   if (run.isOver) {
     return h("div", { class: "verdict" },
       h("h3", {}, "Ended ", h("span", { class: "pill", "data-kind": ENDED[status] }, words(reason ?? status))),
-      message ? h("p", { class: status === "failed" ? "problem" : "soft" }, message) : null);
+      message ? h("p", { class: status === "failed" || status === "terminated" ? "problem" : "soft" }, message) : null);
   }
   if (execution === "closed") {
     return h("div", { class: "verdict" }, h("h3", {}, "Ended ", h("span", { class: "pill", "data-kind": "bad" }, "from outside")),
