@@ -7,7 +7,7 @@ from typing import Any
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json, optional_text, storable_json
-from activities.store.events import Event, announce, lock_run, trial_key
+from activities.store.events import TERMINAL, TERMINATED, Event, announce, lock_run, trial_key
 from activities.store.held_back import refuse_unopened
 from activities.store.ledger import write_ledger
 from activities.store.migrating import StoreError
@@ -24,6 +24,8 @@ from workflows.rules.judgement import interval_of_score
 async def begin_trial(connection: Connection, trial: TrialInput) -> None:
     """The ledger that travels with the trial, its overlay, its candidate, its row and its event."""
     run = await lock_run(connection, trial.run_id)
+    if run.status in TERMINAL - {TERMINATED}:
+        return  # its run was cancelled meanwhile; nobody would ever say how it ended
     await refuse_unopened(connection, trial)
     status = "running" if run.status == "initialized" else run.status
     status = trial.ledger[-1].status if trial.ledger else status

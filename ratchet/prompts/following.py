@@ -156,7 +156,13 @@ class Follower:
         self._following: list[asyncio.Task[None]] = []
 
     async def load(self, key: Key) -> Entry:
-        """The prompt from the store, or the last known one where the store does not answer soon."""
+        """The prompt from the store, or the last known one where the store does not answer soon.
+
+        Who asked from another thread may have looked before a reading ended that has ended by now: it answers him, too.
+        """
+        read_by_now = self._still_good(key)
+        if read_by_now is not None:
+            return read_by_now
         loading = self._begun(key)
         known = self._last_known(key)
         if known is not None:

@@ -226,3 +226,19 @@ async def test_all_of_a_run_can_be_written_at_once_without_deadlock(example: Exa
     await asyncio.gather(*work)
     stored = await reader.run(run.run_id)
     assert stored is not None and stored.status == "completed"
+
+
+async def test_a_trial_that_begins_after_its_run_has_ended_does_not_run_for_ever(
+    example: ExampleRun, reader: StoreReader
+) -> None:
+    """A run is cancelled while a trial writes that it begins: the one is stored before the other."""
+    run = await example.open()
+    await run.store.finish_run(run.finish("cancelled"))
+    before = await types(reader, run)
+
+    await run.store.begin_trial(run.trial())
+
+    report = await reader.report(run.run_id)
+    assert report is not None
+    assert (report.run.status, report.run.counts.running, report.trials) == ("cancelled", 0, ())
+    assert await types(reader, run) == before

@@ -89,6 +89,14 @@ class TestResolving:
             found += [await asyncio.wrap_future(each) for each in from_threads]
             assert len({id(prompt) for prompt in found}) == 1
 
+    async def test_who_asks_as_the_reading_ends_is_answered_by_it(self, place: Place, store: OverrideStore) -> None:
+        await store.seed(template())
+        with Renderer(place.url) as prompts:
+            reading = prompts._running().read
+            first = await asyncio.wrap_future(reading((NAME, "stable")))
+            asked_before_it_was_at_hand = await asyncio.wrap_future(reading((NAME, "stable")))
+            assert asked_before_it_was_at_hand.prompt is first.prompt
+
     async def test_the_process_has_one_renderer_where_the_environment_says(
         self, place: Place, store: OverrideStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
