@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import psutil
 
 from activities.store.connection import Database
@@ -29,21 +30,26 @@ from benchmarks.processes import ROOT, BenchServers, bench_servers
 from benchmarks.specs import spec
 
 RUN = "events"
+LARGE = "large"
+RUNS_COMPARED = 10
 READERS = 1000
 SECONDS_BETWEEN = 0.25
 SLOW_READERS = 200
+READERS_BESIDE = 100
 
 
 async def measure(quick: bool) -> list[Figure]:
-    live, replayed, heavy = (60, 20_000, 1_500) if quick else (400, 100_000, 5_000)
+    live, replayed, heavy, samples = (60, 20_000, 1_500, 1_000) if quick else (400, 100_000, 5_000, 5_000)
     async with bench_servers() as servers:
         async with servers.worker():
             await servers.run(RUN, spec("instant", 20, rounds=2))
+            await servers.run(LARGE, spec("instant", samples, rounds=1))
         database = await Database.open(servers.stack.database_url)
         try:
             async with serving(servers) as server:
                 figures = await latency(server, database, live)
                 figures += await slow_readers(server, database, heavy)
+                figures += await beside_comparisons(server, database, live // 2, samples)
                 figures += await replay(server, database, replayed)
         finally:
             await database.close()
@@ -183,6 +189,61 @@ async def slow_readers(server: Server, database: Database, count: int) -> list[F
         Figure(f"memory per reader that is stuck while {megabytes:.0f} MB pass it", grown / SLOW_READERS, 160.0, "kB"),
         Figure(f"stored to shown beside {SLOW_READERS} stuck readers, p99", quantile(sorted(waits), 0.99) * 1000, 250.0, "ms"),
     ]
+
+
+async def beside_comparisons(server: Server, database: Database, count: int, samples: int) -> list[Figure]:
+    """Readers of events while somebody compares runs again and again: statistics must not hold up the event loop."""
+    names = [LARGE, *[await copy_of_large(database, number) for number in range(1, RUNS_COMPARED)]]
+    stored: dict[int, float] = {}
+    compared = 0
+
+    async def compare_again_and_again() -> None:
+        nonlocal compared
+        async with httpx.AsyncClient(base_url=server.url, timeout=600) as http:
+            while True:
+                answered = await http.get("/v1/private/comparison", params={"of": names})
+                assert answered.status_code == 200, answered.text
+                compared += 1
+
+    async with readers(server, await newest_event(database), READERS_BESIDE) as process:
+        comparing = asyncio.create_task(compare_again_and_again())
+        number = 0
+        while number < count or not compared:
+            event, moment = await note(database, f"compared/{number}")
+            stored[event] = moment
+            number += 1
+            await asyncio.sleep(SECONDS_BETWEEN)
+            if comparing.done():
+                comparing.result()
+        comparing.cancel()
+        await asyncio.gather(comparing, return_exceptions=True)
+        await asyncio.sleep(1)
+        told = await told_by(process)
+    waits = sorted(shown - stored[int(event)] for event, moments in told["had"].items() for shown in moments)
+    what = f"{RUNS_COMPARED} runs of {samples:,} samples are compared"
+    return [
+        Figure(f"stored to shown while {what}, p99", quantile(waits, 0.99) * 1000, 250.0, "ms"),
+        Figure(f"how often {what} meanwhile", compared, None),
+    ]
+
+
+async def copy_of_large(database: Database, number: int) -> str:
+    """The run once more under a name of its own, with other scores: what comparing reads of a run."""
+    name = f"{LARGE}-{number}"
+    async with database.transaction() as connection:
+        for table in ("runs", "suites", "suite_samples", "candidates", "trials", "outcomes"):
+            await connection.execute(
+                f"INSERT INTO {table} SELECT (jsonb_populate_record(t, jsonb_build_object('run_id', $2::text))).*"
+                f" FROM {table} t WHERE run_id = $1",
+                LARGE,
+                name,
+            )
+        await connection.execute(
+            "UPDATE trials SET sample_means = (SELECT array_agg(mean + random() / 10) FROM unnest(sample_means) mean)"
+            " WHERE run_id = $1",
+            name,
+        )
+    return name
 
 
 async def stuck_reader(server: Server, after: int) -> socket.socket:

@@ -5,9 +5,12 @@ Charts, tables and graphs of ten thousand trials are drawn from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import asyncpg
 from pydantic import Field
 
 from activities.store.connection import Connection
@@ -75,7 +78,19 @@ class Outline(Payload):
     trials: tuple[OutlinedTrial, ...] = Field(default_factory=tuple)
 
 
-async def outline(connection: Connection, run_id: str, since: int | None) -> Outline | None:
+@dataclass(frozen=True, slots=True)
+class ReadOutline:
+    """An outline as it was read."""
+
+    last_event_id: int
+    rows: Sequence[asyncpg.Record]
+
+    def told(self) -> Outline:
+        """The outline; ten thousand trials take long enough for a thread of their own."""
+        return Outline(last_event_id=self.last_event_id, trials=tuple(_trial(row) for row in self.rows))
+
+
+async def outline(connection: Connection, run_id: str, since: int | None) -> ReadOutline | None:
     """The trials of a run in the order of their proposals; with `since`, those that events after it speak of."""
     newest = await connection.fetchval(
         "SELECT coalesce((SELECT max(id) FROM events e WHERE e.run_id = r.run_id), 0) FROM runs r WHERE run_id = $1", run_id
@@ -116,7 +131,7 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Out
         since,
         LONGEST_TEXT,
     )
-    return Outline(last_event_id=newest, trials=tuple(_trial(row) for row in found))
+    return ReadOutline(newest, found)
 
 
 def _trial(row: Any) -> OutlinedTrial:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import asyncpg
 
 from activities.store.connection import Connection
 from activities.store.encoding import from_json
@@ -103,9 +106,9 @@ async def measured_trial(
     return MeasuredTrial(**{**dict(row), **decoded})
 
 
-async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[SampleInTrial]:
+async def _samples_of(connection: Connection, trial: MeasuredTrial) -> list[asyncpg.Record]:
     """Every sample of the trial, in the order of its split."""
-    rows = await connection.fetch(
+    rows: list[asyncpg.Record] = await connection.fetch(
         """
         SELECT drawn.position, drawn.item_hash, s.weight, t.sample_means[drawn.position + 1] AS mean, given.answers,
                given.passed
@@ -128,25 +131,34 @@ async def samples_of(connection: Connection, trial: MeasuredTrial) -> list[Sampl
         trial.purpose,
         trial.part,
     )
-    return [SampleInTrial(**row) for row in rows]
+    return rows
 
 
 async def pairs_of(connection: Connection, one: MeasuredTrial, other: MeasuredTrial) -> list[Pair]:
     """The samples that both trials drew, in the order of the first."""
-    others = {sample.item_hash: sample for sample in await samples_of(connection, other)}
-    pairs = [
-        Pair(sample, others[sample.item_hash]) for sample in await samples_of(connection, one) if sample.item_hash in others
-    ]
+    ones, others = await _samples_of(connection, one), await _samples_of(connection, other)
     suites = [await load_suite(connection, trial.run_id, Split(trial.split)) for trial in (one, other)]
-    unequal = any(pair.one.answers != pair.other.answers for pair in pairs)
+    answers = {row["item_hash"]: row["answers"] for row in others}
+    unequal = any(answers.get(row["item_hash"], row["answers"]) != row["answers"] for row in ones)
     tallies = [await _tallied(connection, suite, trial) for suite, trial in zip(suites, (one, other), strict=True) if unequal]
-    return [Pair(*_told_of(pair, suites[1].same_as, [tally.singles for tally in tallies])) for pair in pairs]
+    return await asyncio.to_thread(_paired, ones, others, suites[1].same_as, [tally.singles for tally in tallies])
+
+
+def _paired(
+    ones: Sequence[asyncpg.Record],
+    others: Sequence[asyncpg.Record],
+    same_as: Mapping[int, int],
+    singles: Sequence[Sequence[Sequence[float]]],
+) -> list[Pair]:
+    known = {row["item_hash"]: row for row in others}
+    drawn = ((row, known[row["item_hash"]]) for row in ones if row["item_hash"] in known)
+    return [Pair(*_told_of(Pair(SampleInTrial(**one), SampleInTrial(**other)), same_as, singles)) for one, other in drawn]
 
 
 async def _tallied(connection: Connection, suite: EvaluationSuite, trial: MeasuredTrial) -> Tally:
     tally = Tally(suite)
     async for batch in measured_in_batches(connection, suite, trial.config_hash, trial.first_replicate, trial.replicates):
-        tally.add(batch)
+        await asyncio.to_thread(tally.add, batch)
     return tally
 
 

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from activities.store import dataset_reading, deleting, recorded, releases, rows
-from activities.store.comparisons import Comparison, comparison
+from activities.store.comparisons import Comparison, Contrast, contrast, read_comparison
 from activities.store.connection import Connection, Database
 from activities.store.encoding import from_json
 from activities.store.event_log import newest_events
@@ -150,15 +151,19 @@ class StoreReader:
             released = await releases.releases(connection, run_id=run_id)
             splits = await recorded.splits(connection, run_id)
             proposals = await recorded.proposal_costs(connection, run_id)
-        return rows.RunReport(
-            run=run,
-            rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
-            trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
-            rejections=tuple(rows.RejectionRow(**row) for row in rejections),
-            splits=splits,
-            proposals=proposals,
-            releases=tuple(released),
-        )
+
+        def told() -> rows.RunReport:
+            return rows.RunReport(
+                run=run,
+                rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
+                trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
+                rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+                splits=splits,
+                proposals=proposals,
+                releases=tuple(released),
+            )
+
+        return await asyncio.to_thread(told)
 
     async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RoundPage | None:
         """Decided rounds, the baseline's first; None when there is no such run."""
@@ -169,7 +174,8 @@ class StoreReader:
             )
         if total is None:
             return None
-        return rows.RoundPage(total=total, items=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in found))
+        items = await asyncio.to_thread(lambda: tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in found))
+        return rows.RoundPage(total=total, items=items)
 
     async def slices(self, run_id: str, fields: Sequence[str] | None = None) -> Slices | None:
         """Baseline and best by slice: of these fields, else of those that the spec names, else by tag."""
@@ -204,11 +210,10 @@ class StoreReader:
                 offset,
                 limit,
             )
-        return (
-            None
-            if total is None
-            else rows.TrialPage(total=total, items=tuple(rows.StoredTrial(**_trial(row)) for row in found))
-        )
+        if total is None:
+            return None
+        items = await asyncio.to_thread(lambda: tuple(rows.StoredTrial(**_trial(row)) for row in found))
+        return rows.TrialPage(total=total, items=items)
 
     async def trial(
         self, run_id: str, candidate_id: str, purpose: str | None = None, part: str | None = None
@@ -230,7 +235,8 @@ class StoreReader:
     async def outline(self, run_id: str, *, since: int | None = None) -> Outline | None:
         """Every trial in a few hundred bytes, or those that events after one speak of; None when there is no such run."""
         async with self._database.snapshot() as connection:
-            return await outline(connection, run_id, since)
+            found = await outline(connection, run_id, since)
+        return None if found is None else await asyncio.to_thread(found.told)
 
     async def candidate(self, run_id: str, candidate_id: str) -> StoredCandidate | None:
         """A candidate with the configurations of its baseline and its parents."""
@@ -251,7 +257,16 @@ class StoreReader:
             one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
             if one is None or other is None:
                 return None
-            return await comparison(connection, one, other, only=only, offset=offset, limit=limit)
+            found = await read_comparison(connection, one, other, only=only, offset=offset, limit=limit)
+        return await asyncio.to_thread(found.told, judged=limit > 0)
+
+    async def contrast(
+        self, baseline: tuple[str, str, str | None], candidate: tuple[str, str, str | None], *, named: int
+    ) -> Contrast | None:
+        """Two trials as they were read, for whoever judges several together; None when one of them is not there."""
+        async with self._database.snapshot() as connection:
+            one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
+            return None if one is None or other is None else await contrast(connection, one, other, named=named)
 
     async def items(
         self,

@@ -6,6 +6,7 @@ PostgreSQL joins tables that it has no statistics of yet, those of a young run, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Sequence
@@ -256,6 +257,9 @@ WHERE suite.run_id = $1 AND suite.split = $2
 ORDER BY drawn.position, o.replicate
 """
 
+READ_AT_ONCE = 500
+"""How many answers take less time to decode than a thread takes to begin."""
+
 ANSWERS_AT_ONCE = 5_000
 """How many answers are held in memory while they are added up."""
 
@@ -274,7 +278,7 @@ async def measured(
     """What a trial's answers were worth, sample by sample, replicate by replicate; without those that came later."""
     key = (run_id, split.value, config_hash, evaluator, first_replicate, replicates, until)
     rows = await connection.fetch(MEASURED, *key)
-    return [_measured_sample(row) for row in rows]
+    return _measured_samples(rows) if len(rows) <= READ_AT_ONCE else await asyncio.to_thread(_measured_samples, rows)
 
 
 async def measured_in_batches(
@@ -290,7 +294,11 @@ async def measured_in_batches(
     key = (suite.run_id, suite.split.value, config_hash, suite.evaluator, first_replicate, replicates, until)
     cursor = await connection.cursor(MEASURED, *key)
     while rows := await cursor.fetch(ANSWERS_AT_ONCE):
-        yield [_measured_sample(row) for row in rows]
+        yield await asyncio.to_thread(_measured_samples, rows)
+
+
+def _measured_samples(rows: Sequence[asyncpg.Record]) -> list[MeasuredSample]:
+    return [_measured_sample(row) for row in rows]
 
 
 def _measured_sample(row: asyncpg.Record) -> MeasuredSample:

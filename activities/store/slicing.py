@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -67,7 +68,7 @@ async def _sliced(
         replicates = trial["first_replicate"], trial["replicates"]
         return await measured(connection, run_id, split, trial["config_hash"], suite.evaluator, *replicates)
 
-    return slices_of(suite, values, await answers(before), await answers(after))
+    return await asyncio.to_thread(slices_of, suite, values, await answers(before), await answers(after))
 
 
 async def _trials(connection: Connection, run_id: str, baseline: str, best: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +20,11 @@ from clients.http import DEFAULT_HOST, DEFAULT_PORT
 
 if TYPE_CHECKING:
     from clients.api import Address
+
+
+TURN_OF_A_THREAD = 0.0005
+"""Seconds until a thread that computes lets the event loop go on. Sending to a reader may give the turn away: with Python's
+5 ms, an event would take seconds to reach a thousand readers while runs are compared."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,18 @@ async def http_for(servers: Servers, serving: Serving, way_in: Entrance) -> Asyn
                 raise CommandError(f"{error}; give another --port, or --port 0 for any that is free") from None
             opening = serving_http(servers, way_in.trust, task_queue(), host=serving.host, port=0)
             address = await exits.enter_async_context(opening)
+        sys.setswitchinterval(TURN_OF_A_THREAD)
+        await asyncio.to_thread(_set_apart_from_garbage)
         yield address
+
+
+def _set_apart_from_garbage() -> None:
+    """What comparisons load lives as long as the process: with it, one garbage collection holds every event up for an eighth of
+    a second."""
+    import clients.replaying.stored  # noqa: F401 (statistics, which take long to import)
+
+    gc.collect()
+    gc.freeze()
 
 
 def _announce(context: Context, servers: Servers, address: Address, way_in: Entrance) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from activities.store.connection import Database
+from activities.store.reading import StoreReader
 from activities.store.recorded import RecordedOutcomes
 from clients.commands.lookup import TERMINAL
 from clients.http.backend import RunId, Served
@@ -45,15 +47,30 @@ class Replay(Payload):
 @router.get("/replay", operation_id="replayOptimization", responses=responses(404, 409))
 async def replay_optimization(run_id: RunId, backend: Served) -> Replay:
     """Recompute every score, comparison, verdict, decision and stop from the stored answers. Large runs take a moment."""
+    async with _ONE_AT_A_TIME:
+        row = await backend.reader.run(run_id)
+        if row is None:
+            raise await why_unknown(backend, run_id)
+        if row.status not in TERMINAL:
+            raise Refused(409, f"{run_id} is {row.status}; only a finished run can be gone through again")
+        replayed = await asyncio.to_thread(lambda: asyncio.run(_replayed(backend.database.url, run_id)))
+    if replayed is None:
+        raise await why_unknown(backend, run_id)
+    return replayed
+
+
+async def _replayed(database_url: str, run_id: str) -> Replay | None:
+    """In a thread with a loop and connections of its own: what is read is added up and compared as it comes."""
     from clients.replaying.stored import replay_store  # statistics take long to import, and few ask for this
 
-    async with _ONE_AT_A_TIME:
-        report = await backend.reader.report(run_id)
+    database = await Database.open(database_url, most_connections=2)
+    try:
+        report = await StoreReader(database).report(run_id)
         if report is None:
-            raise await why_unknown(backend, run_id)
-        if report.run.status not in TERMINAL:
-            raise Refused(409, f"{run_id} is {report.run.status}; only a finished run can be gone through again")
-        found, gone = await replay_store(report, RecordedOutcomes(backend.database))
+            return None
+        found, gone = await replay_store(report, RecordedOutcomes(database))
+    finally:
+        await database.close()
     return Replay(
         optimization_id=run_id,
         differences=tuple(Differing(field=one.field, stored=one.stored, recomputed=one.recomputed) for one in found),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from starlette.responses import Response
 from temporalio.client import WorkflowExecutionStatus
 
 from activities.store.outlines import Outline
@@ -29,6 +31,7 @@ from clients.http.answers import (
     round_of,
 )
 from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
+from clients.http.encoding import encoded
 from clients.http.problems import Refused, responses
 from clients.http.unknown import execution_of, existing_run, refuse_unknown_run, why_unknown
 from clients.reports import facts_of, get_entries
@@ -125,12 +128,12 @@ async def get_graph(run_id: RunId, backend: Served) -> Graph:
     return Graph(nodes=tuple(nodes), edges=graph.edges)
 
 
-@router.get("/{optimization_id}/outline", operation_id="getOutline", responses=responses(404), response_model_exclude_none=True)
+@router.get("/{optimization_id}/outline", operation_id="getOutline", responses=responses(404), response_model=Outline)
 async def get_outline(
     run_id: RunId,
     backend: Served,
     since: Annotated[int | None, Query(ge=0, lt=2**63, description="Only trials that events after this one speak of.")] = None,
-) -> Outline:
+) -> Response:
     """Every trial in a few hundred bytes, in one answer: what charts and tables of a whole run are drawn from.
 
     `last_event_id` is the newest event it knows; the stream of events goes on from there. Fields without a value are left out.
@@ -138,7 +141,7 @@ async def get_outline(
     found = await backend.reader.outline(run_id, since=since)
     if found is None:
         raise await why_unknown(backend, run_id)
-    return found
+    return await encoded(lambda: found.model_dump_json(exclude_none=True))
 
 
 @router.get("/{optimization_id}/log", operation_id="getLog", responses=responses(404))
@@ -165,11 +168,16 @@ async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, li
     return RejectionPage(total=page.total, items=tuple(rejection_of(row) for row in page.items))
 
 
-@router.get("/{optimization_id}/history", operation_id="getHistory", responses=responses(404))
-async def get_history(run_id: RunId, backend: Served) -> list[dict[str, Any]]:
+@router.get(
+    "/{optimization_id}/history",
+    operation_id="getHistory",
+    responses=responses(404),
+    response_model=list[dict[str, Any]],
+)
+async def get_history(run_id: RunId, backend: Served) -> Response:
     """The whole history as rounds of trials and candidates, of one shape for every optimizer."""
     await refuse_unknown_run(backend, run_id)
     report = await backend.reader.report(run_id)
     if report is None:
         raise await why_unknown(backend, run_id)
-    return await asyncio.to_thread(lambda: get_entries(facts_of(report)))
+    return await encoded(lambda: json.dumps(get_entries(facts_of(report)), ensure_ascii=False, allow_nan=False))

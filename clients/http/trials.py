@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import Field, StringConstraints
+from starlette.responses import Response
 
 from activities.store.comparisons import Comparison
 from activities.store.lineage import Ancestor, StoredCandidate
@@ -16,6 +17,7 @@ from activities.store.slice_scores import RunSlices, SliceScores, TooMuch, slice
 from clients.http.answers import Trial as TrialAnswer
 from clients.http.answers import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
+from clients.http.encoding import encoded
 from clients.http.problems import Refused, responses
 from clients.http.unknown import existing_run, refuse_unknown_run, why_unknown
 from clients.reporting.changes import FactorDifference, differences
@@ -63,19 +65,24 @@ class CandidateDetail(Payload):
     children: tuple[str, ...]
 
 
-@router.get("/trials", operation_id="listTrials", responses=responses(404))
+@router.get("/trials", operation_id="listTrials", responses=responses(404), response_model=TrialPage)
 async def list_trials(
     run_id: RunId,
     backend: Served,
     offset: Offset = 0,
     limit: Limit = 100,
     newest_first: Annotated[bool, Query(description="The newest trials first, instead of the order of proposals.")] = False,
-) -> TrialPage:
+) -> Response:
     """Trials in the order of their proposals, confirmations last."""
     page = await backend.reader.trials(run_id, offset=offset, limit=limit, newest_first=newest_first)
     if page is None:
         raise await why_unknown(backend, run_id)
-    return TrialPage(total=page.total, items=tuple(TrialAnswer(**trial_of(row)) for row in page.items))
+
+    def told() -> str:
+        items = tuple(TrialAnswer(**trial_of(row)) for row in page.items)
+        return TrialPage(total=page.total, items=items).model_dump_json(by_alias=True)
+
+    return await encoded(told)
 
 
 @router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
@@ -203,7 +210,7 @@ def _compared(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
     )
 
 
-@router.get("/comparison", operation_id="compareTrials", responses=responses(404))
+@router.get("/comparison", operation_id="compareTrials", responses=responses(404), response_model=Comparison)
 async def compare_trials(
     run_id: RunId,
     backend: Served,
@@ -230,7 +237,7 @@ async def compare_trials(
     only: Annotated[Turn | None, Query(description="Only samples that took this turn.")] = None,
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=200, description="How many samples at most.")] = 20,
-) -> Comparison:
+) -> Response:
     """Two trials, of one run or of two, sample by sample: what was fixed and broken, with the outputs of both side by side."""
     await refuse_unknown_run(backend, run_id)
     other_run = against_run or run_id
@@ -246,7 +253,7 @@ async def compare_trials(
         if await backend.reader.trial(other_run, reference, purpose) is None:
             raise _no_trial(other_run, reference, purpose)
         raise _no_trial(run_id, candidate, purpose)
-    return found
+    return await encoded(lambda: found.model_dump_json(by_alias=True))
 
 
 def _no_trial(run_id: str, candidate_id: str, purpose: Purpose | None) -> Refused:

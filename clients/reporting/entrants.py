@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from activities.store.comparisons import Comparison
+from activities.store.comparisons import Contrast, counted
 from activities.store.pairs import Turn
 from activities.store.reading import StoreReader
 from activities.store.rows import RunDetail, TrialInFull
@@ -111,7 +111,7 @@ async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
     confirmed = [await _confirmed(reader, one) for one in entrants]
     purpose = CONFIRMATION if all(confirmed) else None
     pairs = [await _pair(reader, first, other, purpose) for other in others]
-    verdicts = _judged_together(pairs, first)
+    verdicts = await asyncio.to_thread(_judged_together, pairs, first)
     reference = await _trial(reader, first, purpose)
     compared = [
         await _compared(reader, (first, reference), other, pair, judged, purpose)
@@ -152,22 +152,24 @@ async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> Tri
     return found
 
 
-async def _pair(reader: StoreReader, one: _Entrant, other: _Entrant, purpose: str | None) -> Comparison:
+async def _pair(reader: StoreReader, one: _Entrant, other: _Entrant, purpose: str | None) -> Contrast:
     if one.run.direction != other.run.direction:
         raise Incomparable(
             f"{one.name} is to {one.run.direction}, {other.name} to {other.run.direction}: no gain of one is one of the other"
         )
-    found = await reader.comparison(one.side(purpose), other.side(purpose), limit=0)
-    if found is None or not found.turns:
+    found = await reader.contrast(one.side(purpose), other.side(purpose), named=SAMPLES_NAMED)
+    if found is None or not found.pairs:
         raise Incomparable(
             f"{one.name} and {other.name} share no sample; runs can be compared that use the same dataset and split"
         )
     return found
 
 
-def _judged_together(pairs: Sequence[Comparison], first: _Entrant) -> list[Judged | None]:
+def _judged_together(pairs: Sequence[Contrast], first: _Entrant) -> list[Judged | None]:
+    """The verdicts that hold for all comparisons together, each of which is made once."""
     spec = JudgementSpec.model_validate(first.run.spec.get("judgement") or {})
-    known = [(place, one.judged.evidence) for place, one in enumerate(pairs) if one.judged is not None]
+    every = [(place, one.evidence()) for place, one in enumerate(pairs)]
+    known = [(place, evidence) for place, evidence in every if evidence is not None]
     verdicts = dict(zip((place for place, _ in known), judge([evidence for _, evidence in known], spec), strict=True))
     return [verdicts.get(place) for place in range(len(pairs))]
 
@@ -176,27 +178,17 @@ async def _compared(
     reader: StoreReader,
     first: tuple[_Entrant, TrialInFull],
     other: _Entrant,
-    pair: Comparison,
+    pair: Contrast,
     judged: Judged | None,
     purpose: str | None,
 ) -> ComparedStanding:
-    reference, measured = first
+    _, measured = first
     trial = await _trial(reader, other, purpose)
     changes = await asyncio.to_thread(differences, measured.configuration, trial.configuration)
     return ComparedStanding(
         **other.standing(trial.score).model_dump(),
-        counts=pair.counts,
+        counts=counted(pair.pairs),
         judged=judged,
-        samples={
-            "fixed": await _some(reader, reference, other, purpose, "fixed"),
-            "broken": await _some(reader, reference, other, purpose, "broken"),
-        },
+        samples={"fixed": pair.named["fixed"], "broken": pair.named["broken"]},
         changes=changes,
     )
-
-
-async def _some(
-    reader: StoreReader, one: _Entrant, other: _Entrant, purpose: str | None, turn: Literal["fixed", "broken"]
-) -> tuple[str, ...]:
-    found = await reader.comparison(one.side(purpose), other.side(purpose), only=turn, limit=SAMPLES_NAMED)
-    return tuple(item.item_id for item in found.items) if found else ()
