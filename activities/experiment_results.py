@@ -61,6 +61,7 @@ def _answer(item: Any, place: int, mask_id: Any, reported: set[str]) -> GivenAns
         read = normalize(item)
     except (NotCanonical, RecursionError) as error:
         return _faulty(sample_id, replicate, f"the runner's answer cannot be read: {error}")
+    assert isinstance(read, dict)
     if "value" not in read and read.get("error") is None:
         raise Refused(f"items[{place}] (sample {sample_id}) has neither value nor error")
     if read.get("error") is None:
