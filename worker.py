@@ -41,6 +41,8 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.attempt import CallsEnd
+from activities.attempts import AttemptLimits
+from activities.blocked_interpreter import ended_when_blocked
 from activities.bookkeeping import StoreBookkeeping
 from activities.call_journal import CallJournal
 from activities.datasets.callables import PluginDatasets
@@ -279,6 +281,7 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        interceptors=[AttemptLimits()],
     )
 
 
@@ -290,6 +293,7 @@ def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Call
         max_concurrent_activities=CONCURRENT_SHARDS,
         graceful_shutdown_timeout=settings.grace,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        interceptors=[AttemptLimits()],
     )
 
 
@@ -324,7 +328,8 @@ async def serve(settings: Settings, *, parent: int | None = None) -> None:
     with when_gone(parent, orphaned) if parent is not None else contextlib.nullcontext():
         async with serving(await connect(), settings, calls_end):
             _set_apart_from_garbage()
-            await stop.wait()
+            with ended_when_blocked():
+                await stop.wait()
 
 
 def _set_apart_from_garbage() -> None:

@@ -99,6 +99,27 @@ class ShardCalls:
         self._without_answer: set[int] = set()
         self._before: dict[int, set[int]] = {}
         self._elsewhere = 0
+        self._left: int | None = None
+        self._killed, self._in_vain = _number(self._heard or {}, "killed"), _number(self._heard or {}, "in_vain")
+
+    def survived(self, unfinished: int, left: int, *, scores_kept: bool) -> tuple[int, int]:
+        """How many attempts at the shard died with calls under way, and how many of these in a row left nothing in the store.
+
+        `unfinished` is the number of the attempt before, if that never ended; `left` is how much there is to do now. One that
+        had called nobody yet was killed by somebody else. What is not known is taken for a death in the middle of a call.
+        """
+        if self._left is None:
+            if unfinished and (scores_kept or not self._knows(unfinished) or self._before.get(unfinished)):
+                stood_still = self._heard is None or self._heard.get("left") in (None, left)
+                self._killed += 1
+                self._in_vain = self._in_vain + 1 if stood_still else 0
+            self._left = left
+        return self._killed, self._in_vain
+
+    def _knows(self, attempt: int) -> bool:
+        """Whether its notes would be here."""
+        noted_here = self._heard is None or self._heard.get("place") == self._journal.place
+        return self._is_exact and noted_here and attempt < self._attempt
 
     def goes_on(self, without_answer: Collection[int], side_by_side: int) -> None:
         """This attempt begins with so many pairs without an answer, of which so many may be in flight at once."""
@@ -148,7 +169,10 @@ class ShardCalls:
     def told(self) -> Mapping[str, Any]:
         """What an attempt on another machine has to know."""
         in_flight = len(self._mine & self._without_answer)
-        return {CALLS: {"place": self._journal.place, "in_flight": in_flight, "lost": self.lost - in_flight}}
+        told = {"place": self._journal.place, "in_flight": in_flight, "lost": self.lost - in_flight}
+        if self._left is not None:
+            told |= {"killed": self._killed, "in_vain": self._in_vain, "left": self._left}
+        return {CALLS: told}
 
     def over(self) -> None:
         """The shard is done."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from activities.store.encoding import storable_text
-from activities.targets.answers import MOST_TOKENS, usable_value
+from activities.targets.answers import usable_value
 from activities.targets.faults import BROKEN_ANSWER, UNUSABLE, CandidateFault, Unreachable
+from workflows.model.amounts import MOST_TOKENS
 from workflows.model.failures import described, quoted, shorten
 from workflows.model.target import Price
 from workflows.rules.canonical import normalize

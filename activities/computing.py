@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Protocol
 
 from temporalio.exceptions import ApplicationError
 
+from activities.attempts import attempts_before, failure_of_isolated, refuse_killers
+from activities.importing import LONGEST_IMPORT, import_elsewhere
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.record_store import RecordStore
 from activities.store.searched import Searched
+from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet import Record, Sample
 from workflows.model.computation import BOUNDED, LARGEST_ANSWER, Bounded, Computed, ComputeInput, Stored, StoredTrial
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
@@ -33,7 +37,10 @@ class ComputationStore(RecordStore, Protocol):
 class Computing:
     """Runs the functions that `workflows.optimizers.computations` names."""
 
-    def __init__(self, store: ComputationStore, plugins: Plugins, calls: PluginCalls) -> None:
+    def __init__(
+        self, store: ComputationStore, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None
+    ) -> None:
+        self._isolation = isolation or Isolation()
         self._store = store
         self._plugins = plugins
         self._calls = calls
@@ -81,8 +88,20 @@ class Computing:
         return Stored(trials=trials, config_hashes=config_hashes, earlier=earlier)
 
     async def _asked(self, reference: str, records: Sequence[Record]) -> Any:
-        plugin = self._plugins.resolve(reference, 1)
+        if attempts_before().isolates:
+            return await self._isolated(reference, records)
+        await import_elsewhere(self._plugins, [reference], LONGEST_IMPORT)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, reference, 1))
         try:
             return await self._calls.call(plugin, list(records))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(shorten(f"plug-in {reference} raised {described(error)}"), type=PROPOSER_FAILED) from error
+
+    async def _isolated(self, reference: str, records: Sequence[Record]) -> Any:
+        """By a plug-in that may be what killed the workers before."""
+        refuse_killers([reference])
+        request = {"records": [asdict(record) for record in records]}
+        try:
+            return (await self._isolation.call(self._plugins, reference, "classifier", request))["value"]
+        except IsolatedFault as fault:
+            raise failure_of_isolated(fault, f"plug-in {reference}: {fault}", PROPOSER_FAILED) from None

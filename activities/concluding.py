@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
+from activities.attempts import attempts_before, refuse_killers
+from activities.importing import LONGEST_IMPORT, import_elsewhere
 from activities.judging import Judging, JudgingStore
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugins
 from activities.record_store import RecordStore
+from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet.optimizer import TrialStatus
 from workflows.model.amounts import NOTHING, Amount
 from workflows.model.clock import RunClock
@@ -50,7 +54,15 @@ class ConclusionStore(JudgingStore, RecordStore, Protocol):
 class Concluding:
     """Aggregates and records trials."""
 
-    def __init__(self, store: ConclusionStore, plugins: Plugins, calls: PluginCalls, judging: Judging) -> None:
+    def __init__(
+        self,
+        store: ConclusionStore,
+        plugins: Plugins,
+        calls: PluginCalls,
+        judging: Judging,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self._isolation = isolation or Isolation()
         self._store = store
         self._judging = judging
         self._plugins = plugins
@@ -176,8 +188,11 @@ class Concluding:
             return objective_score(objective, suite.metric, facts)
         if facts.outcomes == 0:
             raise ScoringFailed("no sample has an answer")
-        plugin = self._plugins.resolve(objective.ref, 1)
         given = statistics_for_plugins(facts)
+        if attempts_before().isolates:
+            return await self._isolated(objective.ref, given)
+        await import_elsewhere(self._plugins, [objective.ref], LONGEST_IMPORT)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, objective.ref, 1))
         try:
             async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
                 returned = await self._calls.call(plugin, given)
@@ -191,6 +206,19 @@ class Concluding:
             raise ScoringFailed(f"objective {objective.ref}: {error}") from None
         except Exception as error:  # what it returned raises when it is read or shown
             raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+    async def _isolated(self, ref: str, statistics: Mapping[str, object]) -> float:
+        """By an objective that may be what killed the workers before."""
+        refuse_killers([f"{ref} (objective)"])
+        try:
+            returned = await self._isolation.call(
+                self._plugins, ref, "objective", {"statistics": dict(statistics)}, LONGEST_OBJECTIVE
+            )
+        except IsolatedFault as fault:
+            raise ScoringFailed(f"objective {ref}: {fault}") from None
+        if "problem" in returned:
+            raise ScoringFailed(f"objective {ref}: {returned['problem']}")
+        return float(returned["number"])
 
 
 def _learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:

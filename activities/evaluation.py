@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.attempt import Attempt, CallsEnd
+from activities.attempts import ISOLATED_AFTER, announce, attempts_before, refuse_killers
 from activities.breaker import Breakers, TargetDown
 from activities.call_journal import CallJournal, ShardCalls
 from activities.committing import OutcomeBatches, until_back
@@ -24,7 +25,7 @@ from activities.extras import missing_extras
 from activities.fair_queue import Caller, calling_for
 from activities.gate import ClosedForLong
 from activities.heartbeat import heartbeating
-from activities.importing import import_elsewhere
+from activities.importing import LONGEST_IMPORT, import_elsewhere
 from activities.judging import Judging
 from activities.leases import Books, LeaseKey
 from activities.metering import beginning
@@ -65,14 +66,8 @@ from workflows.rules.overlay import Overlay
 
 log = structlog.get_logger("evaluation")
 
-SUSPICIOUS_ATTEMPT = 3
-"""From this attempt on a plug-in may be what killed the workers before: it runs in processes of its own."""
-
 PATIENCE_AFTER_THE_END = 10.0
 """Seconds to commit what is there when the worker stops, or when Temporal no longer waits for this attempt."""
-
-LONGEST_IMPORT = 60.0
-"""Seconds for all plug-ins of a run."""
 
 CUT_OFF = "WorkerShutdown"
 """What SDKs call the error of an activity that their worker gave up because it stops."""
@@ -159,10 +154,10 @@ class ShardEvaluation(Evaluating):
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
         self._judging = Judging(store)
-        self._computing = Computing(store, plugins, self._calls)
-        self._own_optimizers = OwnOptimizers(store, plugins, self._calls)
-        self._concluding = Concluding(store, plugins, self._calls, self._judging)
-        self._proposing = Proposing(store, models, plugins, self._calls, is_away)
+        self._computing = Computing(store, plugins, self._calls, self._isolation)
+        self._own_optimizers = OwnOptimizers(store, plugins, self._calls, self._isolation)
+        self._concluding = Concluding(store, plugins, self._calls, self._judging, self._isolation)
+        self._proposing = Proposing(store, models, plugins, self._calls, is_away, self._isolation)
 
     async def close(self) -> None:
         """End what this worker started."""
@@ -173,6 +168,7 @@ class ShardEvaluation(Evaluating):
 
     @activity.defn(name="inspect_plugins")
     async def inspect_plugins(self, request: InspectInput) -> Inspected:
+        refuse_killers(list(request.references))
         if missing := [*missing_extras(request.search)]:
             raise invalid("\n".join(missing))
         async with heartbeating():
@@ -207,7 +203,8 @@ class ShardEvaluation(Evaluating):
                 calls.close()
             log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
             # One that was cancelled hands back what it has; what that makes of the trial, its workflow knows.
-            if shard.concludes is None or activity.is_cancelled():
+            # After a lost attempt concluding is an activity of its own, which knows what its own attempts came to.
+            if shard.concludes is None or activity.is_cancelled() or attempts_before().lost:
                 calls.over()
                 return result
             conclusion = shard.concludes.model_copy(update=ending_of([result]))
@@ -244,7 +241,7 @@ class ShardEvaluation(Evaluating):
             overlay = Overlay(shard.config_hash, work.configuration, work.suite.prompt)
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
-            isolate = activity.info().attempt >= SUSPICIOUS_ATTEMPT
+            isolate = await _isolates(work.suite, calls, len(wanted), scores_kept=any(pair.kept is not None for pair in wanted))
             purse = self._purse(shard, work.suite, len(wanted), given, calls) if metered else None
             limits = self._limits.of(
                 _caller(shard.run_id, work),
@@ -375,6 +372,20 @@ class ShardEvaluation(Evaluating):
                     f"({expected[:12]}…); a worker with that code must do this, or start a new run with the new code",
                     type=OTHER_CODE,
                 )
+
+
+async def _isolates(suite: EvaluationSuite, calls: ShardCalls | None, left: int, *, scores_kept: bool) -> bool:
+    """Whether plug-ins of a shard may be what killed the workers before. Gives up where they still are in processes of
+    their own: attempts after which the store has something new do not count for that."""
+    before = attempts_before()
+    if calls is None:
+        lost, in_vain = before.lost, before.lost
+    else:
+        lost, in_vain = calls.survived(before.unfinished, left, scores_kept=scores_kept)
+        if before.unfinished:
+            await announce(calls.told())
+    refuse_killers(list(suite.plugins), in_vain)
+    return lost >= ISOLATED_AFTER
 
 
 def _caller(run_id: str, work: Work) -> Caller:

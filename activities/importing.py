@@ -14,6 +14,9 @@ from pathlib import Path
 from activities.plugins import Plugins, invalid
 from activities.targets.isolation import ending
 
+LONGEST_IMPORT = 60.0
+"""Seconds for all plug-ins of a run."""
+
 PROGRAM = "from activities.importing import main; main()"
 DONE = "done"
 

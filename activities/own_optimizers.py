@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from temporalio.exceptions import ApplicationError
 
+from activities.attempts import attempts_before, failure_of_isolated, refuse_killers
 from activities.computing import ComputationStore
 from activities.plugin_calls import PluginCalls
 from activities.plugins import Plugin, Plugins
+from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet.optimizer import Part, TrialFacts
 from workflows.model.failures import OPTIMIZER_FAILED, shorten
 from workflows.model.own_steps import OwnStep, OwnStepped
@@ -29,14 +31,17 @@ class OwnOptimizerStore(ComputationStore, Protocol):
 class OwnOptimizers:
     """Takes steps. Nothing is kept between two of them but what the optimizer returned as its state."""
 
-    def __init__(self, store: OwnOptimizerStore, plugins: Plugins, calls: PluginCalls) -> None:
+    def __init__(
+        self, store: OwnOptimizerStore, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None
+    ) -> None:
+        self._isolation = isolation or Isolation()
         self._store = store
         self._plugins = plugins
         self._calls = calls
 
     async def step(self, step: OwnStep) -> OwnStepped:
         ref = step.optimizer.ref
-        plugin = await self._calls.threads.run(partial(self._plugins.resolve, ref, 0))
+        isolates = attempts_before().isolates
         stored = await self._store.stored_trials(step.run_id)
         history = with_what_is_stored(await self._history(step.run_id), stored)
         observed = None
@@ -44,11 +49,24 @@ class OwnOptimizers:
             completed = with_what_is_stored(step.observed, stored)
             observed = tuple([await self._with_records(step, trial) for trial in completed])
         asked = step.model_copy(update={"observed": observed})
+        if isolates:
+            return await self._isolated(ref, asked, history)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, ref, 0))
         try:
             return await take_step(plugin.call, asked, history, partial(self._call, ref))
         except OwnOptimizerFailed as error:
             told = shorten(f"optimizer {ref} {error}")
             raise ApplicationError(told, type=OPTIMIZER_FAILED, non_retryable=error.hopeless) from error
+
+    async def _isolated(self, ref: str, step: OwnStep, history: Sequence[TrialFacts]) -> OwnStepped:
+        """By an optimizer that may be what killed the workers before."""
+        refuse_killers([f"{ref} (optimizer)"])
+        request = {"step": step.model_dump(mode="json"), "history": [facts.model_dump(mode="json") for facts in history]}
+        try:
+            return OwnStepped.model_validate(await self._isolation.call(self._plugins, ref, "optimizer", request))
+        except IsolatedFault as fault:
+            told = f"optimizer {ref} {fault}" if fault.kind == "told" else f"optimizer {ref}: {fault}"
+            raise failure_of_isolated(fault, told, OPTIMIZER_FAILED) from None
 
     async def _history(self, run_id: str) -> list[TrialFacts]:
         facts: list[TrialFacts] = []

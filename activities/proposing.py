@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from typing import Any, Protocol
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.attempts import attempts_before, failure_of_isolated, refuse_killers
 from activities.committing import until_back
+from activities.importing import LONGEST_IMPORT, import_elsewhere
 from activities.leases import Books, LeaseKey
 from activities.metering import BudgetExhausted, carrying
 from activities.model_answers import ModelAnswerStore
@@ -20,6 +24,7 @@ from activities.purse import BudgetStore, Purse, fresh_nonce
 from activities.record_store import RecordStore
 from activities.reflecting import Reflecting
 from activities.reflection_texts import Material
+from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet import Record
 from workflows.model.factors import LARGEST_CONFIGURATION, Configuration
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
@@ -55,7 +60,9 @@ class Proposing:
         plugins: Plugins,
         calls: PluginCalls,
         is_away: Callable[[BaseException], bool],
+        isolation: Isolation | None = None,
     ) -> None:
+        self._isolation = isolation or Isolation()
         self._store = store
         self._models = models
         self._plugins = plugins
@@ -135,9 +142,13 @@ class Proposing:
     async def _returned_by_plugin(
         self, request: ProposalInput, proposer: PythonProposer, configuration: Configuration, records: Sequence[Record]
     ) -> Proposed:
-        plugin = self._plugins.resolve(proposer.ref, 3)
         arguments = (dict(configuration), list(records), list(request.factors))
-        named = plugin.taken({"index": request.index, "seed": request.seed})
+        offered = {"index": request.index, "seed": request.seed}
+        if attempts_before().isolates:
+            return await self._isolated(proposer, *arguments, offered)
+        await import_elsewhere(self._plugins, [proposer.ref], LONGEST_IMPORT)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, proposer.ref, 3))
+        named = plugin.taken(offered)
         try:
             returned = await self._calls.call(plugin, *arguments, **named)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -145,11 +156,33 @@ class Proposing:
                 shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED
             ) from error
         if not isinstance(returned, Mapping):
-            raise ApplicationError(
-                f"proposer {proposer.ref} returned a {type(returned).__name__}; return a mapping of new values by factor name",
-                type=PROPOSER_FAILED,
-            )
+            raise _no_mapping(proposer.ref, type(returned).__name__)
         return Proposed(values=_canonical(returned, f"proposer {proposer.ref}"))
+
+    async def _isolated(
+        self,
+        proposer: PythonProposer,
+        configuration: Configuration,
+        records: Sequence[Record],
+        factors: Sequence[str],
+        offered: Mapping[str, int],
+    ) -> Proposed:
+        """By a proposer that may be what killed the workers before."""
+        refuse_killers([f"{proposer.ref} (proposer)"])
+        told = {"configuration": configuration, "records": [asdict(record) for record in records], "factors": list(factors)}
+        try:
+            returned = await self._isolation.call(self._plugins, proposer.ref, "proposer", {**told, "offered": dict(offered)})
+        except IsolatedFault as fault:
+            raise failure_of_isolated(fault, f"proposer {proposer.ref}: {fault}", PROPOSER_FAILED) from None
+        if "type" in returned:
+            raise _no_mapping(proposer.ref, returned["type"])
+        return Proposed(values=_canonical(returned["mapping"], f"proposer {proposer.ref}"))
+
+
+def _no_mapping(ref: str, returned: str) -> ApplicationError:
+    return ApplicationError(
+        f"proposer {ref} returned a {returned}; return a mapping of new values by factor name", type=PROPOSER_FAILED
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from ratchet.strict_json import strict_json
+from ratchet.strict_json import LongNumber, strict_json
 from ratchet.yaml_reading import YamlProblem, composed, constructed
 
 LARGEST = 4 * 1024 * 1024
@@ -86,6 +86,8 @@ def _read_json(text: str) -> Any:
         content = strict_json(text)
     except json.JSONDecodeError as error:
         raise SpecFileError(f"is not valid JSON (column {error.colno}): {error.msg}", error.lineno) from None
+    except LongNumber as error:
+        raise SpecFileError(str(error), error.line_in(text)) from None
     except ValueError as error:
         raise SpecFileError(str(error)) from None
     if not isinstance(content, dict):

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import pydantic
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
@@ -35,6 +34,19 @@ PASSED_THROUGH = ("workflows", "ratchet", *LIBRARIES)
 """Importing our own modules anew for every workflow costs 20 ms of CPU and more each time. That they are deterministic is
 proven where it costs nothing: tests/replay runs every path in a sandbox that passes none of them through."""
 
+FAILURES: tuple[type[Exception], ...] = (
+    ValueError,  # pydantic's ValidationError among them
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ExceptionGroup,
+)
+"""What ends a workflow that raises it. Temporal would try again for ever, in the hope for better code. Not among them is what
+Temporal itself raises, of a history that is another code's: that waits for its code."""
+
 
 def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlugin:
     """Converter, sandbox and failure types, the same for everybody who touches a Ratchet workflow."""
@@ -48,7 +60,7 @@ def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlug
         "ratchet",
         data_converter=DATA_CONVERTER,
         workflow_runner=sandboxed,
-        workflow_failure_exception_types=[pydantic.ValidationError, ExceptionGroup],
+        workflow_failure_exception_types=list(FAILURES),
     )
 
 

@@ -13,6 +13,8 @@ from ratchet.shortening import shorten
 _UNIONS = {"factors", "frozen", "structured", "text", "number", "integer", "choice", "order", "flag", "json"}
 _MOST = 20
 _LONGEST_VALUE = 80
+_WRITTEN_OUT = 1e20
+"""From here on numbers are told as powers of ten."""
 
 PATTERNS = {
     r"^[A-Za-z_][\w./:-]{0,127}$": "is no name for a factor; start with a letter or _, "
@@ -112,7 +114,7 @@ def _message(problem: Any) -> str:
 def _readable(value: Any) -> Any:
     """`1,000` for 1000.0, and names without the quotes that pydantic puts around some."""
     if isinstance(value, int | float) and float(value).is_integer():
-        return f"{int(value):,}"
+        return f"{int(value):,}" if abs(value) < _WRITTEN_OUT else f"{value:g}"
     return value.strip("'") if isinstance(value, str) and value.count("'") == 2 else value
 
 

@@ -31,15 +31,31 @@ def refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON number; write a finite number or null")
 
 
+class LongNumber(ValueError):
+    """A whole number of more digits than anybody computes with."""
+
+    def __init__(self, digits: str) -> None:
+        super().__init__(f"a number has {len(digits):,} digits; write numbers of more than {_MOST_DIGITS} as text")
+        self.digits = digits
+
+    def line_in(self, text: str) -> int:
+        """The line that it stands in."""
+        return text.count("\n", 0, max(0, text.find(self.digits))) + 1
+
+
+_MOST_DIGITS = sys.float_info.max_10_exp
+
+
 def whole_number(digits: str) -> int:
     """A whole number; of thousands of digits none is made."""
-    if len(digits) > sys.float_info.max_10_exp + 2:
-        raise ValueError(f"a number has {len(digits):,} digits; write numbers of more than {sys.float_info.max_10_exp} as text")
+    if len(digits) > _MOST_DIGITS + 2:
+        raise LongNumber(digits)
     return int(digits)
 
 
 def strict_json(text: str | bytes) -> Any:
-    """What the text says. Raises ValueError: RepeatedKey, json.JSONDecodeError, or one that says what else is wrong."""
+    """What the text says. Raises ValueError: RepeatedKey, LongNumber, json.JSONDecodeError, or one that says what else is
+    wrong."""
     try:
         return json.loads(text, parse_constant=refuse_constant, parse_int=whole_number, object_pairs_hook=each_key_once)
     except UnicodeDecodeError:

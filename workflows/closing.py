@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from ratchet.optimizer import Optimizer, StopReason
 from workflows.asking_for_release import asked_for_release
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
+from workflows.model.failures import shorten
 from workflows.model.held_back import OpenTestSplit
 from workflows.model.judging import JudgeInput, Judgements
 from workflows.model.run import Confirmation, Ending, FinishInput, OptimizationResult
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.protocol import Reporting
 from workflows.policies import LOCAL_STORE, STORE
+from workflows.reasons import reason_of
 from workflows.records import last_round
 from workflows.result import (
     RunEnded,
@@ -55,10 +57,12 @@ class Closing:
         try:
             if end.status == "completed":
                 confirmation = await self._confirm()
-        except (asyncio.CancelledError, FailureError) as error:
+        except (asyncio.CancelledError, Exception) as error:
             if is_cancelled_exception(error):
                 end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
                 ending = ending_of(self._book, end, workflow.now())
+            else:
+                confirmation = Confirmation(refused=reason_of(error))
         result = await _to_the_end(self._finish(end, ending, confirmation))
         if end.status == "failed":
             raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
@@ -114,19 +118,40 @@ class Closing:
 
     async def _finish(self, end: RunEnded, ending: Ending, confirmation: Confirmation | None) -> OptimizationResult:
         result = result_of(self._book, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
-        if isinstance(self._optimizer, Reporting):
-            told = self._optimizer.report(self._book.optimizer_state, result)
-            result = result.model_copy(update=await told if inspect.isawaitable(told) else told)
+        result = result.model_copy(update=await self._told_by_optimizer(result))
         released = await asked_for_release(self._book.request, result)
         result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
         last = last_round(self._book, end.reason, end.status)
         if last is not None:
             self._ledger.add(last)
         self._showing.show(end.status, end.message)
-        finish = FinishInput(run_id=self._book.run_id, result=result, records=self._ledger.waiting)
-        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=f"{end.status}: {end.reason}", **STORE)
+        try:
+            await self._write(FinishInput(run_id=self._book.run_id, result=result, records=self._ledger.waiting))
+        except ActivityError as error:  # then at least that it is over, and why
+            message = shorten(f"{end.message}; the result could not be stored: {reason_of(error)}")
+            bare = {"status": "failed", "stop_reason": StopReason.EXECUTION_FAILURE, "message": message}
+            kept = result.model_dump(include={"optimization_id", "rounds", "started_at", "finished_at"})
+            await self._write(FinishInput(run_id=self._book.run_id, result=OptimizationResult.model_validate(kept | bare)))
+            raise ApplicationError(message, type=StopReason.EXECUTION_FAILURE.value, non_retryable=True) from error
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result
+
+    async def _told_by_optimizer(self, result: OptimizationResult) -> Mapping[str, Any]:
+        """What it adds to the report, which is worth less than the rest of it."""
+        if not isinstance(self._optimizer, Reporting):
+            return {}
+        try:
+            told = self._optimizer.report(self._book.optimizer_state, result)
+            return await told if inspect.isawaitable(told) else told
+        except Exception as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning(f"the optimizer's part of the report is missing: {reason_of(error)}")
+            return {}
+
+    async def _write(self, finish: FinishInput) -> None:
+        summary = f"{finish.result.status}: {finish.result.stop_reason}"
+        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=summary, **STORE)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:

@@ -13,7 +13,7 @@ from ratchet.optimizer import Part, RunContext, StopReason
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.computation import ComputeInput, Reads
 from workflows.model.factors import Configuration, Factor, TextFactor
-from workflows.model.failures import BUDGET_EXHAUSTED, shorten
+from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
 from workflows.model.own_optimizer import version_key
 from workflows.model.own_steps import OwnStep, OwnStepped
 from workflows.model.proposers import ModelProposer, PythonProposer
@@ -204,4 +204,6 @@ def _as_told_to_optimizers(error: ActivityError) -> BaseException:
         return error
     if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
         return BudgetRefused(error.cause.details[0])
+    if isinstance(error.cause, ApplicationError) and error.cause.type == WORKER_LOST:  # asking again would cost more workers
+        return RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed")
     return ProposalFailed(reason_of(error))

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from ratchet.optimizer import CandidateProposal, StopReason
     from workflows import answers
     from workflows.carrying import carried, pick_up, request_in_force
@@ -94,7 +92,9 @@ class OptimizationWorkflow:
                 self._observe(candidates, rejections, results)
         except RunEnded as end:
             return await self.closing.close(end)
-        except (asyncio.CancelledError, FailureError, ValidationError, ExceptionGroup) as error:
+        except workflow.NondeterminismError:
+            raise  # it waits for the code that it began with
+        except (asyncio.CancelledError, Exception) as error:
             if is_cancelled_exception(error):
                 await self.closing.close(RunEnded(StopReason.CANCELLED, "Cancelled", "cancelled"))
             elif self.book.prepared is not None:

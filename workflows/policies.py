@@ -144,11 +144,11 @@ PROPOSE: Final = ActivityPolicy(
         initial_interval=timedelta(milliseconds=500),
         backoff_coefficient=2.0,
         maximum_interval=timedelta(seconds=30),
-        maximum_attempts=4,
         non_retryable_error_types=NOT_RETRYABLE,
     ),
 )
-"""A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means."""
+"""A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means. How many these
+are, the worker counts (`activities/attempts.py`): here as everywhere, a store that is away is no failed attempt."""
 
 COMPUTE: Final = PROPOSE
 """A computation reads much and may ask a plug-in; like a proposal, it is given up after its attempts."""

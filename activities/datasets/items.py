@@ -10,7 +10,7 @@ import pydantic
 
 from activities.datasets.problems import DatasetError, shown
 from ratchet.explanation import explain
-from ratchet.strict_json import each_key_once, refuse_constant
+from ratchet.strict_json import each_key_once, refuse_constant, whole_number
 from workflows.model.dataset import Item
 
 LONGEST = 16 * 1024 * 1024
@@ -21,7 +21,7 @@ NOT_STRICT = "has a key twice, or a number that is none; correct it"
 NO_ITEM = 'is not an item; write an object such as {"input": …, "expected": …}'
 
 
-STRICT_JSON = JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=each_key_once)
+STRICT_JSON = JSONDecoder(parse_constant=refuse_constant, parse_int=whole_number, object_pairs_hook=each_key_once)
 """JSON by the letter: no NaN, and no key twice."""
 
 

@@ -25,6 +25,7 @@ from activities.scorers.reported import reported
 from activities.scorers.rubric import rubric
 from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet import Output, Sample, Score
+from ratchet.strict_json import whole_number
 from workflows.model.failures import described, shorten
 from workflows.model.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
 from workflows.model.target import Price
@@ -118,7 +119,7 @@ async def _json(scorer: JsonScorer, output: Output, sample: Sample, tools: Score
     value = output.value
     if isinstance(value, str):
         try:
-            value = json.loads(value, parse_constant=refuse_constant)
+            value = json.loads(value, parse_constant=refuse_constant, parse_int=whole_number)
         except (ValueError, RecursionError) as error:
             return hit_or_miss(scorer, False, f"is not valid JSON: {error}", "")
     problem = await tools.matching.schema_problem(scorer.json_schema, value) if scorer.json_schema is not None else None

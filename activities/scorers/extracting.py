@@ -9,6 +9,7 @@ from typing import Any
 
 from activities.scorers.bounded import BoundedMatching
 from ratchet import Output
+from ratchet.strict_json import whole_number
 from workflows.model.extraction import Extract, json_path_steps
 from workflows.rules.canonical import NotCanonical, normalize
 from workflows.rules.placeholders import as_text
@@ -39,7 +40,7 @@ async def extracted(extract: Extract, output: Output, matching: BoundedMatching)
 def read_json(text: str) -> Any:
     """JSON as models write it: bare, or in a fenced block. Raises ValueError or RecursionError."""
     fenced = _FENCED.fullmatch(text)
-    return json.loads(fenced.group(1) if fenced else text, parse_constant=refuse_constant)
+    return json.loads(fenced.group(1) if fenced else text, parse_constant=refuse_constant, parse_int=whole_number)
 
 
 def refuse_constant(name: str) -> Any:

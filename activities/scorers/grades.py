@@ -9,6 +9,7 @@ from typing import Any
 
 from ratchet import Score
 from workflows.model.failures import cut, described, shorten
+from workflows.model.numbers import LARGEST_SCORE
 from workflows.model.scorers import Scorer
 from workflows.rules.scoring import ScoringFailed
 
@@ -71,6 +72,9 @@ def _finite(value: Any, scorer: Scorer) -> float:
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave what cannot be read: {described(error)}") from None
     if not math.isfinite(number):
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave {number}, which is not a finite number")
+    if abs(number) > LARGEST_SCORE:
+        most = f"{LARGEST_SCORE:g}"
+        raise ScoringFailed(f"scorer {scorer.score_name!r} gave {number:g}; give a number between -{most} and {most}")
     return number
 
 

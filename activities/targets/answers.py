@@ -11,6 +11,7 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
+from workflows.model.amounts import MOST_COST, MOST_MILLISECONDS, MOST_TOKENS
 from workflows.model.failures import cut, described, shorten
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 
@@ -18,10 +19,6 @@ LARGEST_OUTPUT = 1024 * 1024
 """Characters of an output's canonical JSON."""
 
 LARGEST_TRACE = 256 * 1024
-MOST_TOKENS = 10**9
-MOST_COST = 1e9
-MOST_MILLISECONDS = 1e12
-"""What one answer can have taken at most. Whoever reports more is mistaken, or hostile: sums of it would fit nowhere."""
 
 
 def output_from(returned: Any) -> Output:

@@ -15,7 +15,8 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -23,14 +24,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from activities.plugins import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
-from ratchet import ExperimentContext, Output, Sample, Score, in_experiment
+from ratchet import ExperimentContext, Output, Record, Sample, Score, TrialFacts, in_experiment
 from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
+from workflows.rules.canonical import normalize
 
 if TYPE_CHECKING:
     from ratchet.prompts.template import PromptTemplate
 
 READY = "ready"
+
+
+class Told(Exception):
+    """What is wrong, in words for people; not what the plug-in raised."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class _Kind(NamedTuple):
@@ -40,6 +50,8 @@ class _Kind(NamedTuple):
     parameters: int
     arguments: Callable[[dict[str, Any]], tuple[Any, ...]]
     answer: Callable[[Any], Any]
+    call: Callable[[Plugin, dict[str, Any]], Any] | None = None
+    """For kinds that take more than one call."""
 
 
 def _sample(fields: dict[str, Any]) -> Sample:
@@ -86,15 +98,77 @@ def _template(told: str) -> PromptTemplate:
     return PromptTemplate.model_validate_json(told)
 
 
+def _records(request: dict[str, Any]) -> list[Record]:
+    return [Record(**fields) for fields in request["records"]]
+
+
+def _proposer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
+    return dict(request["configuration"]), _records(request), list(request["factors"])
+
+
+def _proposed(plugin: Plugin, request: dict[str, Any]) -> Any:
+    return plugin.call(*_proposer_arguments(request), **plugin.taken(request["offered"]))
+
+
+def _mapping(returned: Any) -> Any:
+    """A mapping of any kind as a plain one; anything else as the name of what it is, for the worker to refuse."""
+    if isinstance(returned, Mapping):
+        return {"mapping": normalize(dict(returned))}
+    return {"type": type(returned).__name__}
+
+
+def _number(returned: Any) -> Any:
+    """A number; anything else in the words that the worker refuses it with."""
+    from workflows.rules.scoring import ScoringFailed, finite
+
+    try:
+        return {"number": finite(returned)}
+    except ScoringFailed as error:
+        return {"problem": str(error)}
+
+
+def _items(plugin: Plugin, request: dict[str, Any]) -> Any:
+    from activities.datasets.problems import DatasetError
+    from activities.datasets.taking import Taken
+
+    try:
+        Taken(Path(request["file"]), plugin.reference).take_all(plugin)
+    except DatasetError as error:
+        raise Told(str(error)) from None
+
+
+def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
+    """Every call of the optimizer's step, awaited one after the other."""
+    from workflows.model.own_steps import OwnStep
+    from workflows.rules.own_steps import OwnOptimizerFailed, take_step
+
+    async def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        returned = function(*arguments, **options)
+        return await returned if inspect.isawaitable(returned) else returned
+
+    history = [TrialFacts.model_validate(facts) for facts in request["history"]]
+    try:
+        taken = asyncio.run(take_step(plugin.call, OwnStep.model_validate(request["step"]), history, call))
+    except OwnOptimizerFailed as error:
+        raise Told(str(error), hopeless=error.hopeless) from None
+    return taken.model_dump(mode="json")
+
+
 _KINDS = {
     "target": _Kind("target", 3, _target_arguments, lambda returned: dataclasses.asdict(output_from(returned))),
     "scorer": _Kind("scorer", 2, _scorer_arguments, _scores),
+    "objective": _Kind("objective", 1, lambda request: (request["statistics"],), _number),
+    "proposer": _Kind("proposer", 3, _proposer_arguments, _mapping, _proposed),
+    "classifier": _Kind("plug-in", 1, lambda request: (_records(request),), lambda returned: {"value": normalize(returned)}),
+    "dataset": _Kind("dataset", 0, lambda request: (), lambda returned: None, _items),
+    "optimizer": _Kind("optimizer", 0, lambda request: (), lambda returned: returned, _step),
 }
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    _be_the_first_to_go()
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read_until_the_parent_ends, args=(requests,), daemon=True).start()
     try:
@@ -106,6 +180,12 @@ def main() -> None:
     _write(answers, READY)
     while True:
         _write(answers, _answer(plugin, kind, json.loads(requests.get())))
+
+
+def _be_the_first_to_go() -> None:
+    """Where memory runs out, this process is ended instead of its worker. Only Linux can be told."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _read_until_the_parent_ends(requests: queue.SimpleQueue[str]) -> None:
@@ -127,13 +207,15 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
         arguments = kind.arguments(request)
         started = time.perf_counter()
         with in_experiment(_context(request), _prompt(request)):
-            returned = plugin.call(*arguments)
+            returned = plugin.call(*arguments) if kind.call is None else kind.call(plugin, request)
             if inspect.isawaitable(returned):
                 returned = asyncio.run(_awaited(returned))
         elapsed_ms = (time.perf_counter() - started) * 1000
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:
         return json.dumps({"fault": str(error), "kind": error.kind})
+    except Told as error:
+        return json.dumps({"fault": str(error), "kind": "told", "details": error.details})
     except BaseException as error:
         return json.dumps({"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"})
 

@@ -33,9 +33,12 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 class IsolatedFault(Exception):
     """The call gave no answer: it raised, took too long, or killed its process. `kind` is the class of the error."""
 
-    def __init__(self, message: str, kind: str, *, leaves_the_process_usable: bool = False) -> None:
+    def __init__(
+        self, message: str, kind: str, *, leaves_the_process_usable: bool = False, details: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.details = dict(details or {})
         self.leaves_the_process_usable = leaves_the_process_usable
 
 
@@ -89,14 +92,15 @@ class PluginProcess:
         if line.decode().strip() != READY:
             await self._understood(line)
 
-    async def call(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def call(self, request: dict[str, Any], timeout: float | None) -> dict[str, Any]:
         """The answer to one call."""
         self._send(request)
         try:
             async with asyncio.timeout(timeout):
                 line = await self._line()
         except TimeoutError:
-            raise IsolatedFault(f"took longer than the sample timeout of {timeout:g} s", "timeout") from None
+            whose = "the sample timeout of " if self._kind in ("target", "scorer") else ""
+            raise IsolatedFault(f"took longer than {whose}{timeout:g} s", "timeout") from None
         return await self._understood(line)
 
     @property
@@ -134,7 +138,9 @@ class PluginProcess:
         answer: dict[str, Any] = json.loads(line)
         if "fault" in answer:
             kind = shorten(answer.get("kind", "import failed"), 80)
-            raise IsolatedFault(shorten(answer["fault"]), kind, leaves_the_process_usable="kind" in answer)
+            raise IsolatedFault(
+                shorten(answer["fault"]), kind, leaves_the_process_usable="kind" in answer, details=answer.get("details")
+            )
         return answer
 
 
@@ -164,13 +170,19 @@ class Isolation:
         answer = await self._call(plugins, reference, "scorer", request, timeout)
         return list(answer["answer"])
 
+    async def call(
+        self, plugins: Plugins, reference: str, kind: str, request: dict[str, Any], timeout: float | None = None
+    ) -> Any:
+        """What a plug-in of another kind answered: what `isolated` writes for it. Whoever calls may have a limit of his own."""
+        return (await self._call(plugins, reference, kind, request, timeout))["answer"]
+
     async def _call(
         self,
         plugins: Plugins,
         reference: str,
         kind: str,
         request: dict[str, Any],
-        timeout: float,
+        timeout: float | None,
         begins: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         async with self._places:

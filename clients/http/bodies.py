@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from activities.request_checks import Busy, TakesTooLong, checked_apart
 from clients.http.problems import Refused
 from clients.payloads import MOST_PROBLEMS, beginning_of
-from ratchet.strict_json import RepeatedKey, strict_json
+from ratchet.strict_json import LongNumber, RepeatedKey, strict_json
 
 LARGEST_AT_ONCE: Final = 64 * 1024
 """Bytes that are read where they arrive: that takes a few milliseconds."""
@@ -65,6 +65,9 @@ def _read(body: bytes, whole: type[pydantic.BaseModel] | None) -> Any:
         content = strict_json(body)
     except RepeatedKey as error:
         raise Refused(422, f"the body: {error}") from None
+    except LongNumber as error:
+        line = error.line_in(body.decode("utf-8", "replace"))
+        raise Refused(400, f"the body, line {line}: {error}; send one JSON object") from None
     except ValueError as error:
         raise Refused(400, f"the body is not JSON that can be used: {error}; send one JSON object") from None
     return content if whole is None else _validated(content, whole)

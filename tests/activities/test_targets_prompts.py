@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from activities.evaluation import SUSPICIOUS_ATTEMPT
 from ratchet import Sample
 from tests.activities.endpoints import Asked, json_endpoint
 from tests.activities.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, scored_by, shard, suite
@@ -46,7 +45,7 @@ async def test_a_chat_model_gets_messages_tools_and_parameters() -> None:
     assert (asked.body["model"], asked.body["temperature"]) == ("small", 0.25)
 
 
-@pytest.mark.parametrize(("pool", "attempt"), [("thread", 1), ("process", 1), ("thread", SUSPICIOUS_ATTEMPT)])
+@pytest.mark.parametrize(("pool", "attempt"), [("thread", 1), ("process", 1), ("thread", 3)])
 async def test_a_python_target_that_asks_for_a_prompt_it_cannot_have_is_told_why(pool: str, attempt: int) -> None:
     target = PythonTarget.model_validate({"kind": "python", "ref": plugin("tells_its_prompt"), "pool": pool})
     assert (await outcome_of(target, attempt=attempt)).output == TEMPLATE.render(read().baseline, SHOP.input).text

@@ -85,6 +85,8 @@ def test_json_is_read_as_json_with_lines(tmp_path: Path) -> None:
         ("a: \x01\n", "spec.yaml", "a character that YAML does not allow", 1),
         ("a: 1\n---\nb: 2\n", "spec.yaml", "is not valid YAML", 2),
         ("{", "spec.json", "is not valid JSON", 1),
+        ('{"name": "x",\n"seed": ' + "7" * 5_001 + "}", "spec.json", "a number has 5,001 digits; write numbers of more", 2),
+        ("name: x\nseed: " + "7" * 5_001, "spec.yaml", "a number with thousands of digits", 2),
         ('{"a": NaN}', "spec.json", "NaN is not a JSON number", None),
         ('{"a": 1, "a": 2}', "spec.json", "key 'a' is there twice", None),
         ("[1]", "spec.json", "is a list, not an object", 1),

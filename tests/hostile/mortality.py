@@ -26,12 +26,12 @@ class Deaths:
 
 
 @asynccontextmanager
-async def mortal_evaluation_worker(stack: StackAddresses, log: Path) -> AsyncIterator[Deaths]:
+async def mortal_evaluation_worker(stack: StackAddresses, log: Path, queue: str = QUEUE) -> AsyncIterator[Deaths]:
     """A worker for evaluations that is started again whenever it dies, as any supervisor would."""
     environment = os.environ | {
         "TEMPORAL_ADDRESS": stack.temporal_address,
         "DATABASE_URL": stack.database_url,
-        "RATCHET_TASK_QUEUE": QUEUE,
+        "RATCHET_TASK_QUEUE": queue,
         "RATCHET_PLUGINS": "misbehaving,plugged",
         "RATCHET_PLUGIN_PATH": str(ROOT / "tests" / "plugins"),
     }

@@ -34,7 +34,13 @@ REDOS = {"value": "a" * 40 + "!", "change": "structured", "type": "json", "schem
 
 BODIES: dict[str, tuple[str, int, str]] = {
     "a budget that is there twice": (_json()[:-1] + ', "seed": 8}', 422, "key 'seed' is there twice in one object; keep one"),
-    "a number of 5,001 digits": (_json().replace('"seed": 7', f'"seed": {"7" * 5_001}'), 400, "a number has 5,001 digits"),
+    "a number of 5,001 digits": (
+        _json().replace('"seed": 7', f'"seed": {"7" * 5_001}'),
+        400,
+        "line 1: a number has 5,001 digits",
+    ),
+    "replicates: true": (_json(replicates=True), 422, "replicates: must be a number (is true)"),
+    "seed: true": (_json(seed=True), 422, "seed: must be a number (is true)"),
     "5,000 levels": (_json().replace('"seed": 7', f'"seed": {"[" * 5_000}{"]" * 5_000}'), 400, "nested too deeply"),
     "not a number": (_json().replace('"seed": 7', '"seed": NaN'), 400, "NaN is not a JSON number"),
     "a NUL in a path": (_json(dataset={"path": "a\0b.jsonl"}), 422, "dataset.path: contains a NUL character"),

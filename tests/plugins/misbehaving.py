@@ -8,7 +8,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ratchet import ExperimentContext, Output, Record, Sample, Score
+from ratchet import (
+    ExperimentContext,
+    OptimizerState,
+    Output,
+    Record,
+    RunContext,
+    Sample,
+    Score,
+    TrialFacts,
+    TrialHistory,
+)
 
 HALF = {"height": 0.5}
 
@@ -248,3 +258,54 @@ def proposer_exits(current: Mapping[str, Any], records: Sequence[Record], factor
 
 def proposer_without_text(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Any:
     raise Untellable
+
+
+def scores_its_sample(output: Output, sample: Sample) -> Any:
+    """The score that the dataset gives."""
+    return sample.input
+
+
+def bills_its_sample(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """An answer that says it took what the dataset says."""
+    return Output(HALF, **sample.input)
+
+
+def objective_near_the_end_of_floats(statistics: Mapping[str, Any]) -> Any:
+    return 1.7e308
+
+
+def objective_kills_its_process(statistics: Mapping[str, Any]) -> Any:
+    os._exit(17)
+
+
+def scorer_kills_its_process(output: Output, sample: Sample) -> Any:
+    os._exit(17)
+
+
+def proposer_kills_its_process(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Any:
+    os._exit(17)
+
+
+def classifier_kills_its_process(records: Sequence[Record]) -> Any:
+    os._exit(17)
+
+
+def dataset_kills_its_process() -> Iterator[Any]:
+    yield {"input": 1}
+    os._exit(17)
+
+
+class KillsItsProcess:
+    """An optimizer that gets as far as its first proposal."""
+
+    def initialize(self, context: RunContext) -> OptimizerState:
+        return OptimizerState(best_candidate_id=context.baseline_candidate_id)
+
+    def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Any:
+        os._exit(17)
+
+    def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
+        return state
+
+    def should_stop(self, state: OptimizerState, history: TrialHistory) -> bool:
+        return False

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Resource = Literal["samples", "tokens", "cost"]
 RESOURCES: tuple[Resource, ...] = ("samples", "tokens", "cost")
+
+MOST_TOKENS: Final = 10**9
+MOST_COST: Final = 1e9
+MOST_MILLISECONDS: Final = 1e12
+"""What one answer can have taken at most. Whoever reports more is mistaken, or hostile: sums of it would fit nowhere."""
 
 LAST_DIGITS = 1e-9
 """Of a limit: what sums of floats may be off by."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from workflows.model.frozen import SpecPart
+from workflows.model.numbers import Cost, Count
 
 
 class AtMost(SpecPart):
     """What one target call takes at most. A budget sets it aside before the call; a call that takes more is counted in full,
     and the report says so."""
 
-    tokens: Annotated[int, Field(ge=0)] = 0
+    tokens: Count = 0
     """In and out."""
-    cost: Annotated[float, Field(ge=0)] = 0.0
+    cost: Cost = 0.0
     """In the currency of `budget.cost`."""
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from workflows.model.frozen import SpecPart
+from workflows.model.numbers import Weight
 from workflows.model.target import PluginReference
 from workflows.model.values import CanonicalValue, PathText, ShortText
 
@@ -30,7 +31,7 @@ class Item(SpecPart):
     """What the target gets; a mapping when placeholders name its keys."""
     expected: CanonicalValue = None
     """What a good answer is."""
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Weight = 1.0
     """How much this sample counts in a mean."""
     tags: list[ShortText] = Field(default_factory=list)
     """Labels to slice by."""

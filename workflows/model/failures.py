@@ -39,6 +39,12 @@ COMPUTATION_FAILED: Final = "ComputationFailed"
 OPTIMIZER_FAILED: Final = "OptimizerFailed"
 """A user's optimizer that raises; retried a few times. What it returned and cannot be used is not."""
 
+ATTEMPTS_EXHAUSTED: Final = "AttemptsExhausted"
+"""An activity that ended with errors, or took too long, as often as it may; the message names the last one."""
+
+WORKER_LOST: Final = "WorkerLost"
+"""An activity whose workers died with it, as often as they may; the message names the plug-in, where there is one."""
+
 BUDGET_EXHAUSTED: Final = "BudgetExhausted"
 """What is left of the budget does not cover a call; the detail names what is short: samples, tokens or cost."""
 
@@ -50,6 +56,8 @@ NOT_RETRYABLE: Final = [
     PAYLOADS_TOO_LARGE,
     COMPUTATION_FAILED,
     BUDGET_EXHAUSTED,
+    ATTEMPTS_EXHAUSTED,
+    WORKER_LOST,
 ]
 
 

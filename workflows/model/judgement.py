@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from ratchet.optimizer import Direction
 from workflows.model.frozen import Payload, SpecPart
+from workflows.model.numbers import Distance, Positive
 from workflows.model.scorers import ScoreName
 from workflows.model.values import ShortText
 
@@ -101,7 +102,7 @@ class JudgedObjective(SpecPart):
     """The name of a score, or what an answer took."""
     direction: Direction = Direction.MAXIMIZE
     """Whether higher or lower is better."""
-    margin: Annotated[float, Field(ge=0)] = 0.05
+    margin: Distance = 0.05
     """The largest loss that still counts as not worse, in units of the measure."""
 
 
@@ -141,7 +142,7 @@ class JudgementSpec(SpecPart):
     """`paired`: sample by sample, on means over replicates. `mann_whitney`: by ranks, for episodes that share nothing."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """How often a claim may be wrong, over all candidates of one decision together."""
-    margin: Annotated[float, Field(ge=0)] = 0.05
+    margin: Distance = 0.05
     """The largest loss that still counts as not worse, in units of the score."""
     accept: Literal["score", "better", "not_worse", "shorter"] = "score"
     """What makes a candidate the new best during the search: a better score; a better score with that verdict; or, with
@@ -150,7 +151,7 @@ class JudgementSpec(SpecPart):
     correction: Literal["holm", "none"] = "holm"
     """Whether the candidates of a round are one decision together. Default with `compress`: `none`, because each edit is a
     decision of its own, and what counts is the confirmation of them all."""
-    score_range: Annotated[float, Field(gt=0)] | None = None
+    score_range: Positive | None = None
     """How far apart the best and the worst score of one sample can be. Default: 1 where all scores lie between 0 and 1, else
     what was observed."""
     must_pass: MustPass | None = None

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.optimizer import Direction
 from workflows.model.extraction import Extract, regular_expression
 from workflows.model.frozen import SpecPart
+from workflows.model.numbers import Distance, Positive, ScoreValue, Weight
 from workflows.model.target import PluginReference
 from workflows.model.values import CanonicalMapping, ShortText, Text
 
@@ -29,7 +30,7 @@ class _Scorer(SpecPart):
     """A sample counts as passed when its score reaches this."""
     negate: Annotated[bool, Field(alias="not")] = False
     """Turn it around: the score becomes 1 minus itself, and what would have passed fails."""
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Weight = 1.0
     """Its share in the `mean_of` that it is a member of."""
 
     model_config = SpecPart.model_config | {"populate_by_name": True, "serialize_by_alias": True}
@@ -105,11 +106,11 @@ class NumericScorer(_OutputScorer):
     """1 when the output is a number within tolerance of what is expected, falling linearly to 0 at `zero_at`."""
 
     kind: Literal["numeric"]
-    absolute: Annotated[float, Field(ge=0)] = 0.0
+    absolute: Distance = 0.0
     """Absolute tolerance."""
-    relative: Annotated[float, Field(ge=0)] = 1e-9
+    relative: Distance = 1e-9
     """Tolerance relative to the expected number."""
-    zero_at: Annotated[float, Field(gt=0)] | None = None
+    zero_at: Positive | None = None
     """The distance at which the score reaches 0. Default: a miss is 0 at once."""
 
 
@@ -326,7 +327,7 @@ class Component(_Measure):
 
     kind: Kind = "mean"
     """How this part is computed."""
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Weight = 1.0
     """Its share; weights need not add up to 1."""
 
 
@@ -345,7 +346,7 @@ class Objective(_Measure):
     """For `python`: a callable that takes the trial's statistics as a mapping and returns a number."""
     version: ShortText | None = None
     """For `python`: names the code's version."""
-    worst: float | None = None
+    worst: ScoreValue | None = None
     """What a sample scores that the candidate failed. Default: 0 when maximizing, 1 when minimizing."""
 
     @model_validator(mode="before")

@@ -16,6 +16,7 @@ from workflows.model.frozen import SpecPart
 from workflows.model.gepa import GepaOptimizer
 from workflows.model.limits import DEFAULT_PRIORITY, Priority, RateLimits
 from workflows.model.meta_prompting import MetaPromptOptimizer
+from workflows.model.numbers import Cost, Count, Distance, ScoreValue
 from workflows.model.own_optimizer import PythonOptimizer
 from workflows.model.proposers import ModelProposer, Proposer, PythonProposer
 from workflows.model.structured_search import SearchOptimizer
@@ -136,9 +137,9 @@ class Stop(SpecPart):
     """Rounds after the baseline."""
     no_improvement: Annotated[int, Field(le=100_000)] = 5
     """Rounds in a row without a better candidate. 0 or less switches it off."""
-    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    min_delta: Distance = 0.0
     """How much better counts as an improvement for `no_improvement`."""
-    score: float | None = None
+    score: ScoreValue | None = None
     """A score that is good enough."""
 
 
@@ -150,14 +151,14 @@ class Budget(SpecPart):
     calls, at 1.5 times the mean of those so far.
     """
 
-    cost: Annotated[float, Field(ge=0)] = 0.0
+    cost: Cost = 0.0
     """Money, in the currency of `prices`. Hard for models, whose calls are bounded by `max_tokens` (16,384 where nothing states
     it), and for targets that state `at_most`; other targets are expected to take 1.5 times their dearest call so far."""
-    tokens: Annotated[int, Field(ge=0)] = 0
+    tokens: Count = 0
     """Tokens of targets, judges and proposers, in and out. As hard as `cost`."""
-    samples: Annotated[int, Field(ge=0)] = 0
+    samples: Count = 0
     """Target calls that are paid for."""
-    trials: Annotated[int, Field(ge=0)] = 0
+    trials: Count = 0
     """Trials, the baseline and the two of the confirmation included."""
     wall_time: Duration = timedelta(0)
     """Time that the run is served by a worker and not paused, from the start; a laptop that sleeps takes none of it. Where
@@ -202,10 +203,10 @@ class Execution(SpecPart):
 class BudgetChange(SpecPart):
     """New budgets for a running run; what is left out stays."""
 
-    cost: Annotated[float, Field(ge=0)] | None = None
-    tokens: Annotated[int, Field(ge=0)] | None = None
-    samples: Annotated[int, Field(ge=0)] | None = None
-    trials: Annotated[int, Field(ge=0)] | None = None
+    cost: Cost | None = None
+    tokens: Count | None = None
+    samples: Count | None = None
+    trials: Count | None = None
     wall_time: Duration | None = None
 
 
@@ -220,7 +221,7 @@ class Adjustment(SpecPart):
     """New limits by model or URL; what is left out stays."""
     max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
     no_improvement: Annotated[int, Field(le=100_000)] | None = None
-    score: float | None = None
+    score: ScoreValue | None = None
 
     @model_validator(mode="after")
     def _changes_something(self) -> Adjustment:

@@ -11,6 +11,7 @@ from workflows.model.at_most import AtMost as AtMost
 from workflows.model.chat_target import ChatTarget as ChatTarget
 from workflows.model.frozen import SpecPart
 from workflows.model.http_target import HttpTarget as HttpTarget
+from workflows.model.numbers import Cost
 from workflows.model.remote_target import ActivityTarget, ExternalTarget
 from workflows.model.values import ShortText
 
@@ -56,9 +57,9 @@ Target = Annotated[ChatTarget | HttpTarget | PythonTarget | ActivityTarget | Ext
 class Price(SpecPart):
     """What a model costs per million tokens."""
 
-    input: Annotated[float, Field(ge=0)]
+    input: Cost
     """Per million tokens read."""
-    output: Annotated[float, Field(ge=0)]
+    output: Cost
     """Per million tokens written."""
-    cached_input: Annotated[float, Field(ge=0)] | None = None
+    cached_input: Cost | None = None
     """Per million tokens read from the provider's cache. Default: the price of `input`."""

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from workflows.model.amounts import Amount
+from ratchet.strict_json import whole_number
+from workflows.model.amounts import MOST_COST, MOST_TOKENS, Amount
 from workflows.model.remote import CallsSettlement, GivenAnswer
 from workflows.rules.canonical import NotCanonical, canonical_json, normalize
 
@@ -50,7 +51,7 @@ def _decoded(encoding: bytes, data: bytes) -> Any:
     if encoding not in (b"json/plain", b"json/protobuf"):
         raise ValueError(f"it is encoded as {encoding.decode('utf-8', 'replace')!r}; return JSON")
     try:
-        return json.loads(data)
+        return json.loads(data, parse_int=whole_number)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no JSON ({error})") from None
 
@@ -71,11 +72,13 @@ def bill_of(answer: Any) -> Amount:
     """What an answer says that it took."""
     if not isinstance(answer, Mapping):
         return Amount()
-    return Amount(tokens=int(_number(answer.get("tokens"))), cost=float(_number(answer.get("cost"))))
+    tokens, cost = _number(answer.get("tokens"), MOST_TOKENS), _number(answer.get("cost"), MOST_COST)
+    return Amount(tokens=int(tokens), cost=float(cost))
 
 
-def _number(said: Any) -> float:
-    is_one = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < math.inf
+def _number(said: Any, most: float) -> float:
+    """What nobody can have taken is a lie, and its sample fails; no budget is charged with it."""
+    is_one = isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said <= most
     return said if is_one else 0
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ratchet.optimizer import Direction
 from workflows.model.frozen import Payload
+from workflows.model.numbers import LARGEST_SCORE
 from workflows.model.scorers import OVER_LABELS, Component, Objective
 from workflows.model.trial import TrialSummary
 from workflows.rules.classification import Classification
@@ -125,13 +126,20 @@ def _kind_score(kind: str, metric: str, trial: TrialStatistics) -> float:
 
 
 def finite(score: object) -> float:
-    """The score as a float; NaN, infinity and what is no number are refused."""
+    """The score as a float; NaN, infinity, what is no number and what is too large to compute with are refused."""
     try:
         if isinstance(score, Real) and not isinstance(score, bool) and math.isfinite(score):
-            return float(score)
+            return computable(float(score))
     except OverflowError:
         raise ScoringFailed("score is a whole number too large to compute with") from None
     raise ScoringFailed(f"score is {score!r}, which is not a finite number")
+
+
+def computable(score: float) -> float:
+    """The score, unless sums and variances of such ones would be infinite."""
+    if abs(score) > LARGEST_SCORE:
+        raise ScoringFailed(f"score is {score:g}; give a number between {-LARGEST_SCORE:g} and {LARGEST_SCORE:g}")
+    return score
 
 
 def is_better(score: float, than: float, direction: Direction) -> bool:
