@@ -37,7 +37,14 @@ class Judging:
             (await self.evidence(suite, candidate, await self._tallied(suite, candidate), [asked.reference], asked.seed))[0]
             for candidate in asked.candidates
         ]
-        return Judgements(judged=tuple(judge(found, suite.judgement)))
+        return Judgements(judged=tuple(judge(found, suite.judgement)), alike=await self._alike(suite, asked))
+
+    async def _alike(self, suite: EvaluationSuite, asked: JudgeInput) -> bool:
+        """Whether all trials answered just as they did before."""
+        for before, afresh in zip(asked.before, (asked.reference, *asked.candidates), strict=False):
+            if not await asyncio.to_thread(_alike, await self._tallied(suite, before), await self._tallied(suite, afresh)):
+                return False
+        return bool(asked.before)
 
     async def evidence(
         self,
@@ -77,6 +84,13 @@ def _compared(reference: Reference, reference_answers: Tally, **given: Any) -> E
     from workflows.rules.judgement.trials import tallies_compared
 
     return tallies_compared(reference, reference_answers, **given)
+
+
+def _alike(before: Tally, afresh: Tally) -> bool:
+    from workflows.rules.judgement.answers import answers_in
+    from workflows.rules.judgement.sameness import answered_alike
+
+    return answered_alike(answers_in(before), answers_in(afresh))
 
 
 def _looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:

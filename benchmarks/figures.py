@@ -36,15 +36,24 @@ class Figure:
     at_most: float | None = None
     unit: str = ""
     at_least: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Where the true value lies, but for one case in a thousand; then it is the lower bound that must not exceed `at_most`."""
 
     @property
     def holds(self) -> bool:
-        return (self.at_most is None or self.value <= self.at_most) and (self.at_least is None or self.value >= self.at_least)
+        lowest = self.value if self.low is None else self.low
+        return (self.at_most is None or lowest <= self.at_most) and (self.at_least is None or self.value >= self.at_least)
 
     @property
     def target(self) -> str:
         limits = [(">=", self.at_least), ("<=", self.at_most)]
-        return ", ".join(f"{relation} {limit:g}" for relation, limit in limits if limit is not None)
+        told = ", ".join(f"{relation} {limit:.4g}" for relation, limit in limits if limit is not None)
+        return f"{told} by its lower bound" if self.low is not None and told else told
+
+    @property
+    def bounds(self) -> str:
+        return "" if self.low is None or self.high is None else f"[{self.low:.3f}, {self.high:.3f}]"
 
     def as_json(self) -> str:
         return json.dumps(
@@ -52,6 +61,11 @@ class Figure:
                 "figure": self.name,
                 "value": round(self.value, 4),
                 "unit": self.unit,
+                **(
+                    {"bounds": [round(self.low, 4), round(self.high, 4)]}
+                    if self.low is not None and self.high is not None
+                    else {}
+                ),
                 "target": self.target,
                 "holds": self.holds,
             }
@@ -127,7 +141,7 @@ def show(title: str, figures: list[Figure]) -> None:
     for heading in ("figure", "measured", "target", ""):
         table.add_column(heading)
     for figure in figures:
-        measured = f"{figure.value:.3f} {figure.unit}".strip()
+        measured = " ".join(filter(None, (f"{figure.value:.3f}", figure.bounds, figure.unit)))
         verdict = "" if not figure.target else "holds" if figure.holds else "MISSED"
         table.add_row(figure.name, measured, figure.target.replace("<=", "≤").replace(">=", "≥"), verdict)
     Console(width=110).print(table)

@@ -5,6 +5,7 @@
 Nothing is measured but the product's own rules (`workflows.rules.judgement`, `workflows.rules.verdicts`,
 `workflows.rules.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass probabilities of
 the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its own, from SEEDS.
+Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and `judgement_runs`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.figures import Figure, main
+from benchmarks.judgement_cells import error_rates
 from benchmarks.judgement_compression import WORLDS, by_document_000, by_ratchet, draw_prompt
 from benchmarks.judgement_rules import RULES, Trials
+from benchmarks.judgement_runs import whole_runs
 from benchmarks.judgement_worlds import Array, broken, changed, pass_probabilities, passes
 from workflows.model.judgement import JudgementSpec, Racing, Verdict
 from workflows.rules.judgement import compare, race
@@ -44,14 +47,22 @@ class Sizes(NamedTuple):
     compressed: int
 
 
-QUICK = Sizes(alike={1: 8000, 5: 2000, 20: 600}, inferior=8000, rivals=1000, raced=400, winners=300, compressed=120)
+QUICK = Sizes(alike={1: 8000, 5: 2000, 20: 600}, inferior=4000, rivals=1000, raced=400, winners=300, compressed=120)
 FULL = Sizes(alike={1: 60_000, 5: 20_000, 20: 6000}, inferior=60_000, rivals=20_000, raced=6000, winners=4000, compressed=2000)
 
 
 async def measure(quick: bool) -> list[Figure]:
     sizes = QUICK if quick else FULL
     print(f"seeds: {SEEDS}; decisions: {sizes._asdict()}")
-    return [*alike(sizes), *non_inferiority(sizes), *racing(sizes), *best_of_many(sizes), *compression(sizes)]
+    return [
+        *alike(sizes),
+        *non_inferiority(sizes),
+        *racing(sizes),
+        *best_of_many(sizes),
+        *compression(sizes),
+        *error_rates(quick),
+        *whole_runs(quick),
+    ]
 
 
 def alike(sizes: Sizes) -> list[Figure]:

@@ -12,6 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from ratchet.optimizer import Optimizer, StopReason
 from workflows.asking_for_release import asked_for_release
+from workflows.comparing import references_of
 from workflows.contracts import Bookkeeping
 from workflows.ledger import Ledger
 from workflows.model.candidates import Candidate
@@ -99,10 +100,11 @@ class Closing:
         for result in results:
             book.accounts.book_trial(result)
         scores = [result.objective_score for result in results]
-        judged = None
+        judged, alike = None, False
         if len(pair) == 2 and all(result.status == "completed" for result in results):
-            [judged] = (await self._judged(pair, split)).judged
-        return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST)
+            found = await self._judged(pair, split)
+            [judged], alike = found.judged, found.alike
+        return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST, alike=alike)
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
         baseline, winner = confirmation_references(self._book, pair)
@@ -113,6 +115,7 @@ class Closing:
                 reference=baseline,
                 candidates=(winner,),
                 seed=self._book.request.seed,
+                before=() if split is Split.TEST else references_of(self._book),
             )
         )
 

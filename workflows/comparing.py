@@ -44,7 +44,10 @@ def race_of(book: RunBook, candidates: int) -> Race | None:
     against = decided_against(spec, book.baseline.candidate_id, book.best.candidate_id)
     block = max(spec.racing.block, math.ceil(samples / MOST_LOOKS))
     [reference] = [reference for reference in references_of(book) if reference.candidate_id == against]
-    return Race(reference=reference, block=block, candidates=candidates) if block < samples else None
+    if block >= samples:
+        return None
+    family = book.family_of(book.round + 1)
+    return Race(reference=reference, block=block, candidates=candidates, share=family.share, chosen_from=family.chosen_from)
 
 
 def planning_of(book: RunBook) -> Planning:

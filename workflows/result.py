@@ -20,6 +20,12 @@ from workflows.rules.scoring import gain
 from workflows.rules.stopping import decide
 from workflows.runbook import RunBook
 
+NOTHING_NEW = (
+    "the target answers the same every time, so that fresh answers to the samples of the search show nothing new; "
+    "hold back samples with dataset.splits.test"
+)
+"""Why the confirmation gives no verdict."""
+
 
 class RunEnded(Exception):
     """The run is over: raised where that is found out, answered in one place."""
@@ -113,9 +119,21 @@ def confirmation_references(book: RunBook, pair: Sequence[Candidate]) -> list[Re
 
 
 def confirmed(
-    book: RunBook, baseline: float | None, winner: float | None, judged: Judged | None, *, afresh: bool = False
+    book: RunBook,
+    baseline: float | None,
+    winner: float | None,
+    judged: Judged | None,
+    *,
+    afresh: bool = False,
+    alike: bool = False,
 ) -> Confirmation:
-    """What the confirmation says, and how much more the search had promised."""
+    """What the confirmation says, and how much more the search had promised.
+
+    Answers that are `alike` those of the search confirm nothing: what was chosen for them is judged by them.
+    """
+    if alike:
+        refused = Confirmation(afresh=afresh, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
+        return refused.model_copy(update={"explanation": on_confirmation(refused)})
     promised = optimism = None
     if judged is not None and book.best and book.baseline and book.baseline.score is not None:
         assert baseline is not None and winner is not None

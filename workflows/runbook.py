@@ -21,16 +21,17 @@ from workflows.model.ledger import Counts, LimitsInForce, RoundRecord, RunStatus
 from workflows.model.limits import changed_limits
 from workflows.model.request import OptimizationRequest
 from workflows.model.run import OpenRound, Pending, Prepared, Standing, TrialRow
-from workflows.model.search import Adjustment, only_given
+from workflows.model.search import Adjustment, MeasureOptimizer, only_given
 from workflows.model.trial import Split, TrialResult
 from workflows.rules.budget import Needs, Room, needs_of
 from workflows.rules.canonical import normalize
-from workflows.rules.deciding import Rules, decide_round, decision_on_baseline, front_after, unfinished_winner
+from workflows.rules.deciding import Rules, decide_round, decided_against, decision_on_baseline, front_after, unfinished_winner
 from workflows.rules.facts import facts_of
 from workflows.rules.parts import Extents
 from workflows.rules.standing import first_standing
 from workflows.rules.stopping import Facts, Limits, most_lost_rounds
 from workflows.rules.validation import Known, candidate_name
+from workflows.rules.verdicts import Family, share_of_round
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
@@ -272,7 +273,7 @@ class RunBook:
             self.baseline.candidate_id,
             [candidates[place] for place in places],
             [results[place] for place in places],
-            self._rules(),
+            self._rules(self.round + 1),
             [places.index(place) for place in finished],
         )
         return None if found is None else places[found]
@@ -284,19 +285,31 @@ class RunBook:
         self.open_round = OpenRound()
         if candidates or self.lost_why is None:
             self.barren_rounds = 0 if candidates else self.barren_rounds + 1
-        baseline, rules = self.baseline.candidate_id, self._rules()
+        baseline, rules = self.baseline.candidate_id, self._rules(self.round)
         results = [result for candidate, result in zip(candidates, results, strict=True) if candidate.part is None]
         candidates = [candidate for candidate in candidates if candidate.part is None]
         self.best, self.decisions = decide_round(self.best, baseline, candidates, results, rules)
-        self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric)
+        self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric, rules.family.share)
         return [self._book(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
 
-    def _rules(self) -> Rules:
+    def family_of(self, number: int) -> Family:
+        """What a round's decision is corrected for beside its own candidates. A best of several trials was lucky."""
+        assert self.best and self.baseline
+        spec, baseline = self.request.judgement, self.baseline.candidate_id
+        rounds = 1 if isinstance(self.request.optimizer, MeasureOptimizer) else None
+        share = share_of_round(spec, number, rounds=rounds)
+        against = decided_against(spec, baseline, self.best.candidate_id)
+        chosen = against != baseline or (spec.accept == "score" and spec.rule == "improvement")
+        scored = sum(1 for trial in self.history if trial.score is not None)
+        return Family(share, max(scored, 1) if chosen else 1)
+
+    def _rules(self, number: int) -> Rules:
         return Rules(
             self.request.judgement,
             self.request.objective.direction,
             self.limits.stop.min_delta,
             getattr(self.request.optimizer, "shorter_wins_ties", False),
+            self.family_of(number),
         )
 
     def _book(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:

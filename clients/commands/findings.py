@@ -26,7 +26,7 @@ from workflows.model.trial import Split
 from workflows.rules.budget import needs_of, refuse_baseline
 from workflows.rules.evolution_check import too_few_samples
 from workflows.rules.expectations import unusable_expectations
-from workflows.rules.judgement_check import unknown_must_pass
+from workflows.rules.judgement_check import confirmed_by_fresh_answers, unknown_must_pass
 from workflows.rules.placeholders import placeholders
 from workflows.rules.slices import stratum
 from workflows.rules.spec_check import check_request
@@ -121,6 +121,7 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     if dataset is not None:
         sizes = split_sizes(dataset.count, known.dataset.splits, strata or None)
         data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, sizes)]
+    findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])

@@ -305,20 +305,31 @@ class Course:
         results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
         for result in results:
             book.accounts.book_trial(result)
-        judged = None
+        judged, alike = None, False
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             baseline, winner = (self._again[measured[one.candidate_id].trial_id] for one in pair)
             reference = confirmation_references(book, [candidate_of(baseline)])[0]
             judged = await self.trials.judged(baseline, winner, Asked((reference,)))
+            if not (book.prepared and book.prepared.test_samples):
+                alike = await self._alike((baseline, winner))
         found = confirmed(
             book,
             results[0].objective_score,
             results[-1].objective_score,
             judged,
             afresh=not (book.prepared and book.prepared.test_samples),
+            alike=alike,
         )
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
         return found.model_copy(update=seen)
+
+    async def _alike(self, again: Sequence[Iteration]) -> bool:
+        """Whether fresh answers scored as those of the search did."""
+        for afresh in again:
+            before = next((one for one in self.facts.iterations if one.candidate_id == afresh.candidate_id), None)
+            if before is None or not await self.trials.alike(before, afresh):
+                return False
+        return True
 
     # -- what comes out ---------------------------------------------------------------------------------------------------
 

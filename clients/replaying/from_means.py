@@ -13,11 +13,13 @@ from ratchet.optimizer import TrialStatus
 from workflows.model.decisions import Reference
 from workflows.model.judgement import Constraint, ConstraintCheck, Evidence, Judged, RaceDecision, Racing
 from workflows.model.trial import Conclusion, Split, TrialResult, TrialSummary
-from workflows.rules.judgement import compare, evidence_of, race, strict_counts
+from workflows.result import NOTHING_NEW
+from workflows.rules.judgement import TrialAnswers, compare, evidence_of, race, strict_counts
+from workflows.rules.judgement.sameness import answered_alike
 from workflows.rules.judgement.trials import evidence_seed
 from workflows.rules.scoring import is_mean_over_samples, weighted_mean
 from workflows.rules.trial_ends import race_over
-from workflows.rules.verdicts import judge
+from workflows.rules.verdicts import Family, judge
 
 Means = Sequence[float | None]
 
@@ -100,6 +102,24 @@ class FromMeans:
         [judged] = judge([evidence], self._spec)
         return judged
 
+    async def alike(self, before: Iteration, afresh: Iteration) -> bool:
+        if before.sample_means is None or afresh.sample_means is None:
+            self.tally.cannot(NO_MEANS)
+            return NOTHING_NEW in self._refused()
+        if any(one.replicates > 1 and (one.answers is None or one.answers.scores is None) for one in (before, afresh)):
+            self.tally.cannot(SINGLE_ANSWERS.format(what="whether fresh answers were alike"))
+            return NOTHING_NEW in self._refused()
+        one, other = [
+            TrialAnswers(list(trial.sample_means or ()), singles=singles_of(trial, len(trial.sample_means or ())))
+            for trial in (before, afresh)
+        ]
+        return answered_alike(one, other)
+
+    def _refused(self) -> str:
+        """Why the record gives no verdict on the confirmation."""
+        stored = self._facts.result.confirmation if self._facts.result is not None else None
+        return (stored.refused if stored is not None else None) or ""
+
     def _ended(self, past: Iteration, conclusion: Conclusion, drawn: Drawn) -> tuple[TrialStatus, float | None]:
         if past.trial_status != "completed":
             return past.trial_status, None
@@ -149,6 +169,7 @@ class FromMeans:
                     direction=self._facts.direction,
                     reference_id=asked.race.reference.candidate_id,
                     candidates=asked.race.candidates,
+                    family=Family(asked.race.share, asked.race.chosen_from),
                     singles=(singles[0][:until], singles[1][:until]),
                     clusters=clusters[:until] if clusters else None,
                     strict_broken=strict_counts(before[:until], after[:until]).broken if before and after else 0,

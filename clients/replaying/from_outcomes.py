@@ -18,6 +18,8 @@ from workflows.model.ledger import Spend
 from workflows.model.request import OptimizationRequest
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Conclusion, Planning, Split, TrialResult
+from workflows.rules.judgement.answers import answers_in
+from workflows.rules.judgement.sameness import answered_alike
 from workflows.rules.judgement.trials import learned_of_noise, looked_at, tallies_compared
 from workflows.rules.scoring import ScoringFailed, TrialStatistics, objective_score
 from workflows.rules.tally import Tally, asked_for
@@ -63,6 +65,11 @@ class FromOutcomes:
         [evidence] = await self._evidence(_reference(candidate), answers, asked, until, None)
         [judged] = judge([evidence], suite.judgement)
         return judged
+
+    async def alike(self, before: Iteration, afresh: Iteration) -> bool:
+        suite = await self._suite(Split(afresh.split or Split.ALL))
+        one, other = [await self._tallied(suite, _reference(trial), afresh.ended_at) for trial in (before, afresh)]
+        return answered_alike(answers_in(one), answers_in(other))
 
     async def _result(self, past: Iteration, asked: Asked, conclusion: Conclusion, tally: Tally) -> TrialResult:
         wanted = conclusion.samples * past.replicates

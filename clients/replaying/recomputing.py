@@ -60,6 +60,10 @@ class Recomputing(Protocol):
         """The verdict on one trial against one other."""
         ...
 
+    async def alike(self, before: Iteration, afresh: Iteration) -> bool:
+        """Whether a trial's fresh answers scored as those before did."""
+        ...
+
 
 def candidate_of(past: Iteration) -> Candidate:
     """The candidate of a trial."""

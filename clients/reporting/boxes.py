@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 
 from clients.reporting.compressions import compression_text, edit_text
-from clients.reporting.differences import caution_text, confirmation_text, interval_text, optimism_text
+from clients.reporting.differences import caution_text, confirmation_text, error_rate_text, interval_text, optimism_text
 from clients.reporting.facts import (
     Iteration,
     RunFacts,
@@ -123,7 +123,9 @@ def _plan(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     found = plan_of(facts)
     if found is None:
         return []
-    return _labelled("Can find:", found.words if verbosity is Verbosity.FULL else can_find(facts))
+    if verbosity is not Verbosity.FULL:
+        return _labelled("Can find:", can_find(facts))
+    return _labelled("Can find:", found.words) + _labelled("Error rate:", error_rate_text(facts.request.judgement))
 
 
 def _reused(facts: RunFacts) -> list[str]:

@@ -47,7 +47,8 @@ def interval_text(difference: Difference) -> str:
 def confirmation_text(confirmation: Confirmation, direction: Direction) -> str:
     """The figure from the untouched split: `0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21): better`."""
     if confirmation.refused is not None:
-        return f"not measured: {confirmation.refused}"
+        judged_nothing = confirmation.winner_score is not None
+        return f"{'no verdict' if judged_nothing else 'not measured'}: {confirmation.refused}"
     before, after, judged = confirmation.baseline_score, confirmation.winner_score, confirmation.judged
     if before is None or after is None:
         pairs = (("baseline", before), ("best", after))
@@ -86,6 +87,18 @@ def caution_text(confirmation: Confirmation) -> str:
     if confirmation.searched:
         told.append(f"samples of these that other runs searched on: {confirmation.searched:,}")
     return "; ".join(told)
+
+
+_COVERED = {
+    "candidate": "of candidates, each judged by itself",
+    "round": "of rounds, over all candidates of one",
+    "run": "of runs, over all rounds and candidates",
+}
+
+
+def error_rate_text(spec: JudgementSpec) -> str:
+    """What verdicts promise: `a claim is wrong in at most 5% of rounds, over all candidates of one`."""
+    return f"a claim is wrong in at most {spec.alpha * 100:.3g}% {_COVERED[spec.holds_for]}"
 
 
 def plan_text(plan: Plan, spec: JudgementSpec) -> str:

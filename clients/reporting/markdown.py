@@ -9,7 +9,7 @@ from typing import Final
 from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.compressions import compression_text, edit_text
-from clients.reporting.differences import caution_text, confirmation_text, optimism_text
+from clients.reporting.differences import caution_text, confirmation_text, error_rate_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell, treatment
 from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
@@ -79,7 +79,12 @@ def _figures(facts: RunFacts) -> str:
     spend, rows = facts.spend, [("Objective", objective_text(facts.request))]
     rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
     rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
-    rows += [(label, text) for label, text in (("Can find", can_find(facts)), ("Release", release_text(facts))) if text]
+    told = (
+        ("Can find", can_find(facts)),
+        ("Error rate", error_rate_text(facts.request.judgement)),
+        ("Release", release_text(facts)),
+    )
+    rows += [(label, text) for label, text in told if text]
     rows.append(
         (
             "Spent",

@@ -10,7 +10,7 @@ from clients.reporting.boxes import Verbosity
 from clients.reporting.changes import FactorDifference, differences
 from clients.reporting.charts import lineage_chart, pareto_chart, regression_matrix, score_chart, spend_chart, turns_of
 from clients.reporting.compressions import compression_text, edit_text
-from clients.reporting.differences import caution_text, confirmation_text, optimism_text
+from clients.reporting.differences import caution_text, confirmation_text, error_rate_text, optimism_text
 from clients.reporting.facts import Iteration, RunFacts, best_iteration, compared, decision_on, treatment
 from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
@@ -112,6 +112,7 @@ def _figures(facts: RunFacts) -> str:
         ("In part", parts_text(facts) or ""),
         ("Lost rounds", lost_rounds_text(facts) or ""),
         ("Can find", can_find(facts)),
+        ("Error rate", error_rate_text(facts.request.judgement)),
         ("Release", release_text(facts)),
         (
             "Spent",

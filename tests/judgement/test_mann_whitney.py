@@ -12,7 +12,8 @@ from scipy.stats import mannwhitneyu, ttest_ind
 
 from workflows.model.judgement import JudgementSpec
 from workflows.rules.judgement import compare_unpaired
-from workflows.rules.judgement.mann_whitney import mann_whitney, welch
+from workflows.rules.judgement.mann_whitney import mann_whitney, unpaired_moments, welch
+from workflows.rules.judgement.mean_test import p_above
 from workflows.rules.verdicts import smallest_p
 
 
@@ -54,12 +55,17 @@ def test_episodes_that_are_all_alike_say_nothing() -> None:
 def test_the_difference_of_means_comes_with_welchs_interval() -> None:
     random = np.random.default_rng(6)
     one, other = random.normal(5, 1, 12), random.normal(6, 3, 30)
-    found = welch(one, other, 0.95, 0.05, 0.5)
+    found = welch(one, other, 0.95)
     peer = ttest_ind(other, one, equal_var=False)
     low, high = peer.confidence_interval(0.95)
     assert (found.effect, found.low, found.high) == pytest.approx((other.mean() - one.mean(), low, high))
-    shifted = ttest_ind(other + 0.5, one, equal_var=False, alternative="greater")
-    assert found.p_not_worse == pytest.approx(shifted.pvalue)
+
+
+def test_an_unpaired_candidate_is_not_worse_by_a_margin_as_students_test_has_it_where_that_is_right() -> None:
+    random = np.random.default_rng(6)
+    one, other = random.normal(5, 1, 200), random.normal(5.1, 1.2, 200)
+    shifted = ttest_ind(other + 0.2, one, equal_var=False, alternative="greater")
+    assert p_above(unpaired_moments(one, other), -0.2) == pytest.approx(shifted.pvalue, rel=0.15)
 
 
 def test_fewer_than_four_episodes_are_refused_and_the_smallest_p_is_known_before() -> None:

@@ -9,9 +9,10 @@ import pytest
 from tests.workflows.building import NOW, measured_book, proposal, result
 from workflows.comparing import references_of
 from workflows.model.decisions import Decision, Reference
-from workflows.model.judgement import ConstraintCheck, Evidence, RaceDecision, Verdict
+from workflows.model.judgement import ConstraintCheck, Evidence, JudgementSpec, RaceDecision, Verdict
 from workflows.model.trial import TrialResult
 from workflows.records import round_record
+from workflows.rules.verdicts import judge, share_of_round
 from workflows.runbook import RunBook
 
 
@@ -87,14 +88,43 @@ def test_a_better_score_is_kept_without_proof_unless_the_spec_asks_for_it() -> N
 
 
 def test_candidates_of_one_round_are_corrected_for_their_number() -> None:
-    run = judged_book(accept="better")
+    run = judged_book(accept="better", alpha_covers="round")
     near = evidence(run, 0.1, p_better=0.03)
-    alone = judged_book(accept="better")
+    alone = judged_book(accept="better", alpha_covers="round")
     assert decided(alone, (0.6, near))[0].kept
     decisions = decided(run, (0.6, near), (0.55, evidence(run, 0.05, sure=False)))
     assert [decision.kept for decision in decisions] == [False, False]
     assert (decisions[0].family, decisions[0].adjusted_p) == (2, 0.06)
     assert "corrected for 2 candidates" in decisions[0].explanation
+
+
+def test_rounds_that_decide_what_a_run_goes_on_from_share_alpha_among_them() -> None:
+    run = judged_book(accept="better")
+    [first] = decided(run, (0.6, evidence(run, 0.1, p_better=0.02)))
+    assert (first.kept, first.adjusted_p) == (True, 0.04)
+    assert "corrected for all rounds of the run" in first.explanation
+    [second] = decided(run, (0.7, evidence(run, 0.1, p_better=0.02)))
+    assert not second.kept
+    assert second.adjusted_p == pytest.approx(0.12)
+    assert sum(share_of_round(JudgementSpec(accept="better"), number) for number in range(1, 10_000)) <= 1
+
+
+def test_a_best_that_was_chosen_for_its_score_makes_nobody_worse_who_is_only_less_lucky() -> None:
+    run = judged_book()
+    decided(run, *[(0.6 + place / 100, evidence(run, 0.1)) for place in range(9)])
+    [close] = decided(run, (0.5, evidence(run, -0.1, p_worse=0.02)))
+    assert close.verdict is Verdict.INCONCLUSIVE
+    [far] = decided(run, (0.4, evidence(run, -0.2, p_worse=0.001)))
+    assert far.verdict is Verdict.WORSE
+
+
+def test_further_objectives_are_corrected_for_the_number_of_candidates_as_the_first_one_is() -> None:
+    near = Evidence(reference="a", n=40, p_better=0.03)
+    one = Evidence(reference="a", n=40, objectives={"cost": near})
+    [alone] = judge([one], JudgementSpec())
+    assert alone.objectives == {"cost": Verdict.BETTER}
+    together = judge([one, Evidence(reference="a", n=40, objectives={"cost": Evidence(reference="a", n=40)})], JudgementSpec())
+    assert [judged.objectives["cost"] for judged in together] == [Verdict.INCONCLUSIVE] * 2
 
 
 def test_of_several_that_may_stand_the_best_score_stands_and_the_others_lose_to_it() -> None:
@@ -216,7 +246,7 @@ def test_whoever_only_must_not_be_worse_is_compared_with_the_baseline_lest_small
     run = judged_book(rule="non_inferiority", accept="not_worse")
     decided(run, (0.6, evidence(run, 0.1)))
     assert run.best is not None and run.best.round == 1
-    own = evidence(run, -0.04, against="r0-00000000", p_not_worse=0.01)
+    own = evidence(run, -0.04, against="r0-00000000", p_not_worse=0.005)
     [decision] = decided(run, (0.61, own))
     assert (decision.reference, decision.verdict, decision.accepted) == ("r0-00000000", Verdict.NOT_WORSE, True)
     assert decision.kept  # its score beats the best's, too

@@ -208,7 +208,7 @@ def test_what_cannot_work_is_found_before_anything_is_spent(changes: dict[str, A
         ),
         (4, {}, "at least 5 samples are needed, or fewer candidates_per_round"),
         (6, {"test": "paired"}, "the smallest p-value of the paired test, corrected for 5 candidates, is 0.0781"),
-        (6, {"test": "paired"}, "at least 7 samples are needed"),
+        (6, {"test": "paired"}, "at least 8 samples are needed"),
         (3, {"alpha": 0.4}, "dataset.splits.validation: has 3 samples, with which no candidate can ever pass"),
     ],
 )

@@ -141,7 +141,12 @@ class JudgementSpec(SpecPart):
     test: Literal["paired", "mann_whitney"] = "paired"
     """`paired`: sample by sample, on means over replicates. `mann_whitney`: by ranks, for episodes that share nothing."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """How often a claim may be wrong, over all candidates of one decision together."""
+    """How often a claim may be wrong, over all candidates of one decision together; `alpha_covers` says what a decision is.
+    Each further objective is a question of its own, and so is each kind of claim: better, not worse, worse."""
+    alpha_covers: Literal["round", "run"] | None = None
+    """What may be wrong that often: one round's decision, or any decision of the whole run, of which the first round takes a
+    half of alpha, the second a sixth, and so on. Default: `run` where verdicts decide what the run goes on from (`accept:
+    better` and `not_worse`), else `round`."""
     margin: Distance = 0.05
     """The largest loss that still counts as not worse, in units of the score."""
     accept: Literal["score", "better", "not_worse", "shorter"] = "score"
@@ -167,6 +172,13 @@ class JudgementSpec(SpecPart):
     """Stop candidates early. Default: every trial is measured in full. `true` takes the defaults."""
     noise: NoiseFirst | None = None
     """Replicate the baseline first. `true` takes the defaults."""
+
+    @property
+    def holds_for(self) -> Literal["candidate", "round", "run"]:
+        """Over what alpha is the error rate."""
+        if self.correction == "none":
+            return "candidate"
+        return self.alpha_covers or ("run" if self.accept in ("better", "not_worse") else "round")
 
     @model_validator(mode="before")
     @classmethod
@@ -253,6 +265,8 @@ class Judged(Payload):
     """The p-value of the rule's own question, corrected for the number of candidates."""
     family: int = 1
     """How many candidates were judged together."""
+    share: float = 1.0
+    """How much of alpha the decision could use up; less than all of it where alpha is for the whole run."""
     explanation: str = ""
     """One sentence with the numbers."""
     evidence: Evidence

@@ -20,12 +20,16 @@ class JudgeInput(Payload):
     reference: Reference
     candidates: tuple[Reference, ...]
     seed: int = 0
+    before: tuple[Reference, ...] = ()
+    """The same trials, the reference's first, as they answered these samples earlier; empty where they never did."""
 
 
 class Judgements(Payload):
     """The verdicts, in the order of the candidates."""
 
     judged: tuple[Judged, ...]
+    alike: bool = False
+    """Every answer scored as the earlier ones of the same trial did: asking again showed nothing."""
 
 
 class LookInput(Payload):

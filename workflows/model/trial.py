@@ -52,6 +52,10 @@ class Race(Payload):
     """Samples between two looks."""
     candidates: int = 1
     """How many are judged together."""
+    share: float = 1.0
+    """How much of alpha their decision may use up."""
+    chosen_from: int = 1
+    """Out of how many trials the reference was chosen for its score."""
 
 
 class Planning(Payload):

@@ -14,7 +14,7 @@ from workflows.model.trial import TrialResult
 from workflows.rules.explaining import ABOUT_BASELINE, dropped, kept, not_measured
 from workflows.rules.scoring import is_better
 from workflows.rules.standing import shorter_of, standing_after
-from workflows.rules.verdicts import judge, pareto_front
+from workflows.rules.verdicts import ALONE, Family, judge, pareto_front
 
 LARGEST_FRONT = 100
 """Candidates on a front; a run with more of them keeps those that came first."""
@@ -30,6 +30,8 @@ class Rules:
     direction: Direction
     min_delta: float = 0.0
     shorter_wins_ties: bool = False
+    family: Family = ALONE
+    """What else the run claims beside this round."""
 
 
 def decided_against(spec: JudgementSpec, baseline_id: str, best_id: str) -> str:
@@ -56,7 +58,7 @@ def unfinished_winner(
     """
     if rules.judgement.accept == "shorter":
         return None
-    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules.judgement)
+    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules)
     winner = _winner(best, candidates, results, judged, rules)
     if any(results[place].candidate_id == winner.candidate_id for place in finished):
         return None
@@ -76,7 +78,7 @@ def decide_round(
     best: Standing, baseline_id: str, candidates: Sequence[Candidate], results: Sequence[TrialResult], rules: Rules
 ) -> tuple[Standing, list[Decision]]:
     """Judge a round's candidates together, and let the best of those that may stand stand."""
-    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules.judgement)
+    judged = _judged(results, decided_against(rules.judgement, baseline_id, best.candidate_id), rules)
     winner = _winner(best, candidates, results, judged, rules)
     decisions = [
         _decision(candidate, result, judged.get(candidate.candidate_id), best, winner, rules)
@@ -141,14 +143,15 @@ def decision_on_baseline(candidate: Candidate, result: TrialResult) -> Decision:
     return Decision(candidate_id=candidate.candidate_id, kept=True, explanation=told)
 
 
-def _judged(results: Sequence[TrialResult], reference: str, spec: JudgementSpec) -> dict[str, Judged]:
+def _judged(results: Sequence[TrialResult], reference: str, rules: Rules) -> dict[str, Judged]:
     """The verdicts, by candidate: of all that were measured, together."""
     found = {
         result.candidate_id: (result.race, evidence)
         for result in results
         if (evidence := evidence_against(result, reference)) is not None
     }
-    judged = judge([evidence for _, evidence in found.values()], spec)
+    spec = rules.judgement
+    judged = judge([evidence for _, evidence in found.values()], spec, rules.family)
     raced = [race for race, _ in found.values()]
     return dict(zip(found, [_as_raced(one, race, spec) for one, race in zip(judged, raced, strict=True)], strict=True))
 
@@ -226,16 +229,27 @@ def _decision(
 
 
 def front_after(
-    front: Sequence[FrontMember], baseline_id: str, results: Sequence[TrialResult], spec: JudgementSpec, metric: str
+    front: Sequence[FrontMember],
+    baseline_id: str,
+    results: Sequence[TrialResult],
+    spec: JudgementSpec,
+    metric: str,
+    share: float = 1.0,
 ) -> tuple[FrontMember, ...]:
-    """The Pareto front once these trials are known. Whoever left it never comes back: nobody else need be remembered."""
+    """The Pareto front once these trials are known. Whoever left it never comes back: nobody else need be remembered.
+
+    A round's verdicts against the baseline are one decision here, too.
+    """
     if not spec.objectives:
         return ()
     members = list(front) or [FrontMember(candidate_id=baseline_id, gains=dict.fromkeys(_names(spec, metric), 0.0))]
-    for result in results:
-        evidence = evidence_against(result, baseline_id)
-        if evidence is not None and evidence.refused is None and result.race is None:
-            members.append(_member(result.candidate_id, evidence, spec, metric))
+    found = {
+        result.candidate_id: evidence
+        for result in results
+        if result.race is None and (evidence := evidence_against(result, baseline_id)) is not None and evidence.refused is None
+    }
+    verdicts = judge(list(found.values()), spec, Family(share))
+    members += [_member(name, judged, spec, metric) for name, judged in zip(found, verdicts, strict=True)]
     staying = pareto_front({member.candidate_id: list(member.gains.values()) for member in members})
     return tuple(member for member in members if member.candidate_id in staying)[:LARGEST_FRONT]
 
@@ -244,8 +258,8 @@ def _names(spec: JudgementSpec, metric: str) -> list[str]:
     return [metric, *(objective.measure for objective in spec.objectives if objective.measure != metric)]
 
 
-def _member(candidate_id: str, evidence: Evidence, spec: JudgementSpec, metric: str) -> FrontMember:
-    [judged] = judge([evidence], spec)
+def _member(candidate_id: str, judged: Judged, spec: JudgementSpec, metric: str) -> FrontMember:
+    evidence = judged.evidence
     gains = {metric: evidence.effect, **{name: other.effect for name, other in evidence.objectives.items()}}
     verdicts = {metric: judged.verdict, **judged.objectives}
     return FrontMember(

@@ -9,7 +9,7 @@ from workflows.model.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.mutations import refuse_mutation
 from workflows.rules.prompt_factors import is_read
-from workflows.rules.verdicts import FEWEST_SAMPLES, smallest_p
+from workflows.rules.verdicts import FEWEST_SAMPLES, share_of_round, smallest_p
 
 
 def evolution_problems(request: OptimizationRequest, optimizer: EvolveOptimizer) -> Iterator[str]:
@@ -48,12 +48,14 @@ def too_few_samples(request: OptimizationRequest, sizes: Mapping[Split, int]) ->
     most = request.samples_per_trial
     samples = min(sizes.get(Split.VALIDATION, 0), most) if most is not None else sizes.get(Split.VALIDATION, 0)
     judgement, candidates = request.judgement, optimizer.candidates_per_round
+    allowed = judgement.alpha * share_of_round(judgement, 1)
     least = smallest_p(judgement.test, samples) * candidates
-    if samples >= FEWEST_SAMPLES and least <= judgement.alpha:
+    if samples >= FEWEST_SAMPLES and least <= allowed:
         return
-    needed = next(n for n in range(FEWEST_SAMPLES, 1_000) if smallest_p(judgement.test, n) * candidates <= judgement.alpha)
+    of_which = f", of which the first round may use {allowed:g}" if allowed < judgement.alpha else ""
+    needed = next(n for n in range(FEWEST_SAMPLES, 1_000) if smallest_p(judgement.test, n) * candidates <= allowed)
     yield (
         f"dataset.splits.validation: has {samples} samples, with which no candidate can ever pass: the smallest p-value of the "
         f"{judgement.test} test, corrected for {candidates} candidates, is {min(least, 1.0):.3g}, and judgement.alpha is "
-        f"{judgement.alpha:g}; at least {needed} samples are needed, or fewer candidates_per_round"
+        f"{judgement.alpha:g}{of_which}; at least {needed} samples are needed, or fewer candidates_per_round"
     )

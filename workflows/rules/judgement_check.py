@@ -56,6 +56,17 @@ def unknown_must_pass(request: OptimizationRequest, ids: Collection[str], tags: 
             yield f"judgement.must_pass.{where}: the dataset has no {what} {_listed(unknown)}; {hint}"
 
 
+def confirmed_by_fresh_answers(request: OptimizationRequest) -> Iterator[str]:
+    """What a spec should know whose winner is confirmed on the samples that it was chosen on."""
+    splits = request.dataset.splits
+    if request.judgement.accept == "shorter" and (splits is None or not splits.test):
+        yield (
+            "dataset.splits: holds back no test samples, so that the winner is confirmed with fresh answers to the samples of "
+            "the search only, which shows nothing where the target answers the same every time; give a share for test, such "
+            "as {validation: 0.7, test: 0.3}"
+        )
+
+
 def _listed(words: Sequence[str]) -> str:
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
     return " or ".join(map(repr, words[:SHOWN])) + more

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from workflows.model.judgement import Evidence, Judged, JudgementSpec, Verdict
 
@@ -25,48 +26,81 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def judge(candidates: Sequence[Evidence], spec: JudgementSpec) -> list[Judged]:
-    """The verdicts on all candidates of one decision, corrected for their number, in their order."""
+class Family(NamedTuple):
+    """What else is claimed beside one decision, for which it has to be corrected."""
+
+    share: float = 1.0
+    """How much of alpha the decision may use up."""
+    chosen_from: int = 1
+    """Out of how many trials the reference was chosen for its score: it was lucky, and whoever is as good looks worse."""
+
+
+ALONE = Family()
+
+
+class Claims(NamedTuple):
+    """The p-values of one comparison, corrected."""
+
+    better: float
+    not_worse: float
+    worse: float
+
+
+def judge(candidates: Sequence[Evidence], spec: JudgementSpec, family: Family = ALONE) -> list[Judged]:
+    """The verdicts on all candidates of one decision, corrected for their number, in their order.
+
+    Every further objective is a question of its own, and corrected in the same way.
+    """
     if spec.correction == "none" and len(candidates) > 1:
-        return [judged for evidence in candidates for judged in judge([evidence], spec)]
-    better = holm([evidence.p_better for evidence in candidates])
-    not_worse = holm([evidence.p_not_worse for evidence in candidates])
-    worse = holm([evidence.p_worse for evidence in candidates])
+        return [judged for evidence in candidates for judged in judge([evidence], spec, family)]
+    claims = _corrected(candidates, family)
+    names = list(candidates[0].objectives) if candidates else []
+    of_objectives = {name: _corrected([evidence.objectives[name] for evidence in candidates], family) for name in names}
     return [
-        _judged(evidence, spec, better[place], not_worse[place], worse[place], len(candidates))
+        _judged(evidence, spec, claims[place], {name: of_objectives[name][place] for name in names}, len(candidates), family)
         for place, evidence in enumerate(candidates)
     ]
 
 
+def _corrected(candidates: Sequence[Evidence], family: Family) -> list[Claims]:
+    return [
+        Claims(*(min(1.0, p / family.share) for p in (better, not_worse, worse * family.chosen_from)))
+        for better, not_worse, worse in zip(
+            holm([evidence.p_better for evidence in candidates]),
+            holm([evidence.p_not_worse for evidence in candidates]),
+            holm([evidence.p_worse for evidence in candidates]),
+            strict=True,
+        )
+    ]
+
+
 def _judged(
-    evidence: Evidence, spec: JudgementSpec, p_better: float, p_not_worse: float, p_worse: float, family: int
+    evidence: Evidence, spec: JudgementSpec, claims: Claims, of_objectives: Mapping[str, Claims], together: int, family: Family
 ) -> Judged:
-    verdict = _verdict(evidence, spec, p_better, p_not_worse, p_worse)
-    adjusted = p_not_worse if spec.rule == "non_inferiority" else p_better
+    verdict = _verdict(evidence, spec, claims)
+    adjusted = claims.not_worse if spec.rule == "non_inferiority" else claims.better
     judged = Judged(
         verdict=verdict,
         accepted=_satisfies(evidence, spec, verdict),
         adjusted_p=adjusted,
-        family=family,
+        family=together,
+        share=family.share,
         evidence=evidence,
-        objectives={
-            name: _verdict(other, spec, other.p_better, other.p_not_worse, other.p_worse)
-            for name, other in evidence.objectives.items()
-        },
+        objectives={name: _verdict(other, spec, of_objectives[name]) for name, other in evidence.objectives.items()},
     )
     return judged.model_copy(update={"explanation": explain(judged, spec)})
 
 
-def _verdict(evidence: Evidence, spec: JudgementSpec, p_better: float, p_not_worse: float, p_worse: float) -> Verdict:
+def _verdict(evidence: Evidence, spec: JudgementSpec, claims: Claims) -> Verdict:
     if evidence.refused is not None:
         return Verdict.INCONCLUSIVE
-    if p_better <= spec.alpha:
+    if claims.better <= spec.alpha:
         return Verdict.BETTER
     if spec.rule == "strict" and evidence.strict_broken is not None:
         return Verdict.NOT_WORSE if _keeps_all(evidence) else Verdict.WORSE
-    if p_not_worse <= spec.alpha:
+    if claims.not_worse <= spec.alpha:
         return Verdict.NOT_WORSE
-    if p_worse <= spec.alpha:
+    if claims.worse <= spec.alpha:
         return Verdict.WORSE
     return Verdict.INCONCLUSIVE
 
@@ -83,6 +117,12 @@ def _satisfies(evidence: Evidence, spec: JudgementSpec, verdict: Verdict) -> boo
 def _keeps_all(evidence: Evidence) -> bool:
     """A baseline that passes nothing in all its replicates accepts everything, so it is no baseline for the strict rule."""
     return evidence.strict_broken == 0 and bool(evidence.strict_baseline)
+
+
+def share_of_round(spec: JudgementSpec, number: int, *, rounds: int | None = None) -> float:
+    """How much of alpha a round may use up, so that all rounds of a run together keep it however many follow: a half, a sixth,
+    a twelfth. Nothing has to be shared where alpha is a round's own, or where the run has one round."""
+    return 1.0 if spec.holds_for != "run" or rounds == 1 else 1 / (number * (number + 1))
 
 
 def smallest_p(test: str, samples: int) -> float:
@@ -118,7 +158,9 @@ def explain(judged: Judged, spec: JudgementSpec) -> str:
     evidence = judged.evidence
     if evidence.refused is not None:
         return f"nothing can be said against {evidence.reference}: {evidence.refused}"
-    corrected = f", corrected for {judged.family} candidates" if judged.family > 1 else ""
+    families = [f"{judged.family} candidates"] if judged.family > 1 else []
+    families += ["all rounds of the run"] if judged.share < 1 else []
+    corrected = f", corrected for {' and '.join(families)}" if families else ""
     parts = [
         f"{_TOLD[judged.verdict]} {evidence.reference}: {evidence.reference_mean:.3f} -> {evidence.mean:.3f}, "
         f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {evidence.n} samples "

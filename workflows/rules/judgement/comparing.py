@@ -11,7 +11,7 @@ from workflows.model.judgement import Evidence, JudgementSpec
 from workflows.rules.judgement.answers import TrialAnswers
 from workflows.rules.judgement.constraints import check_constraints
 from workflows.rules.judgement.exchange import permutation_test
-from workflows.rules.judgement.mann_whitney import mann_whitney, welch
+from workflows.rules.judgement.mann_whitney import mann_whitney, unpaired_moments, welch
 from workflows.rules.judgement.mean_test import interval, lower_bound, moments, p_above
 from workflows.rules.judgement.pairs import Array, Pairs, Singles, averaged, numbered, pair
 from workflows.rules.judgement.strict import broken_must_pass, false_rejection_rate, strict_counts
@@ -100,7 +100,8 @@ def compare_unpaired(
         return _refused(reference_id, spec, fewest, missing, "in the smaller group")
     alike = _equally_often(reference, candidate, singles)
     ranks = mann_whitney(*(sign * _episodes(given, clusters) for given in alike))
-    means = welch(sign * one, sign * other, CONFIDENCE, spec.alpha, spec.margin)
+    means = welch(sign * one, sign * other, CONFIDENCE)
+    found = unpaired_moments(sign * one, sign * other, spec.score_range)
     return Evidence(
         reference=reference_id,
         method=ranks.method,
@@ -112,9 +113,9 @@ def compare_unpaired(
         low=means.low,
         high=means.high,
         confidence=CONFIDENCE,
-        bound=means.bound,
+        bound=lower_bound(found, 1 - spec.alpha),
         p_better=ranks.gain,
-        p_not_worse=means.p_not_worse,
+        p_not_worse=p_above(found, -spec.margin) if spec.margin > 0 else ranks.gain,
         p_worse=ranks.loss,
         alpha=spec.alpha,
         margin=spec.margin,
@@ -141,7 +142,7 @@ def evidence_of(
         counts = strict_counts(reference.passes, candidate.passes)
         update["strict_broken"], update["strict_baseline"] = counts.broken, counts.baseline
         if spec.rule == "strict":
-            update["strict_false_rejections"] = false_rejection_rate(reference.passes)
+            update["strict_false_rejections"] = false_rejection_rate(reference.passes, candidate.passes)
         if spec.must_pass is not None:
             broken = broken_must_pass(reference.passes, candidate.passes, must_pass or {}, spec.must_pass, spec.alpha)
             update["must_pass_broken"] = tuple(broken[:SHOWN])

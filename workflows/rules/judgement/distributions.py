@@ -4,6 +4,8 @@ second to import, which every worker would wait for.
 
 from __future__ import annotations
 
+import math
+
 from scipy.special import bdtr, bdtrc, stdtr, stdtrit
 
 
@@ -15,6 +17,12 @@ def binomial_at_least(wanted: int, n: int, share: float) -> float:
 def binomial_at_most(wanted: int, n: int, share: float) -> float:
     """The chance of so many or fewer of n."""
     return 0.0 if wanted < 0 else float(bdtr(min(wanted, n), n, share))
+
+
+def hypergeometric_at_least(wanted: int, marked: int, n: int, drawn: int) -> float:
+    """The chance of so many or more marked ones among those drawn."""
+    ways = sum(math.comb(marked, k) * math.comb(n - marked, drawn - k) for k in range(max(wanted, 0), min(marked, drawn) + 1))
+    return min(1.0, ways / math.comb(n, drawn))
 
 
 def binomial_quantile(chance: float, n: int, share: float) -> int:

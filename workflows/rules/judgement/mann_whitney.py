@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workflows.rules.judgement.distributions import student_above, student_quantile
+from workflows.rules.judgement.distributions import student_quantile
+from workflows.rules.judgement.mean_test import Moments
 from workflows.rules.judgement.pairs import Array
 
 LARGEST_EXACT = 80
 """Up to so many values in all, the distribution of the rank sum is computed exactly, ties included."""
+
+
+MOST_PAIRS = 10_000
+"""Of different values; beyond it the groups are large, and what is known of the mean depends on their variance alone."""
 
 
 class Ranks(NamedTuple):
@@ -28,8 +33,6 @@ class Means(NamedTuple):
     effect: float
     low: float
     high: float
-    bound: float
-    p_not_worse: float
 
 
 def mann_whitney(reference: Array, candidate: Array) -> Ranks:
@@ -61,7 +64,7 @@ def _exact(reference: Array, candidate: Array) -> tuple[float, float]:
     return min(1.0, float(sums[observed:].sum())), min(1.0, float(sums[: observed + 1].sum()))
 
 
-def welch(reference: Array, candidate: Array, confidence: float, alpha: float, margin: float) -> Means:
+def welch(reference: Array, candidate: Array, confidence: float) -> Means:
     """The difference of the means with Welch's interval."""
     effect = float(candidate.mean() - reference.mean())
     parts = [group.var(ddof=1) / len(group) for group in (reference, candidate)]
@@ -73,6 +76,24 @@ def welch(reference: Array, candidate: Array, confidence: float, alpha: float, m
             part**2 / (len(group) - 1) for part, group in zip(parts, (reference, candidate), strict=True)
         )
     reach = student_quantile((1 + confidence) / 2, freedom) * error
-    bound = effect - student_quantile(1 - alpha, freedom) * error
-    p = student_above((effect + margin) / error, freedom) if error else 1.0
-    return Means(effect, effect - reach, effect + reach, bound, p)
+    return Means(effect, effect - reach, effect + reach)
+
+
+def unpaired_moments(reference: Array, candidate: Array, score_range: float | None = None) -> Moments:
+    """The difference of the means for the test of a mean gain, as if each of one group were paired with each of the other."""
+    n = round(2 / (1 / len(reference) + 1 / len(candidate)))
+    variance = n * sum(float(group.var(ddof=1)) / len(group) for group in (reference, candidate))
+    values = np.concatenate([reference, candidate])
+    reach, bounded = score_range, True
+    if reach is None:
+        within = values.min() >= 0 and values.max() <= 1
+        reach, bounded = (1.0, True) if within else (float(np.ptp(values)) or float(np.abs(values).max()), False)
+    gains: Array | None = None
+    chances: Array | None = None
+    levels = [np.unique(group, return_counts=True) for group in (reference, candidate)]
+    if len(levels[0][0]) * len(levels[1][0]) <= MOST_PAIRS:
+        every = np.subtract.outer(levels[1][0], levels[0][0]).ravel()
+        weights = np.multiply.outer(levels[1][1], levels[0][1]).ravel() / (len(reference) * len(candidate))
+        gains, places = np.unique(every, return_inverse=True)
+        chances = np.bincount(places, weights=weights).astype(np.float64)
+    return Moments(n, float(candidate.mean() - reference.mean()), variance, reach, bounded, gains, chances)

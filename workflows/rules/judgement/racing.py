@@ -20,7 +20,7 @@ from workflows.rules.judgement.curtailment import boundary
 from workflows.rules.judgement.exchange import variance_of_answers
 from workflows.rules.judgement.mean_test import SAMPLES_HELD_BACK, Bounds, Moments, least_variance, moments
 from workflows.rules.judgement.pairs import Singles, pair
-from workflows.rules.verdicts import FEWEST_SAMPLES
+from workflows.rules.verdicts import ALONE, FEWEST_SAMPLES, Family
 
 HALVINGS = 40
 
@@ -50,6 +50,7 @@ def race(
     direction: Direction = Direction.MAXIMIZE,
     reference_id: str = "the baseline",
     candidates: int = 1,
+    family: Family = ALONE,
     min_gain: float = 0.0,
     strict_broken: int = 0,
     singles: tuple[Singles, Singles] | None = None,
@@ -57,12 +58,14 @@ def race(
 ) -> RaceDecision:
     """Whether a trial goes on, after the samples measured so far, in the order of the suite, of `planned` in all.
 
-    `candidates` are judged together in this round; `min_gain` is what a better score must gain (`stop.min_delta`);
+    `candidates` are judged together in this round, `family` is what else is claimed beside it; `min_gain` is what a better
+    score must gain (`stop.min_delta`);
     `strict_broken` samples were always passed by the reference and not by the candidate, which ends it under the strict rule.
     """
     racing, seen = spec.racing or Racing(), len(reference)
     candidates = 1 if spec.correction == "none" else candidates
     pairs = pair(reference, candidate, weights, direction, singles=singles, clusters=clusters)
+    spec = spec.model_copy(update={"alpha": spec.alpha * family.share})
     asked = _asked(spec)
     if asked == "strict" and strict_broken and seen < planned:
         return _broken(strict_broken, pairs.n, planned, reference_id)
@@ -73,7 +76,7 @@ def race(
     full = pairs.n * planned / seen
     expected = _expected(found, full, boundary(looks(planned, racing.block), racing.error_rate))
     wanted = _wanted(found, full, spec, candidates, min_gain)
-    reason = _reason(expected, wanted, found, full, spec, racing)
+    reason = _reason(expected, wanted, found, full, spec, racing, candidates * family.chosen_from)
     return RaceDecision(
         go_on=reason is None,
         reason=reason,
@@ -136,10 +139,10 @@ def _quantile(samples: float, alpha: float) -> float:
 
 
 def _reason(
-    expected: Bounds, wanted: Wanted, found: Moments, full: float, spec: JudgementSpec, racing: Racing
+    expected: Bounds, wanted: Wanted, found: Moments, full: float, spec: JudgementSpec, racing: Racing, compared: int
 ) -> Literal["futility", "regression", "win"] | None:
     if expected.high < wanted.at_least:
-        loss = spec.margin if _asked(spec) == "not_worse" else _least_gain(found, full, spec.alpha)
+        loss = spec.margin if _asked(spec) == "not_worse" else _least_gain(found, full, spec.alpha / compared)
         return "regression" if expected.high < -loss else "futility"
     return "win" if racing.wins and expected.low > wanted.for_certain else None
 

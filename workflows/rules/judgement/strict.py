@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln
 
 from workflows.model.judgement import MustPass
-from workflows.rules.judgement.distributions import binomial_at_least
+from workflows.rules.judgement.distributions import binomial_at_least, hypergeometric_at_least
 
 Passes = Sequence[tuple[int, int]]
 """For every sample: replicates passed, of replicates answered."""
@@ -29,19 +29,23 @@ def strict_counts(reference: Passes, candidate: Passes) -> StrictCounts:
     return StrictCounts(len(consistent), broken)
 
 
-def false_rejection_rate(reference: Passes) -> float:
+def false_rejection_rate(reference: Passes, candidate: Passes | None = None) -> float:
     """How often the strict rule rejects a candidate that is exactly as good as the reference.
+
+    What counts is how often the candidate was asked; without it, as often as the reference.
 
     A candidate survives when no sample passes all replicates first and fails one then. How pass probabilities spread over the
     samples is taken from the reference's own replicates (a beta distribution by moments; one value for all without replicates).
     """
-    counts = np.array([pair for pair in reference if pair[1]], dtype=np.float64)
-    if not len(counts):
+    places = [place for place, pair in enumerate(reference) if pair[1]]
+    if not places:
         return 1.0
+    counts = np.array([reference[place] for place in places], dtype=np.float64)
     passed, answered = counts[:, 0], counts[:, 1]
+    again = np.array([(candidate or reference)[place][1] for place in places], dtype=np.float64)
     mean = float(passed.sum() / answered.sum())
     spread = _spread(passed, answered, mean)
-    survive = 1 - _moment(mean, spread, answered) + _moment(mean, spread, 2 * answered)
+    survive = 1 - _moment(mean, spread, answered) + _moment(mean, spread, answered + again)
     return float(1 - np.prod(np.clip(survive, 0.0, 1.0)))
 
 
@@ -70,21 +74,27 @@ def broken_must_pass(reference: Passes, candidate: Passes, named: Mapping[int, s
     """The must-pass samples that the candidate failed more often than its flake rate explains.
 
     A sample that was not answered is not passed. With a flake rate, failures are tolerated while that many of them are not
-    rarer than alpha, shared among all must-pass samples.
+    rarer than alpha, shared among all must-pass samples. A measured rate is as uncertain as the reference's answers are few:
+    then it is the chance that of all failures, the reference's and these, so many are among these answers (Fisher's test).
+    A reference that never failed shows no flakes, and one failure is one too many.
     """
-    flake = _flake_rate(reference, named) if rule.flake_rate == "measured" else rule.flake_rate
+    flake, failed, asked = (0.0, *_flakes(reference, named)) if rule.flake_rate == "measured" else (rule.flake_rate, 0, 0)
     broken = []
     for place, name in named.items():
         passed, answered = candidate[place]
         failures = answered - passed
-        chance = binomial_at_least(failures, answered, flake) if answered else 0.0
+        chance = 0.0
+        if answered and failed:
+            chance = hypergeometric_at_least(failures, failed + failures, asked + answered, answered)
+        elif answered:
+            chance = binomial_at_least(failures, answered, flake)
         if answered == 0 or (failures and chance <= alpha / len(named)):
             broken.append(name)
     return broken
 
 
-def _flake_rate(reference: Passes, named: Mapping[int, str]) -> float:
-    """How often the reference fails these samples; one that it never passes says nothing of flakes."""
+def _flakes(reference: Passes, named: Mapping[int, str]) -> tuple[int, int]:
+    """How often the reference failed these samples, of how many answers; one that it never passes says nothing of flakes."""
     counts = [reference[place] for place in named if reference[place][0]]
     answered = sum(count[1] for count in counts)
-    return (answered - sum(count[0] for count in counts)) / answered if answered else 0.0
+    return answered - sum(count[0] for count in counts), answered

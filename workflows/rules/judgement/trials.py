@@ -17,6 +17,7 @@ from workflows.rules.judgement.racing import race
 from workflows.rules.judgement.strict import strict_counts
 from workflows.rules.planning import measured_plan
 from workflows.rules.tally import Tally, asked_for, sample_means
+from workflows.rules.verdicts import Family
 
 
 def compared(
@@ -86,6 +87,7 @@ def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> R
         direction=suite.objective.direction,
         reference_id=asked.race.reference.candidate_id,
         candidates=asked.race.candidates,
+        family=Family(asked.race.share, asked.race.chosen_from),
         strict_broken=broken,
         singles=None if one.singles is None or other.singles is None else (one.singles, other.singles),
         clusters=other.clusters,
