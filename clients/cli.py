@@ -104,11 +104,11 @@ def _code_of(error: Exception) -> ExitCode:
 
 def _unexpected(error: Exception) -> str:
     """A message for what nobody foresaw, or for servers that went away."""
-    from clients.commands.servers import is_unreachable
+    from clients.commands.servers import is_unreachable, told_away
 
-    told = str(error) or type(error).__name__
     if is_unreachable(error):
-        return told
+        return told_away(error)
+    told = str(error) or type(error).__name__
     return f"{type(error).__name__}: {told} (RATCHET_DEBUG=1 shows where)"
 
 

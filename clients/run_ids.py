@@ -56,6 +56,11 @@ def plugin_task_queue(task_queue: str, code_hash: str) -> str:
     return f"{task_queue}-evaluation-{code_hash[:LENGTH_OF_CODE_HASH]}"
 
 
+def is_plugin_queue(queue: str, task_queue: str) -> bool:
+    """Whether a queue is named like those of workers with exactly one code."""
+    return re.fullmatch(rf"{re.escape(task_queue)}-evaluation-[0-9a-f]{{{LENGTH_OF_CODE_HASH}}}", queue) is not None
+
+
 def by_dataset_id(request: OptimizationRequest, dataset_id: str) -> OptimizationRequest:
     """The request with its dataset named by content, as workers far away need it."""
     return request.model_copy(update={"dataset": request.dataset.stored_as(dataset_id)})

@@ -125,6 +125,12 @@ class StoreReader:
         async with self._database.connection() as connection:
             return bool(await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id))
 
+    async def stored_among(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of these runs that the store knows."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch("SELECT run_id FROM runs WHERE run_id = ANY($1::text[])", list(run_ids))
+        return {row["run_id"] for row in found}
+
     async def run(self, run_id: str) -> rows.RunDetail | None:
         """A run with its spec and result."""
         async with self._database.connection() as connection:

@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import TERMINAL, KnownRun, reach_run
+from clients.commands.run_code import notes_for
 from clients.commands.servers import Servers, ServersAway
 from clients.commands.workers import workers_for
 from clients.stack import stack_state
@@ -114,6 +115,7 @@ async def delete_run(context: Context, run_id: str) -> int:
         if run.is_open:
             raise CommandError(f"{run_id} is {run.status}; `ratchet cancel {run_id}` first, or `ratchet stop {run_id}`")
         deleted = await servers.reader.delete_run(run_id)
+        notes_for(servers, context.home).forget(run_id)
         told = "deleted" if deleted else "has nothing in the store"
         context.facts({"run_id": run_id, "deleted": deleted}, f"{run_id}: {told}")
     return ExitCode.DONE

@@ -29,26 +29,25 @@ def add_to(app: typer.Typer) -> None:
 async def check_command(context: Context, spec: Path) -> int:
     """Check and tell. The servers are looked at only when they run already: embedded ones start with the run."""
     from clients.commands.findings import Finding, check_spec
-    from clients.commands.polling import unserved_target, unserved_without_servers
-    from clients.commands.servers import ServersAway, named_by_environment, reach_servers
+    from clients.commands.polling import Pollers, unserved_queues, unserved_without_servers
+    from clients.commands.servers import ServersAway, named_by_environment, reach_servers, task_queue
     from clients.spec_files import read_spec_file
     from clients.stack import stack_state
 
     named = named_by_environment()
     checked = await check_spec(spec, own_worker=not named)
-    target = checked.request.target if checked.request is not None else None
+    request = checked.request
     away: str | None = None
-    unserved: str | None = None
-    if named or (stack_state(context.home).addresses is not None and target is not None and target.kind == "activity"):
+    unserved: list[str] = [] if request is None or named else unserved_without_servers(request)
+    if named or (unserved and stack_state(context.home).running):
         try:
             async with reach_servers(context.home) as servers:
-                unserved = None if target is None else await unserved_target(servers.client, target)
+                pollers = Pollers(servers.client, nearby=servers.embedded)
+                unserved = [] if request is None else await unserved_queues(pollers, request, task_queue(), own=not named)
         except ServersAway as error:
             away = str(error)
-    elif target is not None:
-        unserved = unserved_without_servers(target)
-    if unserved is not None:
-        checked.findings.append(Finding(unserved, read_spec_file(spec).line_of(unserved), "warning"))
+    for told in unserved:
+        checked.findings.append(Finding(told, read_spec_file(spec).line_of(told), "warning"))
     for finding in checked.findings:
         context.note(finding.told(spec))
     if away is not None:

@@ -9,16 +9,17 @@ import os
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.http_serving import Serving, entrance_of, http_for, missing_package
 from clients.commands.interrupting import Interruption
-from clients.commands.launching import plugins_of
 from clients.commands.lookup import open_runs
+from clients.commands.run_code import is_noted, needs_code, notes_for, told_foreign
 from clients.commands.servers import Servers, named_by_environment, reach_servers
 from clients.commands.simulating import NO_KEY, simulated_model
-from clients.commands.workers import PluginCode, workers_for
+from clients.commands.taking_up import taking_up
+from clients.commands.workers import workers_for
 from clients.embedded.home import Home
 
 
 async def develop(context: Context, interruption: Interruption, *, no_token: bool = False) -> int:
-    """Serve until Ctrl-C. Runs that slept go on, those with plug-ins as well if their code is still as it was."""
+    """Serve until Ctrl-C. Runs that slept, and those that come, go on: with plug-ins, too, if their code is as it was."""
     if named_by_environment():
         raise CommandError(
             "the environment names servers, and `ratchet dev` runs embedded ones; unset TEMPORAL_ADDRESS and DATABASE_URL, "
@@ -31,10 +32,12 @@ async def develop(context: Context, interruption: Interruption, *, no_token: boo
             if simulated is not None:
                 os.environ |= {"OPENAI_BASE_URL": simulated, "OPENAI_API_KEY": NO_KEY}
             sleeping = await open_runs(servers)
-            codes = {code.task_queue: code for run in sleeping if (code := await plugins_of(context, run)) is not None}
+            notes = notes_for(servers, context.home)
+            for run in sleeping:
+                if await needs_code(run) and not is_noted(notes, run):
+                    context.note(f"ratchet: {await told_foreign(run)}")
             main = await exits.enter_async_context(workers_for(servers, context.home))
-            for code in codes.values():
-                await exits.enter_async_context(_plugin_worker(context, servers, code))
+            await exits.enter_async_context(taking_up(context, servers))
             missing = missing_package()
             page, way_in = None, None
             if not missing:
@@ -52,12 +55,6 @@ async def develop(context: Context, interruption: Interruption, *, no_token: boo
             hopeless.cancel()
             context.say("\nStopping; open runs sleep until the stack is up again.")
     return ExitCode.DONE
-
-
-@contextlib.asynccontextmanager
-async def _plugin_worker(context: Context, servers: Servers, code: PluginCode):  # type: ignore[no-untyped-def]
-    async with workers_for(servers, context.home, plugins=code, role=None) as workers:
-        yield workers
 
 
 def _no_model_is_named() -> bool:

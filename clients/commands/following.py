@@ -16,13 +16,16 @@ from temporalio.exceptions import ApplicationError
 from activities.store.rows import LiveProgress, RunReport
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.lookup import TERMINAL, known_run
-from clients.commands.polling import ACTIVITIES, WORKFLOWS, is_polled, unserved_target
-from clients.commands.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable
+from clients.commands.polling import unserved_target
+from clients.commands.run_code import CodeNotes, told_foreign, why_unserved
+from clients.commands.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable, told_away
+from clients.commands.waits import waits_of
 from clients.commands.workers import Workers
 from clients.live import LiveDisplay, PlainDisplay
 from clients.reporting.boxes import Verbosity
 from clients.reporting.progress_lines import decision_texts, progress_lines, told
 from clients.reporting.stored import facts_of, request_in_force
+from clients.run_ids import is_plugin_queue
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.request import OptimizationRequest
 
@@ -61,6 +64,8 @@ class Follower:
     servers: Servers
     run_id: str
     display: Display
+    notes: CodeNotes | None = None
+    """What code was noted here, to say why a run's plug-ins are not served."""
     shown: int | None = None
     decided: int = 0
     """Rounds whose decisions were told."""
@@ -72,12 +77,14 @@ class Follower:
     _unread: bool = False
     """Something happened that the lines do not tell yet."""
     _away_since: float | None = None
+    _own_queues: frozenset[str] = frozenset()
 
     async def until_end(self, let_go: asyncio.Event, workers: Workers) -> bool:
         """True when the run ended, False when the person let go. Raises when our own workers do not start."""
         hopeless = asyncio.create_task(workers.until_hopeless())
         letting_go = asyncio.create_task(let_go.wait())
         self._changed_at = time.monotonic()
+        self._own_queues = workers.task_queues
         try:
             with self.display:
                 while not await self._look():
@@ -112,7 +119,9 @@ class Follower:
         now = time.monotonic()
         self._away_since = self._away_since or now
         if not self.servers.embedded and now - self._away_since > AWAY_AT_MOST:
-            raise ServersAway(f"a server is away: {error}; the run is not lost: ratchet watch {self.run_id}") from error
+            raise ServersAway(
+                f"a server is away: {told_away(error)}; the run is not lost: ratchet watch {self.run_id}"
+            ) from error
         self.display.note("a server does not answer, trying again")
 
     async def _look_once(self) -> bool:
@@ -163,22 +172,20 @@ class Follower:
         self.decided = len(facts.rounds)
 
     async def _who_is_missing(self) -> str:
-        """Which of the run's task queues nobody polls."""
+        """Which of the run's task queues nobody serves, neither others nor, once they are up, workers of ours."""
+        run = await known_run(self.servers, self.run_id)
+        missing = [queue for queue in await waits_of(self.servers, run) if queue not in self._own_queues]
+        if not missing or run.execution is None:
+            return ""
         if self.request is not None:
             unserved = await unserved_target(self.servers.client, self.request.target)
             if unserved is not None:
                 return unserved
-        if self.servers.embedded:
-            return ""
-        described = (await known_run(self.servers, self.run_id)).execution
-        if described is None:
-            return ""
-        queue = described.task_queue
-        evaluation = (self.request and self.request.execution.evaluation_task_queue) or f"{queue}-evaluation"
-        for name, kind in ((queue, WORKFLOWS), (evaluation, ACTIVITIES)):
-            if not await is_polled(self.servers.client, name, kind):
-                return f"nobody serves task queue {name!r}; start a worker there: ratchet worker"
-        return ""
+        queue = missing[0]
+        if is_plugin_queue(queue, run.execution.task_queue):
+            why = None if self.notes is None else await asyncio.to_thread(why_unserved, self.notes, run)
+            return f"nobody serves task queue {queue!r}: {why or await told_foreign(run)}"
+        return f"nobody serves task queue {queue!r}; start a worker there: ratchet worker"
 
 
 async def why_it_was_refused(servers: Servers, run_id: str) -> CommandError:

@@ -15,6 +15,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.commands.interrupting import Interruption
 from clients.commands.serve_token import WITHOUT, Entrance, entrance
 from clients.commands.servers import Servers, reach_servers, task_queue
+from clients.commands.taking_up import taking_up
 from clients.commands.workers import Workers, workers_for
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 
@@ -54,6 +55,7 @@ async def serve(context: Context, serving: Serving, interruption: Interruption) 
             workers = Workers([])
             if servers.embedded:
                 workers = await exits.enter_async_context(workers_for(servers, context.home))
+                await exits.enter_async_context(taking_up(context, servers))
             _announce(context, servers, address, way_in)
             hopeless, stopping = asyncio.create_task(workers.until_hopeless()), asyncio.create_task(stop.wait())
             await asyncio.wait({hopeless, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ class Inspection:
     """By reference: the hash of its source, or the version the spec states."""
     sources: dict[str, str]
     """By module: the hash of each file beside the spec that importing the plug-ins loaded."""
+    files: dict[str, str] = field(default_factory=dict)
+    """By path: the hash of each of these files, and of those that define a plug-in, wherever they are."""
 
     @property
     def code_hash(self) -> str:
@@ -155,7 +157,7 @@ def main() -> None:
     os._exit(0)  # threads that a plug-in started must not keep us
 
 
-def _answer(question: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
     from temporalio.exceptions import ApplicationError
 
     from activities.optimizer_classes import refuse_no_optimizer
@@ -166,27 +168,38 @@ def _answer(question: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     plugins = Plugins([use.reference.partition(":")[0] for use in uses], directory)
     problems: dict[str, str] = {}
     fingerprints: dict[str, str] = {}
+    defining: set[str] = set()
     for use in uses:
         try:
-            plugins.resolve(use.reference, use.arguments)
+            plugin = plugins.resolve(use.reference, use.arguments)
+            defining |= {use.reference.partition(":")[0], getattr(plugin.call, "__module__", None) or ""}
             if use.optimizer is not None:
                 refuse_no_optimizer(plugins, PythonOptimizer.model_validate(use.optimizer))
             fingerprints[use.reference] = plugins.fingerprint(use.reference, use.version)
         except ApplicationError as error:
             problems[use.field] = error.message
-    return {"problems": problems, "fingerprints": fingerprints, "sources": _sources(directory)}
+    places = {name: path for name, module in list(sys.modules.items()) if (path := _file_of(module)) is not None}
+    beside = {name: path for name, path in places.items() if _is_beside(name, path, directory)}
+    loaded = {*beside.values(), *(places[name] for name in defining if name in places)}
+    hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in loaded}
+    return {
+        "problems": problems,
+        "fingerprints": fingerprints,
+        "sources": {name: hashes[path] for name, path in beside.items()},
+        "files": {str(path): content for path, content in hashes.items()},
+    }
 
 
-def _sources(directory: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        path = Path(file).resolve() if file else None
-        if path is None or not path.is_relative_to(directory) or name.partition(".")[0] in OUR_OWN:
-            continue
-        if not {"site-packages", "dist-packages"} & set(path.relative_to(directory).parts):
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
+def _file_of(module: object) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def _is_beside(name: str, path: Path, directory: Path) -> bool:
+    """Whether a module is the spec's own: in its directory, and neither ours nor installed."""
+    if not path.is_relative_to(directory) or name.partition(".")[0] in OUR_OWN:
+        return False
+    return not {"site-packages", "dist-packages"} & set(path.relative_to(directory).parts)
 
 
 if __name__ == "__main__":

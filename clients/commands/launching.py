@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ from clients.commands.ending import Ending, show_end
 from clients.commands.estimating import estimate
 from clients.commands.findings import Checked, check_spec, with_size
 from clients.commands.following import Follower, display_for
-from clients.commands.inspecting import PluginUse, inspect_plugins, modules_of, plugin_uses
+from clients.commands.inspecting import plugin_uses
 from clients.commands.interrupting import Interruption
-from clients.commands.lookup import WORKFLOW, KnownRun, known_run, memo_of, reach_run
+from clients.commands.lookup import WORKFLOW, KnownRun, known_run, reach_run
 from clients.commands.prompt_sources import with_stored_prompt
+from clients.commands.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.commands.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.commands.workers import PluginCode, workers_for
-from clients.embedded.home import Home
-from clients.run_ids import by_dataset_id, further_ids, plugin_task_queue, run_id_of, without_number
+from clients.embedded.home import Home, is_held, is_shared
+from clients.run_ids import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from workflows.model.dataset import Dataset
 from workflows.model.request import OptimizationRequest
 from workflows.rules.prompt_factors import is_read
@@ -55,8 +56,14 @@ class Plan:
 
     request: OptimizationRequest
     run_id: str
-    plugins: PluginCode | None
+    code: RunCode | None
     memo: dict[str, Any]
+    """What is shown of the run where it was not started: nobody obeys it."""
+
+    @property
+    def plugins(self) -> PluginCode | None:
+        """What a worker of our own needs for it."""
+        return None if self.code is None else self.code.plugins
 
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
@@ -86,6 +93,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         else:
             run_id = run.run_id
             context.say(f"{run_id} is {run.status}; attached to it (--new would start another)")
+        await _note(context, servers, plan, run_id)
         if options.detach:
             return await _leave(context, servers, run_id, plan)
         return await attend(context, servers, run_id, plan.plugins, options, interruption)
@@ -126,9 +134,24 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
         return Plan(request, run_id, None, memo)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
-    directory = checked.path.resolve().parent
-    memo |= {"directory": str(directory), "task_queue": queue, "plugins": [asdict(use) for use in uses]}
-    return Plan(request, run_id, PluginCode(directory, modules_of(uses), queue), memo)
+    spec = checked.path.resolve()
+    code = RunCode(
+        spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
+    )
+    return Plan(request, run_id, code, memo | {"plugins": True})
+
+
+async def _note(context: Context, servers: Servers, plan: Plan, run_id: str) -> None:
+    """Keep what code the run needs, so that `dev`, `watch` and `retry` serve it."""
+    code = plan.code
+    if code is None:
+        return
+
+    run = await once_back(servers, lambda: known_run(servers, run_id), context.note)
+    try:
+        await note_code(servers, context.home, run, code)
+    except OSError as error:
+        context.note(f"ratchet: only `ratchet run` of its spec will serve {run_id}, as that cannot be noted: {error}")
 
 
 async def _with_its_prompt(servers: Servers, path: Path, request: OptimizationRequest) -> OptimizationRequest:
@@ -234,6 +257,7 @@ async def start_retry(
     retry = replace(plan, request=request)
     fresh = await _chosen(servers, plan.run_id, new=True)
     run_id = await _start(servers, retry, fresh.run_id, fresh=True)
+    await _note(context, servers, retry, run_id)
     context.say(f"Started {run_id}, which takes over all answers of {before.run_id} but the failed ones")
     if options.detach:
         return await _leave(context, servers, run_id, retry)
@@ -247,12 +271,23 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
         if row is None:
             raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
         request = OptimizationRequest.model_validate(row.spec)
-        memo = await memo_of(run)
-        plugins = await plugins_of(context, run)
-        if memo.get("plugins") and plugins is None:
+        try:
+            code = await code_to_retry(notes_for(servers, context.home), run_id, request)
+        except CodeMissing as error:
+            raise CommandError(f"{error}; or retry it as it is now, with `ratchet run SPEC --retry-failed`") from None
+        if code is None and _needs_code(request):
             raise CommandError(f"{run_id} needs its plug-ins; retry it where they are, with `ratchet run SPEC --retry-failed`")
-        first = Plan(request, without_number(run_id), plugins, memo)
+        memo: dict[str, Any] = {"host": platform.node()}
+        first = Plan(
+            request, without_number(run_id), code, memo if code is None else memo | {"spec": code.spec, "plugins": True}
+        )
         return await start_retry(context, servers, first, run, options, interruption)
+
+
+def _needs_code(request: OptimizationRequest) -> bool:
+    """Whether a run was served by a worker of its own, which only the code it began with may be."""
+    queue = request.execution.evaluation_task_queue
+    return bool(plugin_uses(request)) and queue is not None and is_plugin_queue(queue, task_queue())
 
 
 async def _start(servers: Servers, plan: Plan, run_id: str, *, fresh: bool) -> str:
@@ -291,7 +326,8 @@ async def attend(
     let_go = asyncio.Event()
     with interruption.instead_set(let_go):
         async with workers_for(servers, context.home, plugins=plugins) as workers:
-            follower = Follower(servers, run_id, display_for(context, run_id, options.ending.verbosity))
+            display = display_for(context, run_id, options.ending.verbosity)
+            follower = Follower(servers, run_id, display, notes_for(servers, context.home))
             if await follower.until_end(let_go, workers):
                 return await show_end(context, servers, run_id, options.ending)
             context.say("\nLetting go of the run: what is in flight is handed back …")
@@ -300,7 +336,7 @@ async def attend(
 
 def _let_go(context: Context, servers: Servers, run_id: str, plugins: PluginCode | None) -> int:
     meanwhile = "The run goes on"
-    if servers.embedded:
+    if servers.embedded and not _is_taken_up(context, plugins):
         meanwhile = "The run sleeps until the stack is up again"
     elif plugins is not None:
         meanwhile = "The run waits: its plug-ins are served only while somebody watches it here"
@@ -310,7 +346,9 @@ def _let_go(context: Context, servers: Servers, run_id: str, plugins: PluginCode
 
 
 async def _leave(context: Context, servers: Servers, run_id: str, plan: Plan) -> int:
-    if servers.embedded:
+    if servers.embedded and _is_taken_up(context, plan.plugins):
+        context.say("It goes on: the stack that is up here serves it.")
+    elif servers.embedded:
         context.say("It sleeps until the embedded stack is up with a worker: `ratchet watch` or `ratchet dev` wakes it.")
     elif plan.plugins is not None:
         context.say(
@@ -321,32 +359,17 @@ async def _leave(context: Context, servers: Servers, run_id: str, plan: Plan) ->
     return ExitCode.DONE
 
 
+def _is_taken_up(context: Context, plugins: PluginCode | None) -> bool:
+    """Whether another command on these embedded servers serves the run: every worker does, unless it has plug-ins."""
+    home = Home.at(context.home)
+    if plugins is None:
+        return is_held(home.workers_lock)
+    return is_shared(home.taking_up_lock) or is_shared(home.code_lock(plugins.task_queue))
+
+
 def _ways_back(run_id: str) -> str:
     return (
         f"  come back:  ratchet watch {run_id}\n"
         f"  stop early: ratchet stop {run_id}    (keeps the best, confirms, reports)\n"
         f"  cancel:     ratchet cancel {run_id}"
     )
-
-
-async def plugins_of(context: Context, run: KnownRun) -> PluginCode | None:
-    """The worker that an open run's plug-ins need, if their code is here and still the code the run began with."""
-    memo = await memo_of(run)
-    if not memo.get("plugins") or memo.get("host") != platform.node():
-        if memo.get("plugins"):
-            context.note(f"ratchet: the plug-ins of {run.run_id} are on {memo.get('host')}; watch it there to serve them")
-        return None
-    uses = [PluginUse(**use) for use in memo["plugins"]]
-    directory = Path(memo["directory"])
-    inspection = await inspect_plugins(uses, directory)
-    queue = str(memo["task_queue"])
-    if inspection.problems:
-        context.note(f"ratchet: {next(iter(inspection.problems.values()))}")
-    elif not queue.endswith(f"-{inspection.code_hash[:12]}"):
-        context.note(
-            f"ratchet: the code beside {memo.get('spec')} has changed since {run.run_id} began; "
-            f"put it back to let the run go on, or `ratchet cancel {run.run_id}` and run the spec again"
-        )
-    else:
-        return PluginCode(directory, modules_of(uses), queue)
-    return None

@@ -102,8 +102,15 @@ async def open_runs(servers: Servers) -> list[KnownRun]:
     return found
 
 
+def first_execution(run: KnownRun) -> str | None:
+    """The id that the server gave the first of a run's executions, which stays through continue-as-new."""
+    if run.execution is None:
+        return None
+    return run.execution.raw_info.first_run_id or run.execution.run_id
+
+
 async def memo_of(run: KnownRun) -> dict[str, Any]:
-    """What the CLI noted when it started the run: where its spec is, and what its plug-ins are."""
+    """What whoever started the run says of it: where its spec is. It is hostile text, to be shown and never to be obeyed."""
     if run.execution is None:
         return {}
     noted = (await run.execution.memo()).get("ratchet")

@@ -189,6 +189,13 @@ async def once_back(servers: Servers, step: Callable[[], Awaitable[T]], tell: Ca
         await asyncio.sleep(SECONDS_BETWEEN_STEPS)
 
 
+def told_away(error: BaseException) -> str:
+    """What went away, in words: what a client library says of its connection means nothing to a person."""
+    if isinstance(error, StoreAway | StackError | RPCError) or not is_away(error):
+        return str(error) or type(error).__name__
+    return "PostgreSQL went away; the same command works once it is back"
+
+
 def is_unreachable(error: BaseException) -> bool:
     """Whether an error says that a server is away, whatever we were about to do."""
     if isinstance(error, RPCError):

@@ -38,7 +38,11 @@ def add_to(app: typer.Typer) -> None:
 
     @command(app, "dev", "Operate")
     def dev(context: Context, no_token: NoTokenOption = False) -> int:
-        """Run the embedded servers with Temporal's UI, a worker, the page and the HTTP API, until Ctrl-C."""
+        """Run the embedded servers with Temporal's UI, a worker, the page and the HTTP API, until Ctrl-C.
+
+        Runs that were started from this home go on, also those that come, with their plug-ins while the files are as they were.
+        For runs from elsewhere its worker imports what RATCHET_PLUGINS and RATCHET_PLUGIN_PATH allow.
+        """
         from clients.commands.developing import develop
         from clients.commands.interrupting import run_async
 

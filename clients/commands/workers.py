@@ -18,7 +18,7 @@ from activities.operator_lists import ALLOWED_FILE
 from clients.commands.context import CommandError, ExitCode
 from clients.commands.inspecting import python_path
 from clients.commands.servers import Servers, task_queue
-from clients.embedded.home import Home, last_lines
+from clients.embedded.home import Home, held_shared, last_lines
 from clients.private_files import make_private_folder, open_private
 
 GRACE = 3.0
@@ -64,6 +64,13 @@ class WorkerProcess:
     process: asyncio.subprocess.Process | None = None
     started: float = 0.0
     hopeless: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def task_queues(self) -> frozenset[str]:
+        """What it serves, or will as soon as it is up."""
+        queue = self.environment.get("RATCHET_TASK_QUEUE", "")
+        evaluation = self.environment.get("RATCHET_EVALUATION_TASK_QUEUE") or f"{queue}-evaluation"
+        return frozenset([queue] * (self.role != "evaluation") + [evaluation] * (self.role != "workflows"))
 
     @property
     def output(self) -> Path:
@@ -133,6 +140,11 @@ class Workers:
 
     processes: list[WorkerProcess]
 
+    @property
+    def task_queues(self) -> frozenset[str]:
+        """What they serve together."""
+        return frozenset().union(*(process.task_queues for process in self.processes))
+
     async def until_hopeless(self) -> CommandError:
         """Returns when one of the workers does not start, whatever is tried."""
         if not self.processes:
@@ -143,7 +155,13 @@ class Workers:
         finally:
             for wait in waits:
                 wait.cancel()
-        return next(process.told() for process in self.processes if process.hopeless.is_set())
+        assert self.hopeless is not None
+        return self.hopeless
+
+    @property
+    def hopeless(self) -> CommandError | None:
+        """Why one of them is given up, where one is."""
+        return next((process.told() for process in self.processes if process.hopeless.is_set()), None)
 
 
 @asynccontextmanager
@@ -167,17 +185,21 @@ async def workers_for(
     if plugins is not None:
         name = f"plugin-worker-{plugins.task_queue.rpartition('-')[2]}"
         wanted.append(WorkerProcess(name, "evaluation", base | plugins.environment(), logs, lock))
-    keeping = [asyncio.create_task(process.keep_alive()) for process in wanted]
-    try:
-        yield Workers(wanted)
-    finally:
-        for task in keeping:
-            task.cancel()
-        await asyncio.gather(*keeping, return_exceptions=True)
-        await asyncio.gather(*(process.stop() for process in wanted))
+    with contextlib.ExitStack() as told:
+        if servers.embedded and plugins is not None:
+            told.enter_context(held_shared(place.code_lock(plugins.task_queue)))
+        keeping = [asyncio.create_task(process.keep_alive()) for process in wanted]
+        try:
+            yield Workers(wanted)
+        finally:
+            for task in keeping:
+                task.cancel()
+            await asyncio.gather(*keeping, return_exceptions=True)
+            await asyncio.gather(*(process.stop() for process in wanted))
 
 
 def _environment(servers: Servers) -> dict[str, str]:
-    ours = ("RATCHET_PLUGINS", "RATCHET_PLUGIN_PATH", "RATCHET_EVALUATION_TASK_QUEUE", "RATCHET_ROLE")
+    """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS); which queues are served is our decision."""
+    ours = ("RATCHET_EVALUATION_TASK_QUEUE", "RATCHET_ROLE")
     inherited = {name: value for name, value in os.environ.items() if name not in ours}
     return inherited | servers.worker_environment() | {"RATCHET_TASK_QUEUE": task_queue(), "PYTHONPATH": python_path()}

@@ -9,14 +9,19 @@ The kernel arbitrates, not pid files: a `flock` goes away with its holder, also 
   the same data.
 - `workers.lock`: shared, held by every worker of a command, which may outlive that command by seconds; the supervisor waits
   for it.
+- `code/*.lock`: shared, held by every command that serves the code of a run; exclusive only to look whether anybody does.
 - `leaving.lock`: held while a participant finds out whether it was the last.
 """
 
+import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import random
 import socket
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -88,6 +93,20 @@ class Home:
     def allowed(self) -> Path:
         """What this home's own commands allowed specs to name, beyond the operator's lists in the environment."""
         return self.path / "allowed.json"
+
+    @property
+    def code(self) -> Path:
+        """What code the runs that were started from this home need, which nothing but these notes may name."""
+        return self.path / "code"
+
+    @property
+    def taking_up_lock(self) -> Path:
+        """Held by whoever serves the code of all runs that are noted here, also of those that come."""
+        return self.code / "taking-up.lock"
+
+    def code_lock(self, task_queue: str) -> Path:
+        """Held by every command that serves this code."""
+        return self.code / f"{hashlib.sha256(task_queue.encode()).hexdigest()[:32]}.lock"
 
     @property
     def serve_token(self) -> Path:
@@ -197,6 +216,31 @@ def is_locked(path: Path) -> bool:
         return False
     try:
         return not try_lock(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether somebody holds this lock at all."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def held_shared(path: Path) -> Iterator[None]:
+    """Hold a lock together with others until the block is left; child processes do not inherit it."""
+    make_private_folder(path.parent)
+    descriptor = open_lock(path)
+    try:
+        while not try_lock(descriptor, shared=True):  # somebody looks whether anybody holds it
+            time.sleep(0.001)
+        yield
     finally:
         os.close(descriptor)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from activities.store import rows
+from clients.http.open_runs import OpenRun
 from workflows.model.candidates import ReasonCode
 from workflows.model.decisions import Decision, FrontMember
 from workflows.model.frozen import Payload
@@ -61,6 +62,8 @@ class ListedOptimization(Optimization):
     """As in force: cost, tokens, samples, trials, wall_time in seconds; 0 is unlimited."""
     confirmation: Confirmation | None
     """Baseline and winner on the untouched split, with the verdict, once the run is over."""
+    waits_for: tuple[str, ...] = ()
+    """Task queues that the run waits on and that nobody serves; it goes on when a worker does."""
 
 
 class OptimizationPage(Payload):
@@ -305,9 +308,43 @@ def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
     return {**values, "optimization_id": row.run_id, "objective_name": row.objective}
 
 
-def listed_of(row: rows.ListedRun) -> ListedOptimization:
+def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
     """A run of the list."""
-    return ListedOptimization(**{**optimization_of(row), "budget": budget_in_seconds(row.budget)})
+    return ListedOptimization(**{**optimization_of(row), "budget": budget_in_seconds(row.budget), "waits_for": waits_for})
+
+
+def waiting_of(run: OpenRun) -> ListedOptimization:
+    """A run of the list that the store does not know yet."""
+    said = run.head
+    return ListedOptimization(
+        optimization_id=run.run_id,
+        name=said.get("name") or run.run_id,
+        use_case=said.get("use_case", ""),
+        experiment=said.get("experiment", ""),
+        status="initialized",
+        stop_reason=None,
+        message="",
+        optimizer=said.get("optimizer", ""),
+        objective_name=said.get("objective", ""),
+        direction="maximize",
+        round=0,
+        counts=Counts(),
+        spend=Spend(),
+        baseline_candidate_id=None,
+        baseline_score=None,
+        best_candidate_id=None,
+        best_score=None,
+        verdict=None,
+        search_verdict=None,
+        started_at=run.started_at,
+        updated_at=run.started_at,
+        finished_at=None,
+        max_rounds=0,
+        budget={},
+        confirmation=None,
+        stood_still_seconds=0,
+        waits_for=run.waits_for,
+    )
 
 
 def budget_in_seconds(budget: dict[str, Any]) -> dict[str, float]:

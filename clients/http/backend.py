@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -11,6 +11,7 @@ from activities.store.connection import Database
 from activities.store.reading import StoreReader
 from clients.commands.servers import Servers
 from clients.http.feed import Feed
+from clients.http.open_runs import OpenRuns
 from clients.http.segments import SEGMENT
 
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
@@ -42,6 +43,7 @@ class Backend:
     feed: Feed
     task_queue: str
     """Where runs are started."""
+    open_runs: OpenRuns = field(default_factory=OpenRuns)
 
     @property
     def reader(self) -> StoreReader:

@@ -13,6 +13,7 @@ from temporalio.client import WorkflowExecutionStatus
 from activities.store.outlines import Outline
 from activities.store.rows import RunDetail
 from clients.commands.lookup import TERMINAL
+from clients.commands.waits import pollers_of, queues_waited_for
 from clients.http.answers import (
     Done,
     Graph,
@@ -29,6 +30,7 @@ from clients.http.answers import (
     optimization_of,
     rejection_of,
     round_of,
+    waiting_of,
 )
 from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
 from clients.http.encoding import encoded
@@ -54,9 +56,17 @@ async def list_optimizations(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> OptimizationPage:
-    """Runs, the newest first."""
-    page = await backend.reader.listed_runs(status=status, search=search, offset=offset, limit=limit)
-    return OptimizationPage(total=page.total, items=tuple(listed_of(row) for row in page.items))
+    """Runs, the newest first; before them those that have not begun, as they wait for a worker."""
+    open_runs = await backend.open_runs.now(backend.servers, backend.reader)
+    unknown = [run for run in open_runs if not run.in_store and run.matches(status, search)]
+    begun = await backend.reader.stored_among([run.run_id for run in unknown]) if unknown else set()  # since it was looked at
+    waiting = [waiting_of(run) for run in unknown if run.run_id not in begun]
+    first = waiting[offset : offset + limit]
+    rest = {"offset": max(offset - len(waiting), 0), "limit": limit - len(first)}
+    page = await backend.reader.listed_runs(status=status, search=search, **rest)
+    waits = {run.run_id: run.waits_for for run in open_runs}
+    rows = [listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else ()) for row in page.items]
+    return OptimizationPage(total=len(waiting) + page.total, items=(*first, *rows))
 
 
 @router.get("/{optimization_id}", operation_id="getOptimization", responses=responses(404))
@@ -70,6 +80,7 @@ async def get_optimization(
     progress, row = await existing_run(backend, run_id), await backend.reader.run(run_id)
     if row is None:
         raise await why_unknown(backend, run_id)
+    execution, waits_for = await _execution(backend, row)
     stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
     return OptimizationDetail(
         **{
@@ -80,22 +91,27 @@ async def get_optimization(
             "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
             "confirmation": row.result.confirmation if row.result else None,
             "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
-            "execution": await _execution(backend, row),
+            "execution": execution,
+            "waits_for": waits_for,
             "temporal_url": backend.servers.page_of(run_id),
             "last_event_id": newest,
         }
     )
 
 
-async def _execution(backend: Backend, row: RunDetail) -> Literal["open", "closed", "unknown"]:
-    """Whether its workflow is open. A run that is over says so itself; Temporal being away keeps nobody from looking."""
+async def _execution(backend: Backend, row: RunDetail) -> tuple[Literal["open", "closed", "unknown"], tuple[str, ...]]:
+    """Whether its workflow is open, and what it waits for then. A run that is over says so itself; Temporal being away keeps
+    nobody from looking."""
     if row.status in TERMINAL:
-        return "closed"
+        return "closed", ()
     try:
-        execution = await asyncio.wait_for(execution_of(backend, row.run_id), DESCRIBING_TAKES_AT_MOST)
+        async with asyncio.timeout(DESCRIBING_TAKES_AT_MOST):
+            execution = await execution_of(backend, row.run_id)
+            if execution is None or execution.status != WorkflowExecutionStatus.RUNNING:
+                return "closed", ()
+            return "open", await queues_waited_for(backend.servers, execution, pollers_of(backend.servers))
     except Exception:
-        return "unknown"
-    return "open" if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING else "closed"
+        return "unknown", ()
 
 
 @router.delete("/{optimization_id}", operation_id="deleteOptimization", responses=responses(404, 409))

@@ -8,6 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.store.rows import LiveProgress
 from clients.commands.lookup import WORKFLOW
+from clients.commands.waits import pollers_of, queues_waited_for, told_waits
 from clients.http.backend import Backend
 from clients.http.problems import Refused
 
@@ -45,7 +46,8 @@ async def why_unknown(backend: Backend, run_id: str) -> Refused:
             404, f"there is no run {run_id!r}; GET /v1/private/optimizations lists those there are", "optimization_id"
         )
     if execution.status == WorkflowExecutionStatus.RUNNING:
-        told = f"{run_id} waits for a worker on task queue {execution.task_queue!r}; ask again when it has begun"
+        waits = await queues_waited_for(backend.servers, execution, pollers_of(backend.servers))
+        told = f"{run_id} has not begun: it " + (f"waits for {told_waits(waits)}" if waits else "is being prepared; ask again")
         return Refused(404, told, "optimization_id", retry_after=1)
     return Refused(404, f"{run_id} was refused before it began: {await _reason(backend, run_id)}", "optimization_id")
 

@@ -7,7 +7,8 @@ const PAGE = 1000;
 const APART = 120; // milliseconds that news waits for more news
 const SLOWEST = 1500;
 const AGAIN_AFTER = 2000; // when a reading failed although the stream is there
-const LOOK_EVERY = 2000; // at answers that come in: they are no events
+const LOOK_EVERY = 2000; // at answers that come in, and at workers that come and go: they are no events
+const RARELY = 3; // looks, while nothing is in flight
 const ORDER = { baseline: 0, candidate: 0, noise: 1, exploration: 1, confirmation: 2 };
 export const OVER = new Set(["completed", "failed", "cancelled", "terminated"]);
 
@@ -38,6 +39,7 @@ class Run {
   #releasesChanged = true;
   #closed = false;
   #looking = 0;
+  #looks = 0;
 
   constructor(id) {
     this.id = id;
@@ -123,7 +125,9 @@ class Run {
   }
 
   async #look() {
-    if (document.hidden || this.isOver || !this.detail.in_flight.expected || this.#reading) return;
+    this.#looks += 1;
+    const due = this.detail.in_flight.expected || this.detail.waits_for.length || this.#looks % RARELY === 0;
+    if (document.hidden || this.isOver || !due || this.#reading) return;
     try {
       const detail = await this.#readDetail();
       if (this.#reading || this.#closed) return;

@@ -6,13 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clients.commands.findings import Finding, check_spec
-from clients.commands.polling import unserved_target, unserved_without_servers
+from clients.commands.polling import Pollers, unserved_queues, unserved_target, unserved_without_servers
 from tests.clients.test_cli_check import changed
 from tests.conftest import Engines
 from tests.end_to_end.test_activity_target import height, theirs
 from workflows.model.remote_target import ActivityTarget
+from workflows.model.request import OptimizationRequest
 
 PYTHON = '{kind: python, ref: "mine:target"}'
 
@@ -69,5 +71,30 @@ async def test_a_task_queue_that_nobody_serves_is_told_with_what_to_do(engines: 
 
 
 def test_while_the_servers_do_not_run_nobody_can_serve_it() -> None:
-    told = unserved_without_servers(ActivityTarget(kind="activity", activity="theirs", task_queue="queue"))
-    assert told is not None and "start them with `ratchet dev`" in told
+    spec = yaml.safe_load(changed(PYTHON, "{kind: activity, activity: theirs, task_queue: queue}"))
+    queues = OptimizationRequest.model_validate(spec | {"execution": {"evaluation_task_queue": "others"}})
+    told = unserved_without_servers(queues)
+    assert [line.partition(": ")[0] for line in told] == ["execution.evaluation_task_queue", "target.task_queue"]
+    assert all("start them with `ratchet dev`" in line for line in told)
+
+
+async def test_every_queue_that_nobody_serves_is_told_whichever_it_is(engines: Engines) -> None:
+    spec = yaml.safe_load(changed(PYTHON, "{kind: activity, activity: theirs, task_queue: nobody-here}"))
+    request = OptimizationRequest.model_validate(spec)
+    named = OptimizationRequest.model_validate(spec | {"execution": {"evaluation_task_queue": "nobody-there"}})
+
+    async def told(asked: OptimizationRequest, queue: str, *, own: bool) -> list[str]:
+        return await unserved_queues(Pollers(engines.client, nearby=True), asked, queue, own=own)
+
+    async def fields(asked: OptimizationRequest, queue: str, *, own: bool) -> list[str]:
+        return [line.partition(": ")[0] for line in await told(asked, queue, own=own)]
+
+    async with asyncio.timeout(20):
+        while await fields(request, "optimization", own=False) != ["target.task_queue"]:
+            await asyncio.sleep(0.05)
+    assert await fields(named, "optimization", own=True) == ["execution.evaluation_task_queue", "target.task_queue"]
+    assert await fields(request, "other", own=True) == ["target.task_queue"]
+    assert await fields(request, "other", own=False) == ["execution", "execution", "target.task_queue"]
+    workflows, activities, _ = await told(named, "other", own=False)
+    assert "workflows of task queue 'other'" in workflows
+    assert "activities of task queue 'nobody-there'" in activities

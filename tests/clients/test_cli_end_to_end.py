@@ -253,7 +253,7 @@ def test_a_detached_run_is_listed_and_waits_for_a_worker(bench: Bench) -> None:
     assert started["status"] == "started"
     run_id = started["run_id"]
     waiting = [run for run in bench.facts("list")["runs"] if run["run_id"] == run_id]
-    assert waiting == [{"run_id": run_id, "status": "initialized", "waits_for": "a worker"}]
+    assert waiting == [{"run_id": run_id, "status": "initialized", "waits_for": "a worker on task queue 'optimization'"}]
     assert bench.facts("status", run_id)["message"].startswith("waits for a worker")
     assert bench.ratchet("delete", run_id).returncode == 2
     watched = bench.facts("watch", run_id)

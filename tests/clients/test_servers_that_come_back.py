@@ -6,8 +6,11 @@ import os
 import signal
 from pathlib import Path
 
+import asyncpg
+
+from activities.store.connection import StoreAway
 from activities.store.samples import named_dataset
-from clients.commands.servers import once_back, reach_servers
+from clients.commands.servers import is_unreachable, once_back, reach_servers, told_away
 
 
 async def test_a_postgresql_that_dies_while_a_run_starts_is_waited_for(tmp_path: Path) -> None:
@@ -26,3 +29,10 @@ async def test_a_postgresql_that_dies_while_a_run_starts_is_waited_for(tmp_path:
         assert await once_back(servers, look, told.append) is None
     assert begun > 1
     assert set(told) == {"a server does not answer, trying again"}
+
+
+def test_nobody_is_told_of_a_closed_connection_in_the_words_of_a_library() -> None:
+    lost = asyncpg.InterfaceError("cannot call Transaction.__aexit__(): the underlying connection is closed")
+    assert is_unreachable(lost)
+    assert told_away(lost) == "PostgreSQL went away; the same command works once it is back"
+    assert told_away(StoreAway("PostgreSQL at db:5432 does not answer: refused")).startswith("PostgreSQL at db:5432")

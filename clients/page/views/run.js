@@ -15,8 +15,11 @@ import * as rejections from "./rejections.js";
 import * as head from "./run_head.js";
 import * as scoreChart from "./score_chart.js";
 import * as spec from "./spec.js";
+import { waitsOf } from "./status.js";
 import * as trials from "./trials.js";
 import * as verdict from "./verdict.js";
+
+const LOOK_EVERY = 2000; // at a run that has not begun
 
 const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChild(h("section", { class: "card" })), context) });
 
@@ -91,6 +94,7 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     try {
       run = await openRun(params.id);
     } catch (error) {
+      if (!closed && error.status === 404 && error.retryAfter) return notBegun(error);
       if (!closed) replace(element, h("div", { class: "card empty" }, h("h1", {}, "This run cannot be shown"), h("p", { class: "problem", role: "alert" }, error.message),
         h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
       return;
@@ -104,6 +108,23 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     closing.push(run.subscribe((changed) => (changed.has("trials") || changed.has("rejections")) && countTabs()));
     countTabs();
     show();
+  }
+
+  /** Temporal knows it, the store does not: it is there, and shown as soon as it begins. */
+  function notBegun({ message }) {
+    const told = h("p", { role: "status" }, message);
+    replace(element, h("div", { class: "card empty" }, h("h1", {}, params.id), told, h("p", { class: "soft" }, "It appears here by itself."),
+      h("div", { class: "buttons" }, h("a", { href: linkTo(["runs"]) }, "All runs"))));
+    setTimeout(async function look() {
+      if (closed) return undefined;
+      const { items = [] } = await api.get("/optimizations", { query: { search: params.id.slice(0, 200) } }).catch(() => ({}));
+      const known = items.find((one) => one.optimization_id === params.id);
+      if (!closed && known && waitsOf(known)) {
+        say(told, `${params.id} has not begun: it ${waitsOf(known)}`);
+        return setTimeout(look, LOOK_EVERY);
+      }
+      return closed ? undefined : known ? open() : setTimeout(look, LOOK_EVERY);
+    }, LOOK_EVERY);
   }
 
   open();

@@ -5,7 +5,7 @@ import { compact, cost, duration, percent, score, share, whole, words } from "..
 import { linkTo } from "../router.js";
 import { connectionChip } from "./connection.js";
 import * as controls from "./controls.js";
-import { statusPill } from "./status.js";
+import { statusPill, waitsOf } from "./status.js";
 
 /** `tell(kind, text)` shows what was answered to a wish. */
 export function mount(element, context, tell) {
@@ -101,6 +101,8 @@ function progress() {
     const { round, max_rounds: most, in_flight: flight, counts } = detail;
     const rounds = most ? `Round ${whole(round)} of ${whole(most)}` : `Round ${whole(round)}`;
     if (isOver) return place.show(`${whole(round)} round${round === 1 ? "" : "s"}`, words(detail.stop_reason), null);
+    const waits = waitsOf(detail);
+    if (waits) return place.show(rounds, waits, null);
     if (flight.expected) return place.show(rounds, `${whole(counts.running)} in flight: ${whole(flight.answered)} of ${whole(flight.expected)} answers`, flight.answered / flight.expected);
     return place.show(rounds, detail.status === "paused" ? "paused" : "deciding and proposing", most ? round / most : null);
   } };
@@ -124,7 +126,7 @@ function time() {
   return { element: place.element, draw({ detail, isOver }) {
     const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : new Date()) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
     const limit = detail.budget.wall_time;
-    const left = detail.status === "running" && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
+    const left = detail.status === "running" && !waitsOf(detail) && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
     const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
     return place.show(duration(elapsed), told || "since it started", limit ? elapsed / limit : null);
   } };

@@ -5,10 +5,11 @@ import { ago, cost, duration, percent, score, whole, words } from "../format.js"
 import { follow } from "../live.js";
 import { linkTo } from "../router.js";
 import { connectionChip } from "./connection.js";
-import { statusPill } from "./status.js";
+import { statusPill, waitsOf } from "./status.js";
 
 const PAGE = 50;
 const AGAIN_AFTER = 2000;
+const LOOK_EVERY = 5000; // for runs that have not begun: nothing happens to them that would be told
 const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "terminated", "initialized"];
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
 
@@ -127,6 +128,7 @@ export function mount(element, { api, navigate, options }) {
   });
   read().catch(() => {});
   const ticking = setInterval(() => known.forEach((made) => made.tick()), 30_000);
+  const looking = setInterval(() => !document.hidden && read().catch(() => {}), LOOK_EVERY);
 
   return {
     go(_, options) {
@@ -138,6 +140,7 @@ export function mount(element, { api, navigate, options }) {
     unmount() {
       closed = true;
       clearInterval(ticking);
+      clearInterval(looking);
       clearTimeout(timer);
       stream.close();
     },
@@ -154,9 +157,12 @@ function bestOf({ best_score: top, baseline_score: base, direction, confirmation
   ];
 }
 
-function progressOf({ round, max_rounds: most, counts, status, stop_reason: reason }) {
+function progressOf(run) {
+  const { round, max_rounds: most, counts, status, stop_reason: reason } = run;
   const rounds = most ? `round ${whole(round)} of ${whole(most)}` : `round ${whole(round)}`;
   const open = status === "running" || status === "paused";
+  const waits = waitsOf(run);
+  if (waits) return [status === "initialized" ? null : h("div", {}, rounds), h("div", { class: "warn small" }, waits)];
   const told = open ? `${whole(counts.completed)} trials${counts.running ? `, ${whole(counts.running)} in flight` : ""}` : words(reason ?? "");
   return [h("div", {}, rounds), open && most ? barOf(round / most) : null, h("div", { class: "soft small" }, told)];
 }
