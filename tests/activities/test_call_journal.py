@@ -96,7 +96,7 @@ async def test_a_shard_that_is_taken_over_tells_what_its_worker_lost() -> None:
     store = MemoryStore(suite("echo"), samples(5))
     environment = activity_environment(attempt=2)
     heard = {"calls": {"place": "elsewhere", "in_flight": 2, "lost": 1}}
-    environment.info = dataclasses.replace(environment.info, heartbeat_details=[heard])
+    environment.info = dataclasses.replace(environment.info, heartbeat_details=[heard, {"attempts": {"lost": 1, "begun": 0}}])
     async with evaluation(store) as evaluating:
         result = await environment.run(evaluating.evaluate_shard, shard(5))
     assert (result.evaluated, result.lost) == (5, 3)

@@ -84,14 +84,14 @@ SPECS: Final[dict[str, tuple[dict[str, Any], tuple[str, tuple[str, ...]]]]] = {
                 "y": {"value": 0.0, "change": "structured", "type": "number", "min": -1.7e308, "max": 1.7e308},
             }
         ),
-        ("failed", ("configuration.y.min", "at least -1e+100")),
+        COMPLETED,
     ),
     "factor-at-both-ends-searched": (
         spec(
             configuration={
                 "x": X,
-                "y": NUMBER | {"min": -1e100, "max": 1e100},
-                "z": NUMBER | {"value": 1e-300, "min": 1e-300, "max": 1e100, "scale": "log"},
+                "y": NUMBER | {"min": -1.7e308, "max": 1.7e308},
+                "z": NUMBER | {"value": 1e-300, "min": 1e-300, "max": 1e308, "scale": "log"},
             },
             optimizer={"name": "search", "candidates_per_round": 2},
             stop={"max_rounds": 12, "no_improvement": 0},
