@@ -1,7 +1,8 @@
 """Ingesting: check item by item, drop copies, hash what is left, and store it under that hash.
 
 An item's hash covers input, expected, weight and tags, and the id where one was given: what a target can tell apart is a
-sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted.
+sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted. Those that are equal
+in input and expected alone stay apart, and count as one where trials are compared (`workflows.rules.clusters`).
 """
 
 from __future__ import annotations
@@ -68,6 +69,11 @@ def check_items(source: Source | Path | Sequence[Item], *looks: Look) -> Ingeste
     for _row in intake.rows(given.items()):
         pass
     return intake.ingested(given)
+
+
+def content_of(row: SampleRow) -> bytes:
+    """A hash of what a sample says, as the store computes it: of input and expected, whatever its id, weight and tags."""
+    return hashlib.sha256(f"{row.input}\n{row.expected}".encode()).digest()
 
 
 def _read(source: Source, waiting: IO[str]) -> Ingested:

@@ -18,6 +18,9 @@ Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 ItemField = Annotated[str, Field(pattern=r"^(tags|(input|expected)(\.[^.]+)*)$", max_length=200)]
 """A part of an item: `expected`, `input.language`, `expected.label`, or `tags`."""
 
+GroupField = Annotated[str, Field(pattern=r"^(tags(\.[^.]+)?|(input|expected)(\.[^.]+)*)$", max_length=200)]
+"""What samples are grouped by: `input.question`, `expected.label`, `tags`, or `tags.customer` for tags as `customer:acme`."""
+
 DatasetName = Annotated[ShortText, Field(min_length=1, max_length=200)]
 
 
@@ -48,6 +51,8 @@ class Splits(SpecPart):
     stratify_by: ItemField | None = None
     """Draw by the values of `expected`, of a field such as `input.language`, or of `tags` (each combination is one value):
     every split gets its share of each, and at least one sample of each value that has enough of them."""
+    group_by: GroupField | None = None
+    """The same as `dataset.group_by`, which needs no splits."""
 
     @model_validator(mode="after")
     def _shares_of_one(self) -> Splits:
@@ -107,6 +112,10 @@ class Dataset(SpecPart):
     """What separates the columns of CSV. Default: a comma; a tab for TSV."""
     splits: Splits | None = None
     """Shares for train, validation and test. Default: every sample scores candidates, and nothing is held back."""
+    group_by: GroupField | None = None
+    """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
+    count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or
+    `tags.customer` for tags such as `customer:acme`. What has no value, or an empty one, is in no group."""
     slices: list[ItemField] | None = None
     """The report shows the score of every value of these: `tags`, `expected`, `input.language`. Default: `tags`."""
 
@@ -133,6 +142,13 @@ class Dataset(SpecPart):
         return self
 
     @model_validator(mode="after")
+    def _one_way_to_group(self) -> Dataset:
+        also = self.splits.group_by if self.splits is not None else None
+        if self.group_by is not None and also is not None and self.group_by != also:
+            raise ValueError(f"group_by is {self.group_by!r} and splits.group_by {also!r}; give one of them")
+        return self
+
+    @model_validator(mode="after")
     def _a_file_that_is_read(self) -> Dataset:
         of_files = [name for name in ("format", "columns", "delimiter") if getattr(self, name) is not None]
         if of_files and self.path is None:
@@ -141,9 +157,19 @@ class Dataset(SpecPart):
             raise ValueError(f"path {self.path!r} cannot be read; give a file, or an object as s3://bucket/key")
         return self
 
+    @property
+    def grouped_by(self) -> str | None:
+        """The field by which samples are grouped, wherever that is said."""
+        return self.group_by or (self.splits.group_by if self.splits is not None else None)
+
+    @property
+    def grouped_at(self) -> str:
+        """The field of a spec that says it."""
+        return "dataset.splits.group_by" if self.group_by is None and self.grouped_by is not None else "dataset.group_by"
+
     def stored_as(self, dataset_id: str) -> Dataset:
         """The same dataset by its content, now that it is in the store."""
-        return Dataset(id=dataset_id, splits=self.splits, slices=self.slices)
+        return Dataset(id=dataset_id, splits=self.splits, group_by=self.group_by, slices=self.slices)
 
 
 def is_object(path: str) -> bool:
