@@ -13,6 +13,8 @@ from workflows.model.values import CanonicalValue, PathText, ShortText
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""
 
+MOST_INLINE_ITEMS = 50_000
+
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
 ItemField = Annotated[str, Field(pattern=r"^(tags|(input|expected)(\.[^.]+)*)$", max_length=200)]
@@ -88,7 +90,7 @@ class Columns(SpecPart):
 class Dataset(SpecPart):
     """Samples, given in exactly one way: items, path, ref, id, or the name of a stored dataset."""
 
-    items: Annotated[list[Item], Field(max_length=50_000)] | None = None
+    items: Annotated[list[Item], Field(max_length=MOST_INLINE_ITEMS)] | None = None
     """The samples themselves, for small sets."""
     path: PathText | None = None
     """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative
@@ -122,7 +124,12 @@ class Dataset(SpecPart):
     @model_validator(mode="before")
     @classmethod
     def _bare_list(cls, value: Any) -> Any:
-        return {"items": value} if isinstance(value, list) else value
+        value = {"items": value} if isinstance(value, list) else value
+        items = value.get("items") if isinstance(value, dict) else None
+        if isinstance(items, list) and len(items) > MOST_INLINE_ITEMS:
+            has = f"items has {len(items):,} entries, a spec at most {MOST_INLINE_ITEMS:,}"
+            raise ValueError(f"{has}; put samples in a file (path), or add them to the store (name)")
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> Dataset:
