@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
-from activities.datasets.stored import dataset_of, strata_of
+from activities.datasets.stored import clusters_in, dataset_of, strata_of
 from activities.evaluation_plan import plan_evaluation
 from activities.heartbeat import heartbeating
 from activities.operator_lists import NotListed, OperatorLists
@@ -163,11 +163,12 @@ class StoreBookkeeping(Bookkeeping):
             async with self._database.connection() as connection:
                 hashes = await samples.item_hashes(connection, dataset.dataset_id)
                 strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
-            plan = plan_evaluation(prepare, dataset.dataset_id, hashes, strata)
+                clusters = await clusters_in(connection, dataset.dataset_id, spec.dataset)
+            plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters)
             baseline_hash = content_hash(spec.baseline)
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
-            problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.sizes)]
+            problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.counting)]
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:

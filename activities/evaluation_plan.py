@@ -16,6 +16,7 @@ from workflows.model.suite import EvaluationSuite
 from workflows.model.target import PythonTarget
 from workflows.model.trial import Split
 from workflows.rules.canonical import content_hash
+from workflows.rules.clusters import Clusters, gathered, same_as
 from workflows.rules.prompt_factors import publishes_its_prompt, template_of
 
 
@@ -40,31 +41,50 @@ class EvaluationPlan:
         return {drawn.suite.split: drawn.suite.samples for drawn in self.suites}
 
     @property
+    def counting(self) -> dict[Split, int]:
+        """How many samples of each count by themselves."""
+        return {drawn.suite.split: drawn.suite.samples - len(drawn.suite.same_as) for drawn in self.suites}
+
+    @property
     def test_samples(self) -> int:
         """How many are held back."""
         return self.test.suite.samples if self.test else 0
 
 
 def plan_evaluation(
-    prepare: PrepareInput, dataset_id: str, item_hashes: Sequence[str], strata: Sequence[str] | None = None
+    prepare: PrepareInput,
+    dataset_id: str,
+    item_hashes: Sequence[str],
+    strata: Sequence[str] | None = None,
+    clusters: Clusters | None = None,
 ) -> EvaluationPlan:
     """Draw the splits and describe what each is measured with."""
     spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata)
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters)
     drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
     searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
     if not searchable:
         raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
+    merged = clusters is not None and clusters.merge
+    first_of = dict(zip(item_hashes, clusters.first, strict=True)) if clusters is not None and merged else {}
+
+    def measured(split: Split, hashes: Sequence[str]) -> DrawnSuite:
+        together = same_as(hashes, first_of) if first_of else {}
+        return _suite(prepare, dataset_id, split, hashes, together)
 
     def other(split: Split) -> DrawnSuite | None:
         hashes = drawn.get(split)
-        return _suite(prepare, dataset_id, split, hashes) if hashes and split is not searchable[0] else None
+        return measured(split, hashes) if hashes and split is not searchable[0] else None
 
-    search = _suite(prepare, dataset_id, searchable[0], drawn[searchable[0]])
-    return EvaluationPlan(search, other(Split.TEST), other(Split.TRAIN))
+    searched = drawn[searchable[0]]
+    if first_of and spec.judgement.racing is not None:
+        searched = gathered(searched, first_of)  # a look sees whole clusters, all but the last
+    return EvaluationPlan(measured(searchable[0], searched), other(Split.TEST), other(Split.TRAIN))
 
 
-def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str]) -> DrawnSuite:
+def _suite(
+    prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str], together: Mapping[int, int]
+) -> DrawnSuite:
     spec = prepare.request
     scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
     suite_id = content_hash({"dataset": dataset_id, "split": split.value, "samples": list(hashes), "scorers": scorers})
@@ -79,6 +99,7 @@ def _suite(prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequenc
         scorers=spec.scorers,
         objective=spec.objective,
         metric=spec.metric,
+        same_as=dict(together),
         judgement=spec.judgement,
         prices=spec.prices,
         sample_timeout=spec.execution.sample_timeout,

@@ -30,6 +30,8 @@ PATTERNS = {
     "at most 64 characters",
     r"^[0-9a-f]{64}$": "is no content hash; give the 64 hexadecimal digits that ingesting the dataset printed",
     r"^(mean|total|max|p\d{1,2})$": "is no statistic; write mean, total, max, or a percentile such as p95",
+    r"^(tags(\.[^.]+)?|(input|expected)(\.[^.]+)*)$": "is nothing to group by; write a field such as input.question, tags, or "
+    "tags.customer for tags such as customer:acme",
     r"^(tags|(input|expected)(\.[^.]+)*)$": "is no part of an item; write tags, expected, or a field such as input.language",
 }
 """What a pattern of the spec asks for, in words."""

@@ -16,6 +16,13 @@ MOST_NODES = 1_000_000
 """Aliases count as often as they are used, so that a few lines cannot unfold into a huge document."""
 
 
+MOST_WRITTEN = 300_000
+"""Values of a text, counted while they are read: what comes after them is not looked at."""
+
+MOST_ENTRIES = 50_000
+"""Of one list, which is as many samples as a spec may hold."""
+
+
 class YamlProblem(ValueError):
     """A text that cannot be read; `line` says where, when that is known."""
 
@@ -26,6 +33,19 @@ class YamlProblem(ValueError):
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.2's core types: no dates, no sexagesimal numbers, no `yes` and `no`."""
+
+    written = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Count what is written, and refuse too much of it at once."""
+        self.written += 1
+        if self.written > MOST_WRITTEN:
+            raise YamlProblem(f"has more than {MOST_WRITTEN:,} values; keep data in a file of its own")
+        if isinstance(parent, yaml.SequenceNode) and isinstance(index, int) and index >= MOST_ENTRIES:
+            told = f"is a list of more than {MOST_ENTRIES:,} entries; put samples in a JSONL file (dataset.path)"
+            raise YamlProblem(told, parent.start_mark.line + 1)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 

@@ -36,9 +36,11 @@ def read_csv(path: Path, name: str, columns: Columns | None, delimiter: str) -> 
 
 def _rows(path: Path, name: str, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
     """The rows that are not empty, with the line on which each begins."""
-    lines = csv.reader((text for _, text in numbered_lines(path, name)), delimiter=delimiter, strict=True)
+    window = _Window(name, numbered_lines(path, name))
+    lines = csv.reader(window, delimiter=delimiter, strict=True)
     while True:
         number = lines.line_num + 1
+        window.begin(number)
         try:
             cells = next(lines)
         except StopIteration:
@@ -49,6 +51,30 @@ def _rows(path: Path, name: str, delimiter: str) -> Iterator[tuple[int, Sequence
             ) from None
         if cells:
             yield number, cells
+
+
+class _Window:
+    """The lines of a file, of which one row may have many, but not more than an item may be."""
+
+    def __init__(self, name: str, lines: Iterator[tuple[int, str]]) -> None:
+        self._name = name
+        self._lines = lines
+        self._number, self._taken = 1, 0
+
+    def begin(self, number: int) -> None:
+        """The next line begins a row."""
+        self._number, self._taken = number, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        _, text = next(self._lines)
+        self._taken += len(text)
+        if self._taken > LONGEST:
+            wrong = f"has more than {LONGEST:,} bytes; keep large content behind a reference, or close a quote"
+            raise DatasetError(f"{self._name} line {self._number}: {wrong}")
+        return text
 
 
 def _single(name: str, header: Sequence[str], columns: Columns | None, delimiter: str) -> TableReader:

@@ -1,7 +1,8 @@
 """Ingesting: check item by item, drop copies, hash what is left, and store it under that hash.
 
 An item's hash covers input, expected, weight and tags, and the id where one was given: what a target can tell apart is a
-sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted.
+sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted. Those that are equal
+in input and expected alone stay apart, and count as one where trials are compared (`workflows.rules.clusters`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,10 @@ ROWS_PER_BATCH = 1000
 LENGTH_OF_DEFAULT_ID = 16
 LARGEST_IN_MEMORY = 4 * 1024 * 1024
 """Bytes of rows that wait for the store in memory; more wait in a temporary file."""
+
+LARGEST_MB = "RATCHET_LARGEST_DATASET_MB"
+USUAL_LARGEST_MB = 1024
+"""Inputs and expected values together, copies included."""
 
 Look = Callable[[str, Item, SampleRow], None]
 
@@ -64,14 +70,19 @@ async def ingest(database: Database, source: Source | Path | Sequence[Item], nam
 def check_items(source: Source | Path | Sequence[Item], *looks: Look) -> Ingested:
     """What `ingest` would store, without a store; each look is taken at every item that would be."""
     given = as_source(source)
-    intake = _Intake(looks)
+    intake = _Intake(given.name, looks)
     for _row in intake.rows(given.items()):
         pass
     return intake.ingested(given)
 
 
+def content_of(row: SampleRow) -> bytes:
+    """A hash of what a sample says, as the store computes it: of input and expected, whatever its id, weight and tags."""
+    return hashlib.sha256(f"{row.input}\n{row.expected}".encode()).digest()
+
+
 def _read(source: Source, waiting: IO[str]) -> Ingested:
-    intake = _Intake()
+    intake = _Intake(source.name)
     for row in intake.rows(source.items()):
         waiting.write(json.dumps(row) + "\n")
     return intake.ingested(source)
@@ -85,9 +96,11 @@ def _batch(waiting: IO[str]) -> list[SampleRow]:
 class _Intake:
     """Turns items into rows, drops copies, and hashes what it lets through."""
 
+    name: str
     looks: Sequence[Look] = ()
     count: int = 0
     duplicates: int = 0
+    size: int = 0
     _digest: Any = field(default_factory=hashlib.sha256)
     _hashes: set[bytes] = field(default_factory=set)
     _hash_by_given_id: dict[str, bytes] = field(default_factory=dict)
@@ -98,8 +111,10 @@ class _Intake:
         return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates)
 
     def rows(self, items: Iterable[tuple[str, Item]]) -> Iterator[SampleRow]:
+        most = int(os.environ.get(LARGEST_MB) or USUAL_LARGEST_MB)
         for where, item in items:
             row = _row(where, item, self.count)
+            self._refuse_large(len(row.input) + len(row.expected), most)
             key = bytes.fromhex(row.item_hash)
             if key in self._hashes:
                 self.duplicates += 1
@@ -113,6 +128,13 @@ class _Intake:
             self._digest.update(canonical_json([row.item_hash, row.item_id]).encode())
             self.count += 1
             yield row
+
+    def _refuse_large(self, more: int, most: int) -> None:
+        """A small file may unfold to more than this machine's disk and the store should hold."""
+        self.size += more
+        if self.size > most * 1024 * 1024:
+            fix = f"make it smaller, or raise {LARGEST_MB} where it is read"
+            raise DatasetError(f"{self.name}: its items have more than {most:,} MB; {fix}")
 
 
 def _row(where: str, item: Item, position: int) -> SampleRow:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NO_ITEM, NOT_STRICT, STRICT_JSON
+from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NO_ITEM, NOT_STRICT, STRICT_JSON, refuse_too_many_values
 from activities.datasets.problems import DatasetError, shown
 
 CHUNK = 256 * 1024
@@ -63,6 +63,7 @@ class _JsonList:
             rest = shown(self._text[self._at : self._at + 200])
             raise DatasetError(f"{where}: {rest or 'nothing'} {NO_ITEM}", unquoted=f"{where}: {NO_ITEM}")
         while True:
+            refuse_too_many_values(where, self._text, self._at)
             try:
                 value, end = STRICT_JSON.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:

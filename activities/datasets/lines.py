@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NOT_STRICT, STRICT_JSON, mapping_of
+from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NOT_STRICT, STRICT_JSON, mapping_of, refuse_too_many_values
 from activities.datasets.problems import DatasetError, shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -44,6 +44,7 @@ def read_jsonl(path: Path, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _value(where: str, text: str) -> Any:
+    refuse_too_many_values(where, text)
     try:
         return STRICT_JSON.decode(text)
     except json.JSONDecodeError as error:

@@ -3,6 +3,9 @@
 Without strata the order alone decides. With strata every value of the field gets its share of every split, and where it has
 as many samples as there are splits, at least one in each: that may shift the shares a little. What is too rare for that is
 given to whichever split is behind its share.
+
+Samples that count as one stay together. As a cluster can be as large as a split, shares are then met as nearly as it goes: the
+largest clusters are placed first, each where most is missing.
 """
 
 from __future__ import annotations
@@ -14,19 +17,26 @@ from collections.abc import Mapping, Sequence
 
 from workflows.model.dataset import Splits
 from workflows.model.trial import Split
+from workflows.rules.clusters import Clusters, spread
 
 Sizes = dict[Split, int]
 ROUNDING = 1e-9
 
 
 def draw_splits(
-    item_hashes: Sequence[str], splits: Splits | None, seed: int, strata: Sequence[str] | None = None
+    item_hashes: Sequence[str],
+    splits: Splits | None,
+    seed: int,
+    strata: Sequence[str] | None = None,
+    clusters: Clusters | None = None,
 ) -> dict[Split, list[str]]:
     """Which samples belong to which split, in an order that depends on nothing but the seed and their content.
 
-    `strata` has the value to stratify by for every sample.
+    `strata` has the value to stratify by for every sample; `clusters` says which samples stay together.
     """
     drawn = sorted(item_hashes, key=lambda item_hash: hashlib.sha256(f"{seed}:{item_hash}".encode()).digest())
+    if clusters is not None and clusters.merge:
+        return _drawn_together(item_hashes, drawn, splits, strata, clusters)
     if splits is None:
         return {Split.ALL: drawn}
     if strata is None:
@@ -43,6 +53,71 @@ def draw_splits(
             left[split] -= 1
             result[split].append(item_hash)
     return result
+
+
+def _drawn_together(
+    item_hashes: Sequence[str],
+    drawn: Sequence[str],
+    splits: Splits | None,
+    strata: Sequence[str] | None,
+    clusters: Clusters,
+) -> dict[Split, list[str]]:
+    """The same where samples count as one: every cluster is in one split."""
+    first_of = dict(zip(item_hashes, clusters.first, strict=True))
+    if splits is None:
+        return {Split.ALL: spread(drawn, first_of)}
+    stratum_of = dict(zip(item_hashes, strata or [""] * len(item_hashes), strict=True))
+    made_of: dict[int, Counter[str]] = {}
+    for item_hash in drawn:
+        made_of.setdefault(first_of[item_hash], Counter())[stratum_of[item_hash]] += 1
+    placed = _placed(_shares(splits), made_of)
+    result: dict[Split, list[str]] = {split: [] for split in _shares(splits)}
+    for item_hash in drawn:
+        split = placed[first_of[item_hash]]
+        if split is not None:
+            result[split].append(item_hash)
+    return {split: spread(members, first_of) for split, members in result.items()}
+
+
+def _placed(shares: Mapping[Split, float], made_of: Mapping[int, Counter[str]]) -> dict[int, Split | None]:
+    """The split of every cluster; None where the shares leave it out. `made_of` has the samples of each by their stratum."""
+    totals: Counter[str] = Counter()
+    for strata in made_of.values():
+        totals.update(strata)
+    unused = max(0.0, 1.0 - sum(shares.values()))
+    served = [split for split in _by_importance(shares) if shares[split] > 0]
+    places: list[Split | None] = [*served, *([None] if unused > ROUNDING else [])]
+    missing = {
+        place: {stratum: (unused if place is None else shares[place]) * count for stratum, count in totals.items()}
+        for place in places
+    }
+    placed: dict[int, Split | None] = {}
+    for cluster in sorted(made_of, key=lambda one: -made_of[one].total()):  # alike ones as they were drawn
+        # What is missing is met best where the squares of what is missing shrink most.
+        place = max(places, key=lambda one: _shrinks(missing[one], made_of[cluster]))
+        placed[cluster] = place
+        for stratum, count in made_of[cluster].items():
+            missing[place][stratum] -= count
+    for needy in served:
+        if needy not in placed.values():
+            _give_one(placed, needy, served, made_of)
+    return placed
+
+
+def _shrinks(missing: Mapping[str, float], cluster: Mapping[str, int]) -> float:
+    return round(sum(count * (2 * missing[stratum] - count) for stratum, count in cluster.items()), 6)
+
+
+def _give_one(
+    placed: dict[int, Split | None], needy: Split, served: Sequence[Split], made_of: Mapping[int, Counter[str]]
+) -> None:
+    """The smallest cluster that is left out or is no split's only one, or that of a split which matters less."""
+    held = Counter(placed.values())
+    less = served[served.index(needy) + 1 :]
+    spare = [cluster for cluster, place in placed.items() if place is None or held[place] > 1]
+    spare = spare or [cluster for cluster, place in placed.items() if place in less]
+    if spare:
+        placed[min(spare, key=lambda one: made_of[one].total())] = needy
 
 
 def split_sizes(count: int, splits: Splits | None, strata: Mapping[str, int] | None = None) -> Sizes:

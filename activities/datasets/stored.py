@@ -9,8 +9,9 @@ from activities.datasets.problems import DatasetError
 from activities.datasets.sources import source_of, worker_file
 from activities.store import samples
 from activities.store.connection import Connection, Database
-from workflows.model.dataset import Splits
+from workflows.model.dataset import Dataset, Splits
 from workflows.model.request import OptimizationRequest
+from workflows.rules.clusters import Clusters, clusters_of, group_of_tags, is_of_tags, known_group
 
 
 async def dataset_of(database: Database, spec: OptimizationRequest, data_directory: Path | None) -> Ingested:
@@ -46,3 +47,27 @@ def refuse_nothing_to_stratify_by(field: str, found: bool) -> None:
     """A field that no sample has is a misspelt one."""
     if not found:
         raise DatasetError(f"dataset.splits.stratify_by: no sample has {field!r}; correct the field, or leave stratify_by out")
+
+
+async def clusters_in(connection: Connection, dataset_id: str, given: Dataset) -> Clusters:
+    """Which samples count as one: copies of a content, and groups where the spec names some."""
+    groups = None if given.grouped_by is None else await _groups(connection, dataset_id, given.grouped_by)
+    if groups is not None:
+        refuse_nothing_to_group_by(given, any(group is not None for group in groups))
+    return clusters_of(await samples.contents(connection, dataset_id), groups)
+
+
+async def _groups(connection: Connection, dataset_id: str, field: str) -> list[str | None]:
+    if is_of_tags(field):
+        return [known_group(group_of_tags(tags, field)) for tags in await samples.tags(connection, dataset_id)]
+    return [known_group(value) for value in await samples.strata(connection, dataset_id, field)]
+
+
+def refuse_nothing_to_group_by(given: Dataset, found: bool) -> None:
+    """A field that no sample has is a misspelt one."""
+    if found:
+        return
+    field, at = given.grouped_by or "", given.grouped_at
+    name = field.partition(".")[2]
+    tags = f"a tag such as {name + ':…'!r}, as {field!r} needs it" if is_of_tags(field) and name else repr(field)
+    raise DatasetError(f"{at}: no sample has {tags}; correct the field, or leave group_by out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from workflows.model.dataset import Columns
 
 EXPECTED = ("expected", "label", "answer", "target")
 """By these names a column says what a good answer is, when the spec names none."""
+
+MOST_COLUMNS = 10_000
 
 Row = Mapping[str, Any]
 Described = tuple[str, Mapping[str, Any], str]
@@ -90,10 +93,13 @@ class TableReader:
 def _refuse_repeated(name: str, header: Sequence[str]) -> None:
     if not header:
         raise DatasetError(f"{name}: has no columns; its first line must name them")
+    if len(header) > MOST_COLUMNS:
+        raise DatasetError(f"{name}: has {len(header):,} columns, at most {MOST_COLUMNS:,} can be read; leave some out")
+    times = Counter(header)
     for number, column in enumerate(header, start=1):
         if not column.strip():
             raise DatasetError(f"{name}: column {number} has no name; name it in the first line")
-        if header.count(column) > 1:
+        if times[column] > 1:
             raise DatasetError(
                 f"{name}: column {column!r} is there twice; rename one", unquoted=f"{name}: column {number} is there twice"
             )

@@ -433,6 +433,8 @@ def _run(row: Any) -> dict[str, Any]:
 async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
     row = await connection.fetchrow(
         f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
+        " (SELECT count(*) FROM suites s, jsonb_object_keys(coalesce(s.body -> 'same_as', '{}'))"
+        " WHERE s.run_id = r.run_id) AS dataset_merged,"
         " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life, r.plan, r.noise,"
         " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
         " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"

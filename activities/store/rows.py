@@ -99,6 +99,8 @@ class RunDetail(RunSummary):
     dataset_id: str
     dataset_name: str
     dataset_count: int
+    dataset_merged: int = 0
+    """How many of the samples it draws count as one with another."""
     evaluation_suite_id: str
     search_split: Split
     limits: dict[str, Any]

@@ -56,6 +56,23 @@ async def item_hashes(connection: Connection, dataset_id: str) -> list[str]:
     return [row["item_hash"] for row in rows]
 
 
+async def contents(connection: Connection, dataset_id: str) -> list[bytes]:
+    """A hash of what every sample says, in order: of input and expected, whatever its id, weight and tags. Both are canonical,
+    so that equal ones are equal texts."""
+    rows = await connection.fetch(
+        "SELECT sha256(convert_to(input::text || E'\\n' || expected::text, 'UTF8')) AS content FROM samples"
+        " WHERE dataset_id = $1 ORDER BY position",
+        dataset_id,
+    )
+    return [row["content"] for row in rows]
+
+
+async def tags(connection: Connection, dataset_id: str) -> list[list[str]]:
+    """The tags of every sample, in order."""
+    rows = await connection.fetch("SELECT tags FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
+    return [row["tags"] for row in rows]
+
+
 async def names_among(
     connection: Connection, dataset_id: str, ids: Sequence[str], tags: Sequence[str]
 ) -> tuple[set[str], set[str]]:

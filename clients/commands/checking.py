@@ -116,6 +116,8 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     dataset = f"{data.count} samples" if data else unknown
     if data and data.duplicates_dropped:
         dataset += f" ({counted(data.duplicates_dropped, 'duplicate')} left out)"
+    if checked.counting is not None:
+        dataset += f", which count as {checked.counting:,}"
     splits = ", ".join(f"{name} {size}" for name, size in checked.splits.items())
     rows = {
         "Dataset": f"{dataset}: {splits}" if splits else dataset,
@@ -136,6 +138,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     more: dict[str, object] = {
         "samples": data.count if data else None,
         "duplicates_dropped": data.duplicates_dropped if data else None,
+        "counting": checked.counting if checked.counting is not None or data is None else data.count,
         "dataset_id": data.dataset_id if data else request.dataset.id,
         "splits": checked.splits,
         "prompt": None if request.prompt is None else prompt_facts(request),

@@ -15,6 +15,7 @@ from activities.datasets import DatasetError, Ingested, Source, SourceAway, chec
 from activities.datasets.stored import refuse_nothing_to_stratify_by
 from activities.extras import missing_extras
 from activities.store.samples import SampleRow
+from clients.commands.copies import Members
 from clients.commands.endpoints import check_endpoints
 from clients.commands.inspecting import Inspection, inspect_plugins, plugin_uses
 from clients.commands.prompt_sources import look_at_prompt
@@ -64,6 +65,8 @@ class Checked:
     plugins: Inspection = field(default_factory=lambda: Inspection({}, {}, {}))
     read: OptimizationRequest | None = None
     """The request with the factors of its stored prompt, where that could be read from here."""
+    counting: int | None = None
+    """How many of the samples count by themselves, where several count as one."""
 
     @property
     def known(self) -> OptimizationRequest | None:
@@ -117,10 +120,15 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
     findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
     strata: Counter[str] = Counter()
-    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata)
+    members = Members(known.dataset, known.seed)
+    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)
+    sizes: Mapping[Split, int] = {}
     if dataset is not None:
-        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None)
-        data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, sizes)]
+        merged = await asyncio.to_thread(members.drawn)
+        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if merged is None else merged.sizes
+        counting = sizes if merged is None else merged.counting
+        data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, counting)]
+        findings += [Finding(message, file.line_of(message), "warning") for message in members.told()]
     findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
@@ -129,14 +137,18 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         for problem in await check_endpoints(known, own_worker=own_worker):
             certain = own_worker or not problem.local
             findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
-    return Checked(path, findings, request, dataset, _split_sizes(request, dataset, strata), plugins, known)
+    told_sizes = {split.value: size for split, size in sizes.items()}
+    counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
+    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples)
 
 
 def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:
     return [Finding(message, file.line_of(message)) for message in messages]
 
 
-def _check_dataset(spec: Path, request: OptimizationRequest, strata: Counter[str]) -> tuple[Ingested | None, list[str]]:
+def _check_dataset(
+    spec: Path, request: OptimizationRequest, strata: Counter[str], members: Members
+) -> tuple[Ingested | None, list[str]]:
     """The dataset's size and content hash, and what is wrong with it; what it is stratified by is counted.
 
     What is in the store already needs no check, and what a plug-in gives is only known when the run begins.
@@ -146,10 +158,11 @@ def _check_dataset(spec: Path, request: OptimizationRequest, strata: Counter[str
         return None, []
     lacking, named, scored = _MissingInputs(request), _Names(), _Expectations(request)
     try:
-        looks = lacking.look, _counting(strata, given.splits), named.look, scored.look
+        looks = lacking.look, _counting(strata, given.splits), named.look, scored.look, members.look
         found = check_items(source_beside(spec, request), *looks)
         if given.splits is not None and given.splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
+        members.refuse_nothing_to_group_by()
     except (DatasetError, SourceAway) as error:
         return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
     unknown = [*unknown_must_pass(request, named.ids, named.tags)]
@@ -225,17 +238,13 @@ def _has(item: Item, name: str) -> bool:
     return isinstance(item.input, dict) and name.split(".")[0] in item.input
 
 
-def _split_sizes(request: OptimizationRequest, dataset: Ingested | None, strata: Counter[str]) -> dict[str, int]:
-    if dataset is None:
-        return {}
-    sizes = split_sizes(dataset.count, request.dataset.splits, strata or None)
-    return {split.value: size for split, size in sizes.items()}
-
-
 def with_size(checked: Checked, dataset_id: str, count: int) -> Checked:
     """What was found out, now that the size of a stored dataset is known."""
     known = replace(checked, dataset=Ingested(dataset_id, count))
-    return known if known.request is None else replace(known, splits=_split_sizes(known.request, known.dataset, Counter()))
+    if known.request is None:
+        return known
+    sizes = split_sizes(count, known.request.dataset.splits)
+    return replace(known, splits={split.value: size for split, size in sizes.items()})
 
 
 def searched_samples(checked: Checked) -> int:

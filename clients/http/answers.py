@@ -97,6 +97,8 @@ class OptimizationDetail(ListedOptimization):
     dataset_id: str
     dataset_name: str
     dataset_count: int
+    dataset_merged: int
+    """How many of the samples it draws count as one with another: copies of a content, and those of a group."""
     evaluation_suite_id: str
     search_split: str
     task_queue: str

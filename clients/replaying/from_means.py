@@ -151,7 +151,7 @@ class FromMeans:
             self.tally.cannot(SINGLE_ANSWERS.format(what=UNEQUALLY))
             return past.looks
         singles = singles_of(raced, len(reference)), singles_of(past, len(means))
-        clusters = clusters_of(drawn, len(means))
+        clusters = clusters_of(drawn, past.samples)
         cut_off = past.trial_status != "completed" or past.exhausted is not None
         most = len(past.looks) if cut_off else past.samples
         racing = (self._spec.racing or Racing()).model_copy(update={"block": asked.race.block})
@@ -171,8 +171,8 @@ class FromMeans:
                     candidates=asked.race.candidates,
                     family=Family(asked.race.share, asked.race.chosen_from),
                     singles=(singles[0][:until], singles[1][:until]),
-                    clusters=clusters[:until] if clusters else None,
-                    strict_broken=strict_counts(before[:until], after[:until]).broken if before and after else 0,
+                    clusters=clusters,
+                    strict_broken=strict_counts(before[:until], after[:until], clusters).broken if before and after else 0,
                 )
             )
             self.tally.looks += 1

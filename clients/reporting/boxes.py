@@ -28,7 +28,7 @@ from clients.reporting.facts import (
 )
 from clients.reporting.figures import objective_text, telling_apart
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
-from clients.reporting.learning import lost_rounds_text, parts_text
+from clients.reporting.learning import counted_text, lost_rounds_text, parts_text
 from clients.reporting.progress_lines import iteration_text, termination
 from clients.reporting.releases import release_text
 from clients.reporting.summary_text import (
@@ -102,7 +102,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     best = best_iteration(facts)
     running = f" ({facts.counts.running} running)" if facts.result is None and facts.counts.running else ""
     rows = _plan(facts, verbosity) + _labelled("Iterations:", f"{len(facts.iterations)}{running}")
-    beside = (("In part:", parts_text(facts)), ("Lost rounds:", lost_rounds_text(facts)))
+    beside = (("Counted:", counted_text(facts)), ("In part:", parts_text(facts)), ("Lost rounds:", lost_rounds_text(facts)))
     rows += [row for label, text in beside if text for row in _labelled(label, text)]
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))

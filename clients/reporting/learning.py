@@ -25,6 +25,17 @@ def parts_text(facts: RunFacts) -> str | None:
     return f"{len(parts)} trials of {candidates} candidates, on {each}{of} samples"
 
 
+def counted_text(facts: RunFacts) -> str | None:
+    """How many samples there really are, where several count as one."""
+    told = [
+        f"{drawn.samples:,} {'' if drawn.split.value == 'all' else f'{drawn.split.value} '}samples count as "
+        f"{drawn.samples - len(drawn.same_as):,}"
+        for drawn in facts.splits
+        if drawn.same_as
+    ]
+    return "; ".join(told) or None
+
+
 def measured_in_part(facts: RunFacts) -> tuple[Iteration, ...]:
     """Candidates that were never measured in full, each by its newest trial."""
     in_full = {iteration.candidate_id for iteration in facts.iterations}

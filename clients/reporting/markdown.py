@@ -14,7 +14,7 @@ from clients.reporting.facts import Iteration, RunFacts, best_iteration, compare
 from clients.reporting.figures import counted, duration_text, objective_text, score_text
 from clients.reporting.fronts import front_objectives, front_of, gain_text, member_name
 from clients.reporting.gates import GateResult
-from clients.reporting.learning import lost_rounds_text, parts_text
+from clients.reporting.learning import counted_text, lost_rounds_text, parts_text
 from clients.reporting.progress_lines import termination
 from clients.reporting.releases import release_text
 from clients.reporting.summary_text import (
@@ -92,6 +92,7 @@ def _figures(facts: RunFacts) -> str:
         )
     )
     more = (
+        ("Counted", counted_text(facts)),
         ("In part", parts_text(facts)),
         ("Lost rounds", lost_rounds_text(facts)),
         ("Errors", errors_text(facts)),

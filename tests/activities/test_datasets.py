@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 import tracemalloc
 from collections import Counter
@@ -15,13 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.datasets import DatasetError, Ingested, check_items, draw_splits, ingest, split_sizes, worker_file
-from activities.datasets.stored import strata_of
+from activities.datasets.stored import clusters_in, strata_of
+from activities.evaluation_plan import plan_evaluation
 from activities.store.connection import Database
 from activities.store.migrating import StoreError
 from activities.store.reading import StoreReader
-from activities.store.samples import delete_dataset
-from workflows.model.dataset import Item, Splits
+from activities.store.samples import delete_dataset, item_hashes
+from clients.commands.copies import Members
+from workflows.model.dataset import Dataset, Item, Splits
+from workflows.model.request import OptimizationRequest
+from workflows.model.run import PrepareInput
 from workflows.model.trial import Split
+from workflows.rules.clusters import clusters_of
 from workflows.rules.slices import stratum
 
 
@@ -153,7 +159,7 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
     ("a NUL character", '{"input": "a\\u0000b"}', r"input: text contains a NUL character; remove it"),
     ("a lone surrogate", '{"input": "\\ud800"}', r"input: text contains a lone surrogate at position 0; remove it"),
     ("a NUL in a tag", '{"input": 1, "tags": ["\\u0000"]}', r"text contains a NUL character"),
-    ("a key twice", '{"input": 1, "input": 2}', r"key 'input' is there twice; keep one"),
+    ("a key twice", '{"input": 1, "input": 2}', r"key 'input' is there twice in one object; keep one"),
     ("keys that become equal", '{"input": {"\\u00e9": 1, "e\\u0301": 2}}', r"two keys are both 'é'"),
     ("another encoding", '{"input": "é"}'.encode("latin-1"), r"byte 12 is not UTF-8; save the file as UTF-8"),
     ("a nest without end", "[" * 100_000, r"nested too deeply; flatten it|is not JSON"),
@@ -381,3 +387,90 @@ class TestStrata:
         async with database.connection() as connection:
             with pytest.raises(DatasetError, match=r"stratify_by: no sample has 'input\.lang'; correct the field"):
                 await strata_of(connection, stored.dataset_id, Splits(validation=1, stratify_by="input.lang"))
+
+
+class TestClustersInTheStore:
+    """What counts as one is known from what is stored, also of datasets that were stored before anybody asked."""
+
+    ITEMS = (
+        {"id": "a", "input": {"q": 'zwölf \\ \n"', "by": "x"}, "expected": 1, "tags": ["customer:acme"]},
+        {"id": "b", "input": {"by": "x", "q": 'zwölf \\ \n"'}, "expected": 1.0, "weight": 3},
+        {"id": "c", "input": {"q": 'zwölf \\ \n"', "by": "x"}, "expected": 2, "tags": ["customer:acme", "urgent"]},
+        {"id": "d", "input": {"q": "other", "by": ""}, "tags": ["customer=beta"]},
+        {"id": "e", "input": {"q": "third"}, "tags": ["urgent"]},
+    )
+
+    @pytest.mark.parametrize(
+        ("group_by", "first"),
+        [
+            (None, [0, 0, 2, 3, 4]),
+            ("input.q", [0, 0, 0, 3, 4]),
+            ("input.by", [0, 0, 0, 3, 4]),
+            ("expected", [0, 0, 2, 3, 4]),
+            ("tags", [0, 0, 2, 3, 4]),
+            ("tags.customer", [0, 0, 0, 3, 4]),
+        ],
+    )
+    async def test_the_store_and_a_check_without_one_find_the_same_clusters(
+        self, database: Database, group_by: str | None, first: list[int]
+    ) -> None:
+        given = items(*self.ITEMS)
+        stored = await ingest(database, given)
+        dataset = Dataset(items=given, group_by=group_by)
+        async with database.connection() as connection:
+            assert (await clusters_in(connection, stored.dataset_id, dataset)).first == first
+        members = Members(dataset, 0)
+        check_items(given, members.look)
+        assert members.clusters.first == first
+
+    async def test_a_field_that_groups_nothing_is_refused(self, database: Database) -> None:
+        given = items(*self.ITEMS)
+        stored = await ingest(database, given)
+        for field, named in (("input.qestion", "'input.qestion'"), ("tags.custom", "a tag such as 'custom:…'")):
+            async with database.connection() as connection:
+                with pytest.raises(DatasetError, match=f"dataset.group_by: no sample has {re.escape(named)}"):
+                    await clusters_in(connection, stored.dataset_id, Dataset(items=given, group_by=field))
+
+    async def test_the_suites_of_a_run_say_which_samples_count_as_one(self, database: Database) -> None:
+        given = [{"id": f"s{n}", "input": {"q": n % 10}} for n in range(60)]
+        spec = {
+            "name": "copies",
+            "configuration": {"x": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
+            "target": {"kind": "python", "ref": "my:target"},
+            "objective": "exact",
+            "optimizer": "none",
+            "dataset": {"items": given, "splits": {"train": 0.3, "validation": 0.5, "test": 0.2}},
+        }
+        stored = await ingest(database, items(*given))
+        for racing in (False, True):
+            judgement = {"judgement": {"racing": racing}}
+            request = PrepareInput(run_id="r", request=OptimizationRequest.model_validate(spec | judgement))
+            async with database.connection() as connection:
+                hashes = await item_hashes(connection, stored.dataset_id)
+                clusters = await clusters_in(connection, stored.dataset_id, request.request.dataset)
+            plan = plan_evaluation(request, stored.dataset_id, hashes, None, clusters)
+            assert plan.sizes == {Split.VALIDATION: 30, Split.TEST: 12, Split.TRAIN: 18}
+            assert plan.counting == {Split.VALIDATION: 5, Split.TEST: 2, Split.TRAIN: 3}
+            assert plan.search.suite.clusters is not None
+            content = dict(zip(hashes, [n % 10 for n in range(60)], strict=True))
+            asked = [content[item_hash] for item_hash in plan.search.item_hashes]
+            assert len(set(asked[:6])) == (1 if racing else 5)
+            assert [asked[first] for first in plan.search.suite.clusters] == asked
+
+    async def test_of_a_trial_of_few_samples_each_says_something_else(self, database: Database) -> None:
+        given = [{"id": f"s{n}", "input": n % 10} for n in range(60)]
+        hashes = [f"{n:064x}" for n in range(60)]
+        spec = {
+            "name": "few",
+            "configuration": {"x": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
+            "target": {"kind": "python", "ref": "my:target"},
+            "objective": "exact",
+            "optimizer": "none",
+            "dataset": {"items": given},
+            "samples_per_trial": 10,
+            "judgement": {"racing": True},
+        }
+        request = PrepareInput(run_id="r", request=OptimizationRequest.model_validate(spec))
+        plan = plan_evaluation(request, "d" * 64, hashes, None, clusters_of([n % 10 for n in range(60)]))
+        assert plan.counting == {Split.ALL: 10}
+        assert plan.search.suite.clusters is None

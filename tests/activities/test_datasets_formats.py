@@ -174,7 +174,7 @@ MALFORMED_JSON = [
     ("a comma too many", '[{"input": 1},]', "x.json item 2 (line 1): ] is not an item"),
     ("more behind it", '[{"input": 1}]\n[]', "x.json line 2: the list is over, but more follows ('[')"),
     ("a number as item", '[\n{"input": 1}, 7]', "x.json item 2 (line 2): 7] is not an item; write an object such as"),
-    ("a key twice", '[{"input": 1, "input": 2}]', "x.json item 1 (line 1): key 'input' is there twice; keep one"),
+    ("a key twice", '[{"input": 1, "input": 2}]', "x.json item 1 (line 1): key 'input' is there twice in one object; keep one"),
     ("NaN", '[{"input": NaN}]', "x.json item 1 (line 1): NaN is not a JSON number; write a finite number or null"),
     ("no input", '[\n\n{"expected": 1}]', "x.json item 1 (line 3): input: is missing; add it"),
     ("a wrong line far down", '[{\n"input": 1,\n  "x" 2}]', "(Expecting ':' delimiter at line 3, column 7); correct it there"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from clients.commands.checking import summary_of
 from clients.commands.estimating import estimate
 from clients.commands.findings import Checked, check_spec
 from clients.commands.starting import write_templates
@@ -286,3 +287,69 @@ async def test_must_pass_samples_have_to_be_there(directory: Path, must_pass: st
     spec = changed("dataset: {items: [{input: {q: 1}, expected: 1}]}", items) + f"judgement: {{must_pass: {must_pass}}}\n"
     found = [finding.message for finding in (await checked(directory, spec)).errors]
     assert [message[: len(wrong or "")] for message in found] == ([wrong] if wrong else [])
+
+
+COPIES = "".join(f'{{"id": "s{n}", "input": {{"q": {n % 10}, "asker": "a{n % 3}"}}, "expected": 1}}\n' for n in range(60))
+"""10 questions × 3 askers, each content twice."""
+
+
+async def test_copies_under_several_ids_are_told_before_anything_is_paid(directory: Path) -> None:
+    lines = [json.dumps({"id": f"s{n}", "input": {"q": n % 10}, "expected": 1}) for n in range(60)]
+    (directory / "data.jsonl").write_text("\n".join(lines))
+    found = await checked(directory, changed(ITEMS, "{path: data.jsonl, splits: {validation: 0.5, test: 0.5}}"))
+    assert [finding.told(Path("s")) for finding in found.findings] == [
+        "s:5: warning: dataset.path: 60 samples are copies of 10 contents: each content counts once"
+    ]
+    assert found.splits == {"validation": 30, "test": 30, "train": 0}
+    lines, facts = summary_of(found)
+    assert lines[1].endswith("60 samples, which count as 10: validation 30, test 30, train 0")
+    assert facts["counting"] == 10
+
+
+async def test_groups_that_the_spec_names_count_once_and_stay_together(directory: Path) -> None:
+    (directory / "data.jsonl").write_text(COPIES)
+    for given in ("group_by: input.q", "splits: {validation: 1, group_by: input.q}"):
+        found = await checked(directory, changed(ITEMS, f"{{path: data.jsonl, {given}}}"))
+        assert (found.errors, found.counting) == ([], 10)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            "group_by: input.qestion",
+            "dataset.group_by: no sample has 'input.qestion'; correct the field, or leave group_by out",
+        ),
+        (
+            "group_by: tags.customer",
+            "dataset.group_by: no sample has a tag such as 'customer:…', as 'tags.customer' needs it; correct the field, "
+            "or leave group_by out",
+        ),
+        (
+            "splits: {validation: 1, group_by: expected.label}",
+            "dataset.splits.group_by: no sample has 'expected.label'; correct the field, or leave group_by out",
+        ),
+        (
+            "group_by: question",
+            "dataset.group_by: is nothing to group by; write a field such as input.question, tags, or tags.customer for tags "
+            'such as customer:acme (is "question")',
+        ),
+        (
+            "group_by: tags, splits: {validation: 1, group_by: input.q}",
+            "dataset: group_by is 'tags' and splits.group_by 'input.q'; give one of them",
+        ),
+    ],
+)
+async def test_a_field_that_groups_nothing_is_refused_by_name(directory: Path, given: str, problem: str) -> None:
+    (directory / "data.jsonl").write_text(COPIES)
+    found = await checked(directory, changed(ITEMS, f"{{path: data.jsonl, {given}}}"))
+    assert [(finding.line, finding.message) for finding in found.errors] == [(5, problem)]
+
+
+async def test_groups_with_which_nothing_can_be_compared_are_told(directory: Path) -> None:
+    (directory / "data.jsonl").write_text(COPIES)
+    found = await checked(directory, changed(ITEMS, "{path: data.jsonl, group_by: input.asker}"))
+    assert [finding.message for finding in found.warnings] == [
+        "dataset.path: 60 samples are copies of 30 contents: each content counts once",
+        "dataset.group_by: 60 samples count as 3, with which nothing can be compared; 4 are the fewest",
+    ]

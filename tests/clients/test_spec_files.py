@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from clients.commands.findings import check_spec
 from clients.spec_files import SpecFileError, read_spec_file
 
 
@@ -109,3 +113,57 @@ def test_a_missing_file_a_directory_and_other_encodings_are_told(tmp_path: Path)
     for path, told in (("nix.yaml", "does not exist"), (".", "is a directory"), ("latin.yaml", "is not UTF-8")):
         with pytest.raises(SpecFileError, match=told):
             read_spec_file(tmp_path / path)
+
+
+class TestManyEntries:
+    """A spec of hundreds of thousands of entries is refused after a bounded number of them, with the place and the fix."""
+
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("name: x\ndataset:\n" + "- {input: a}\n" * 300_000, 3),
+            ("name: x\ndataset:\n  items:\n" + "    - {input: a}\n" * 200_000, 4),
+            ("name: x\ndataset: [" + "1," * 2_000_000 + "]", 2),
+        ],
+    )
+    def test_a_list_of_more_than_a_spec_may_hold(
+        self, tmp_path: Path, text: str, line: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = Counter[str]()
+        original = yaml.composer.Composer.compose_scalar_node
+
+        def counted(self: Any, anchor: Any) -> Any:
+            made["scalars"] += 1
+            return original(self, anchor)
+
+        monkeypatch.setattr(yaml.composer.Composer, "compose_scalar_node", counted)
+        path = tmp_path / "spec.yaml"
+        path.write_text(text)
+        with pytest.raises(SpecFileError) as refused:
+            read_spec_file(path)
+        told = "is a list of more than 50,000 entries; put samples in a JSONL file (dataset.path)"
+        assert (str(refused.value), refused.value.line) == (told, line)
+        assert made["scalars"] <= 110_000
+
+    def test_a_mapping_of_more_keys_than_a_spec_may_hold(self, tmp_path: Path) -> None:
+        path = tmp_path / "spec.yaml"
+        path.write_text("name: x\nconfiguration:\n" + "".join(f"  a{n}: 1\n" for n in range(300_000)))
+        with pytest.raises(SpecFileError, match="has more than 300,000 values; keep data in a file of its own"):
+            read_spec_file(path)
+
+    def test_json_of_as_many_entries_is_read_and_only_its_lines_are_lost(self, tmp_path: Path) -> None:
+        path = tmp_path / "spec.json"
+        path.write_text('{"dataset": [' + "1," * 60_000 + "1]}")
+        assert read_spec_file(path).root is None
+
+
+async def test_check_of_nine_hundred_thousand_items_says_the_limit_and_the_fix(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text("name: x\ndataset:\n" + "- {input: abcde}\n" * 900_000)
+    [finding] = (await check_spec(path)).findings
+    assert finding.message == "has 15,300,017 bytes, a spec at most 4,194,304; put samples in a JSONL file (dataset.path)"
+    path = tmp_path / "spec.json"
+    path.write_text('{"name": "x", "dataset": [' + "1," * 2_000_000 + "1]}")
+    found = await check_spec(path)
+    told = "items has 2,000,001 entries, a spec at most 50,000; put samples in a file (path), or add them to the store (name)"
+    assert f"dataset: {told}" in [finding.message for finding in found.findings]

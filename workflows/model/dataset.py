@@ -14,10 +14,15 @@ from workflows.model.values import CanonicalValue, PathText, ShortText
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""
 
+MOST_INLINE_ITEMS = 50_000
+
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
 ItemField = Annotated[str, Field(pattern=r"^(tags|(input|expected)(\.[^.]+)*)$", max_length=200)]
 """A part of an item: `expected`, `input.language`, `expected.label`, or `tags`."""
+
+GroupField = Annotated[str, Field(pattern=r"^(tags(\.[^.]+)?|(input|expected)(\.[^.]+)*)$", max_length=200)]
+"""What samples are grouped by: `input.question`, `expected.label`, `tags`, or `tags.customer` for tags as `customer:acme`."""
 
 DatasetName = Annotated[ShortText, Field(min_length=1, max_length=200)]
 
@@ -49,6 +54,8 @@ class Splits(SpecPart):
     stratify_by: ItemField | None = None
     """Draw by the values of `expected`, of a field such as `input.language`, or of `tags` (each combination is one value):
     every split gets its share of each, and at least one sample of each value that has enough of them."""
+    group_by: GroupField | None = None
+    """The same as `dataset.group_by`, which needs no splits."""
 
     @model_validator(mode="after")
     def _shares_of_one(self) -> Splits:
@@ -84,7 +91,7 @@ class Columns(SpecPart):
 class Dataset(SpecPart):
     """Samples, given in exactly one way: items, path, ref, id, or the name of a stored dataset."""
 
-    items: Annotated[list[Item], Field(max_length=50_000)] | None = None
+    items: Annotated[list[Item], Field(max_length=MOST_INLINE_ITEMS)] | None = None
     """The samples themselves, for small sets."""
     path: PathText | None = None
     """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative
@@ -108,13 +115,22 @@ class Dataset(SpecPart):
     """What separates the columns of CSV. Default: a comma; a tab for TSV."""
     splits: Splits | None = None
     """Shares for train, validation and test. Default: every sample scores candidates, and nothing is held back."""
+    group_by: GroupField | None = None
+    """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
+    count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or
+    `tags.customer` for tags such as `customer:acme`. What has no value, or an empty one, is in no group."""
     slices: list[ItemField] | None = None
     """The report shows the score of every value of these: `tags`, `expected`, `input.language`. Default: `tags`."""
 
     @model_validator(mode="before")
     @classmethod
     def _bare_list(cls, value: Any) -> Any:
-        return {"items": value} if isinstance(value, list) else value
+        value = {"items": value} if isinstance(value, list) else value
+        items = value.get("items") if isinstance(value, dict) else None
+        if isinstance(items, list) and len(items) > MOST_INLINE_ITEMS:
+            has = f"items has {len(items):,} entries, a spec at most {MOST_INLINE_ITEMS:,}"
+            raise ValueError(f"{has}; put samples in a file (path), or add them to the store (name)")
+        return value
 
     @model_validator(mode="after")
     def _one_source(self) -> Dataset:
@@ -134,6 +150,13 @@ class Dataset(SpecPart):
         return self
 
     @model_validator(mode="after")
+    def _one_way_to_group(self) -> Dataset:
+        also = self.splits.group_by if self.splits is not None else None
+        if self.group_by is not None and also is not None and self.group_by != also:
+            raise ValueError(f"group_by is {self.group_by!r} and splits.group_by {also!r}; give one of them")
+        return self
+
+    @model_validator(mode="after")
     def _a_file_that_is_read(self) -> Dataset:
         of_files = [name for name in ("format", "columns", "delimiter") if getattr(self, name) is not None]
         if of_files and self.path is None:
@@ -142,9 +165,19 @@ class Dataset(SpecPart):
             raise ValueError(f"path {self.path!r} cannot be read; give a file, or an object as s3://bucket/key")
         return self
 
+    @property
+    def grouped_by(self) -> str | None:
+        """The field by which samples are grouped, wherever that is said."""
+        return self.group_by or (self.splits.group_by if self.splits is not None else None)
+
+    @property
+    def grouped_at(self) -> str:
+        """The field of a spec that says it."""
+        return "dataset.splits.group_by" if self.group_by is None and self.grouped_by is not None else "dataset.group_by"
+
     def stored_as(self, dataset_id: str) -> Dataset:
         """The same dataset by its content, now that it is in the store."""
-        return Dataset(id=dataset_id, splits=self.splits, slices=self.slices)
+        return Dataset(id=dataset_id, splits=self.splits, group_by=self.group_by, slices=self.slices)
 
 
 def is_object(path: str) -> bool:

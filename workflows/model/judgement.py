@@ -202,7 +202,9 @@ class Evidence(Payload):
     method: str = ""
     """The test, in words."""
     n: int = 0
-    """Samples that both answered."""
+    """Samples that both answered; those of one cluster are one."""
+    merged_from: int = 0
+    """How many samples these are, where some of them count as one; else 0."""
     missing: int = 0
     """Samples that only one of them, or none, answered; they are left out."""
     reference_mean: float = 0.0

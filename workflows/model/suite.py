@@ -58,6 +58,11 @@ class EvaluationSuite(Payload):
     plugins: dict[str, str] = Field(default_factory=dict)
     """For each plug-in, the hash of its source or its stated version; a worker with other code must not answer."""
 
+    @property
+    def clusters(self) -> list[int] | None:
+        """For every sample the place of the first one that it counts as one with; None where each counts by itself."""
+        return [self.same_as.get(place, place) for place in range(self.samples)] if self.same_as else None
+
     def of_the_first(self, samples: int) -> EvaluationSuite:
         """The suite as if it ended after so many samples."""
         return self if samples == self.samples else self.model_copy(update={"samples": samples})

@@ -120,8 +120,7 @@ class Tally:
     @property
     def clusters(self) -> list[int] | None:
         """For every sample the place of the first one that it counts as one with; None where each counts by itself."""
-        same_as = self.suite.same_as
-        return [same_as.get(place, place) for place in range(self.suite.samples)] if same_as else None
+        return self.suite.clusters
 
     @property
     def singles(self) -> list[Sequence[float]]:

@@ -163,7 +163,7 @@ def explain(judged: Judged, spec: JudgementSpec) -> str:
     corrected = f", corrected for {' and '.join(families)}" if families else ""
     parts = [
         f"{_TOLD[judged.verdict]} {evidence.reference}: {evidence.reference_mean:.3f} -> {evidence.mean:.3f}, "
-        f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {evidence.n} samples "
+        f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {_counted(evidence)} "
         f"({evidence.better} better, {evidence.worse} worse), p {_p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
     ]
     if spec.rule == "non_inferiority":
@@ -178,6 +178,12 @@ def explain(judged: Judged, spec: JudgementSpec) -> str:
         if not check.holds
     ]
     return "; ".join(parts)
+
+
+def _counted(evidence: Evidence) -> str:
+    if not evidence.merged_from:
+        return f"{evidence.n} samples"
+    return f"{evidence.merged_from} samples that count as {evidence.n}"
 
 
 def _strict_words(evidence: Evidence) -> str:

@@ -18,7 +18,7 @@ function evidenceOf(evidence, maximizes, named) {
   const facts = [
     ["Gain", `${signed(evidence.effect)}${evidence.refused ? "" : ` (${Math.round(evidence.confidence * 100)} % interval ${signed(evidence.low)} … ${signed(evidence.high)})`}`],
     ["Mean over samples", `${score(evidence.reference_mean)} → ${score(evidence.mean)}`],
-    ["Samples", `${whole(evidence.n)} answered by both${evidence.missing ? `, ${whole(evidence.missing)} left out` : ""}`],
+    ["Samples", `${evidence.merged_from ? `${whole(evidence.merged_from)}, which count as ` : ""}${whole(evidence.n)} answered by both${evidence.missing ? `, ${whole(evidence.missing)} left out` : ""}`],
     ["Better, worse", `${whole(evidence.better)}, ${whole(evidence.worse)}`],
     ["p, better", chance(evidence.p_better)],
     [`p, not worse by ${score(evidence.margin)}`, chance(evidence.p_not_worse)],

@@ -56,9 +56,14 @@ function factsOf(detail) {
   const parts = [
     `${detail.direction} ${detail.objective_name}`,
     `optimizer ${detail.optimizer}`,
-    `${whole(detail.dataset_count)} samples of ${detail.dataset_name}`,
+    `${whole(detail.dataset_count)} samples${mergedOf(detail)} of ${detail.dataset_name}`,
   ];
   return [parts.join(" · "), detail.temporal_url ? [" · ", h("a", { href: detail.temporal_url, target: "_blank", rel: "noreferrer" }, "Temporal")] : null];
+}
+
+/** Copies of a content, and the samples of a group, count once. */
+function mergedOf({ dataset_count: count, dataset_merged: merged }) {
+  return merged ? ` (which count as ${whole(count - merged)})` : "";
 }
 
 /** What the browser's tab says while one looks elsewhere. */

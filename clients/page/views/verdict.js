@@ -74,7 +74,7 @@ function confirmed(run, confirmation) {
   return h("div", { class: "verdict" },
     title(h("span", { class: "pill", "data-kind": KIND[judged.verdict] }, words(judged.verdict))),
     h("p", { class: "big" }, `${score(before)} → ${score(after)}`),
-    h("p", { class: "soft" }, `on ${whole(evidence.n)} ${samples}`),
+    h("p", { class: "soft" }, `on ${evidence.merged_from ? `${whole(evidence.merged_from)} that count as ` : ""}${whole(evidence.n)} ${samples}`),
     evidence.refused ? null : effectBar(evidence),
     confirmation.promised === null || confirmation.optimism === null ? null : h("p", { class: "soft" }, promiseOf(confirmation)),
     confirmation.readers ? h("p", { class: "warn" }, `${whole(confirmation.readers)} other runs were confirmed on these samples before.`) : null,

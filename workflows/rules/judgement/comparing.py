@@ -60,6 +60,7 @@ def compare(
         reference=reference_id,
         method=by_chance.method if spec.rule != "non_inferiority" else "paired non-inferiority test",
         n=pairs.n,
+        merged_from=pairs.merged_from,
         missing=pairs.missing,
         **_means(pairs),
         effect=pairs.effect,
@@ -106,6 +107,7 @@ def compare_unpaired(
         reference=reference_id,
         method=ranks.method,
         n=fewest,
+        merged_from=_merged_from(reference, candidate, fewest) if clusters is not None else 0,
         missing=missing,
         reference_mean=float(one.mean()),
         mean=float(other.mean()),
@@ -139,7 +141,7 @@ def evidence_of(
     evidence = _of_means(reference, candidate, spec, direction, reference_id, seed)
     update: dict[str, object] = {"constraints": tuple(check_constraints(spec.constraints, reference, candidate))}
     if reference.passes is not None and candidate.passes is not None:
-        counts = strict_counts(reference.passes, candidate.passes)
+        counts = strict_counts(reference.passes, candidate.passes, candidate.clusters)
         update["strict_broken"], update["strict_baseline"] = counts.broken, counts.baseline
         if spec.rule == "strict":
             update["strict_false_rejections"] = false_rejection_rate(reference.passes, candidate.passes)
@@ -186,6 +188,12 @@ def _episodes(means: Sequence[float | None], clusters: Sequence[Hashable] | None
     if clusters is None or not answered:
         return values
     return averaged(values, np.ones(len(values)), numbered([clusters[place] for place in answered]))
+
+
+def _merged_from(reference: Sequence[float | None], candidate: Sequence[float | None], episodes: int) -> int:
+    """How many samples so many episodes of the smaller group are; 0 where each is one."""
+    samples = min(sum(mean is not None for mean in means) for means in (reference, candidate))
+    return samples if samples > episodes else 0
 
 
 def _equally_often(

@@ -11,7 +11,7 @@ import numpy as np
 from workflows.model.judgement import Constraint, ConstraintCheck
 from workflows.rules.judgement.answers import TrialAnswers
 from workflows.rules.judgement.distributions import binomial_quantile, student_quantile
-from workflows.rules.judgement.pairs import Array
+from workflows.rules.judgement.pairs import Array, averaged, numbered
 
 CONFIDENCE = 0.95
 
@@ -71,8 +71,11 @@ def measured(constraint: Constraint, trial: TrialAnswers) -> Measured | None:
 
 
 def _mean(trial: TrialAnswers, measure: str) -> Measured:
-    """Samples are what varies: replicates of one are averaged first."""
-    means = np.array([value for value in trial.mean_of(measure) if value is not None], dtype=np.float64)
+    """Samples are what varies: replicates of one are averaged first, and then those that count as one."""
+    found = [(place, value) for place, value in enumerate(trial.mean_of(measure)) if value is not None]
+    means = np.array([value for _, value in found], dtype=np.float64)
+    if trial.clusters is not None:
+        means = averaged(means, np.ones(len(means)), numbered([trial.clusters[place] for place, _ in found]))
     value = float(means.mean())
     if len(means) < 2:
         return Measured(value, None, None)

@@ -42,6 +42,8 @@ class Pairs:
     missing: int = 0
     units: tuple[Unit, ...] | None = None
     """The single answers; None where both trials answered every sample equally often, so that nothing depends on them."""
+    merged_from: int = 0
+    """How many samples these are, where some of them count as one; else 0."""
 
     @property
     def n(self) -> int:
@@ -79,16 +81,19 @@ def pair(
     places = np.flatnonzero(both)
     units = None if singles is None else _units(singles, (one, other), places, direction)
     one, other, every = one[both], other[both], every[both]
+    merged_from = 0
     if clusters is not None:
         which = numbered([clusters[place] for place in places.tolist()])
         if len(which) and which.max() + 1 < len(which):
             units = None if units is None else _together(units, every, which)
+            merged_from = len(which)
             one, other, every = averaged(one, every, which), averaged(other, every, which), _mean_weights(every, which)
     gains = other - one if direction is Direction.MAXIMIZE else one - other
     shares = every / every.sum() if len(every) else every
     if units is not None and not any(unit.unequal for unit in units):
         units = None
-    return Pairs(one, other, gains, shares, int(len(both) - both.sum()), None if units is None else tuple(units))
+    missing = int(len(both) - both.sum())
+    return Pairs(one, other, gains, shares, missing, None if units is None else tuple(units), merged_from)
 
 
 def _units(

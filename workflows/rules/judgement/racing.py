@@ -35,6 +35,14 @@ class Wanted(NamedTuple):
     words: str
 
 
+class Progress(NamedTuple):
+    """How far a trial is, in what counts by itself."""
+
+    seen: int
+    planned: int
+    of_what: str
+
+
 def looks(planned: int, block: int) -> int:
     """How often a trial is looked at before its end."""
     return max(0, math.ceil(planned / block) - 1)
@@ -61,32 +69,51 @@ def race(
     `candidates` are judged together in this round, `family` is what else is claimed beside it; `min_gain` is what a better
     score must gain (`stop.min_delta`);
     `strict_broken` samples were always passed by the reference and not by the candidate, which ends it under the strict rule.
+    `clusters` are those of all planned samples: what counts is how many of them are seen, and those of which samples are still
+    to come do not count yet.
     """
     racing, seen = spec.racing or Racing(), len(reference)
     candidates = 1 if spec.correction == "none" else candidates
-    pairs = pair(reference, candidate, weights, direction, singles=singles, clusters=clusters)
+    progress = _progress(seen, planned, clusters)
+    counted = candidate if clusters is None else _counted(candidate, clusters)
+    of_seen = None if clusters is None else clusters[:seen]
+    pairs = pair(reference, counted, weights, direction, singles=singles, clusters=of_seen)
     spec = spec.model_copy(update={"alpha": spec.alpha * family.share})
     asked = _asked(spec)
     if asked == "strict" and strict_broken and seen < planned:
         return _broken(strict_broken, pairs.n, planned, reference_id)
     if asked == "strict" or seen >= planned or pairs.n < FEWEST_SAMPLES or pairs.n <= SAMPLES_HELD_BACK:
-        return RaceDecision(go_on=True, samples=pairs.n, planned=planned, effect=pairs.effect if pairs.n else 0.0)
+        return RaceDecision(go_on=True, samples=pairs.n, planned=progress.planned, effect=pairs.effect if pairs.n else 0.0)
     found = moments(pairs, spec.score_range)
     found = replace(found, variance=max(found.variance, variance_of_answers(pairs)))
-    full = pairs.n * planned / seen
+    full = pairs.n * progress.planned / progress.seen
     expected = _expected(found, full, boundary(looks(planned, racing.block), racing.error_rate))
     wanted = _wanted(found, full, spec, candidates, min_gain)
     reason = _reason(expected, wanted, found, full, spec, racing, candidates * family.chosen_from)
     return RaceDecision(
         go_on=reason is None,
         reason=reason,
-        words="" if reason is None else _words(reason, expected, wanted, found, planned, reference_id, racing),
+        words="" if reason is None else _words(reason, expected, wanted, found, progress, reference_id, racing),
         samples=pairs.n,
-        planned=planned,
+        planned=progress.planned,
         effect=found.mean,
         low=expected.low,
         high=expected.high,
     )
+
+
+def _progress(seen: int, planned: int, clusters: Sequence[Hashable] | None) -> Progress:
+    if clusters is None:
+        return Progress(seen, planned, "samples")
+    if len(clusters) != planned:
+        raise ValueError(f"{len(clusters)} samples say to which cluster they belong, and {planned} are planned")
+    return Progress(len(set(clusters[:seen]) - set(clusters[seen:])), len(set(clusters)), "clusters of samples")
+
+
+def _counted(candidate: Sequence[float | None], clusters: Sequence[Hashable]) -> list[float | None]:
+    """The candidate's means, without those in clusters that are not over."""
+    to_come = set(clusters[len(candidate) :])
+    return [None if cluster in to_come else mean for mean, cluster in zip(candidate, clusters, strict=False)]
 
 
 def _asked(spec: JudgementSpec) -> Literal["score", "better", "not_worse", "strict"]:
@@ -155,11 +182,12 @@ _TOLD = {
 
 
 def _words(
-    reason: str, expected: Bounds, wanted: Wanted, found: Moments, planned: int, reference_id: str, racing: Racing
+    reason: str, expected: Bounds, wanted: Wanted, found: Moments, progress: Progress, reference_id: str, racing: Racing
 ) -> str:
     return (
-        f"{_TOLD[reason]} after {found.n} of {planned} samples: gain over {reference_id} so far {found.mean:+.3f}, over all "
-        f"samples between {expected.low:+.3f} and {expected.high:+.3f}, and {wanted.words} "
+        f"{_TOLD[reason]} after {found.n} of {progress.planned} {progress.of_what}: "
+        f"gain over {reference_id} so far {found.mean:+.3f}, over all samples "
+        f"between {expected.low:+.3f} and {expected.high:+.3f}, and {wanted.words} "
         f"(full evaluation would decide otherwise in at most {racing.error_rate:.0%} of trials)"
     )
 

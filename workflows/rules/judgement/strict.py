@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +22,17 @@ class StrictCounts(NamedTuple):
     broken: int
 
 
-def strict_counts(reference: Passes, candidate: Passes) -> StrictCounts:
-    """A sample without an answer counts as broken, as a failure does."""
+def strict_counts(reference: Passes, candidate: Passes, clusters: Sequence[Hashable] | None = None) -> StrictCounts:
+    """A sample without an answer counts as broken, as a failure does.
+
+    Those of one cluster are counted once, and looked at one by one: a group seldom passes as a whole, and what was always
+    passed of it would be lost unseen.
+    """
     consistent = [place for place, (passed, answered) in enumerate(reference) if answered and passed == answered]
-    broken = sum(1 for place in consistent if candidate[place][1] == 0 or candidate[place][0] < candidate[place][1])
-    return StrictCounts(len(consistent), broken)
+    broken = [place for place in consistent if candidate[place][1] == 0 or candidate[place][0] < candidate[place][1]]
+    if clusters is None:
+        return StrictCounts(len(consistent), len(broken))
+    return StrictCounts(*(len({clusters[place] for place in places}) for places in (consistent, broken)))
 
 
 def false_rejection_rate(reference: Passes, candidate: Passes | None = None) -> float:

@@ -77,7 +77,7 @@ def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> R
     """The same of answers that were added up already."""
     suite, one, other = candidate.suite, answers_in(reference), answers_in(candidate)
     racing = (suite.judgement.racing or Racing()).model_copy(update={"block": asked.race.block})
-    broken = strict_counts(one.passes, other.passes).broken if one.passes and other.passes else 0
+    broken = strict_counts(one.passes, other.passes, other.clusters).broken if one.passes and other.passes else 0
     return race(
         one.means,
         other.means,
@@ -90,7 +90,7 @@ def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> R
         family=Family(asked.race.share, asked.race.chosen_from),
         strict_broken=broken,
         singles=None if one.singles is None or other.singles is None else (one.singles, other.singles),
-        clusters=other.clusters,
+        clusters=suite.of_the_first(asked.of).clusters,
     )
 
 
