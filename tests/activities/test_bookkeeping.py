@@ -135,7 +135,7 @@ class TestPrepare:
         [
             ({"path": "../etc/passwd"}, "leads outside RATCHET_DATA_DIR"),
             ({"path": "missing.jsonl"}, "there is no file 'missing.jsonl'"),
-            ({"path": "broken.jsonl"}, "broken.jsonl line 2: input is missing or of no use"),
+            ({"path": "broken.jsonl"}, "broken.jsonl line 2: input: is missing; add it"),
             ({"id": "0" * 64}, "is not in the store; ingest it first"),
             ([{"id": "a", "input": 1}, {"id": "a", "input": 2}], "id 'a' was used before"),
         ],

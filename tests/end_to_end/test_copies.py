@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from activities.store.comparisons import comparison
+from activities.store.comparisons import read_comparison
 from activities.store.pairs import measured_trial
 from activities.store.reading import StoreReader
 from clients.reporting.markdown import markdown
@@ -60,7 +60,8 @@ async def test_a_content_is_in_one_split_and_counts_once_in_search_confirmation_
             for candidate_id in (run.baseline_candidate_id, result["best_candidate_id"])
         ]
         assert sides[0] is not None and sides[1] is not None
-        compared = await comparison(connection, sides[0], sides[1])
+        read = await read_comparison(connection, sides[0], sides[1])
+    compared = read.told(judged=True)
     assert compared.judged is not None
     assert (compared.judged.evidence.n, compared.judged.evidence.merged_from) == (10, 60)
     assert sum(compared.counts.values()) == 60  # every answer is still shown
