@@ -34,10 +34,10 @@ test: $(INSTALLED) ## Run every test, through the real engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
-	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/page/test_picture.py
+	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/clients/page/test_picture.py
 
 test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
-	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/durability -p no:cacheprovider
+	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/system/durability -p no:cacheprovider
 
 lint: $(INSTALLED) ## Check style, types and the walls between the rooms
 	@$(BIN)/ruff check .

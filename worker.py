@@ -40,39 +40,39 @@ from temporalio.client import (
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from activities.attempt import CallsEnd
-from activities.attempts import AttemptLimits
-from activities.blocked_interpreter import ended_when_blocked
 from activities.bookkeeping import StoreBookkeeping
-from activities.call_journal import CallJournal
-from activities.datasets.callables import PluginDatasets
-from activities.delegated import DelegatedEvaluation
-from activities.ended_runs import looking_after_ended_runs, namespace_id_of
+from activities.cleanup import Janitor
+from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.serving_marks import leaving_marks
+from activities.concurrency.shared_rate_limits import SharedLimits
+from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.gate import Gates
+from activities.endpoints.rate_memory import SharedLessons
+from activities.endpoints.runner import Runners
 from activities.evaluation import ShardEvaluation
-from activities.gate import Gates
-from activities.lessons import SharedLessons
-from activities.limits import SharedLimits
-from activities.models import ChatModels
-from activities.overrides import Overrides
-from activities.plugin_calls import PluginCalls
-from activities.plugins import Plugins
+from activities.external import DelegatedEvaluation
+from activities.ingesting import PluginDatasets
+from activities.plugins.blocked_interpreter import ended_when_blocked
+from activities.plugins.calls import PluginCalls
+from activities.plugins.loader import Plugins
+from activities.plugins.lost_attempts import AttemptLimits
+from activities.releases.candidate_tags import TemporaryTags
+from activities.releases.override_stores import Overrides
 from activities.releasing import PromptReleasing
-from activities.run_limits import RunLimits
-from activities.runners import Runners
-from activities.serving_marks import leaving_marks
-from activities.store.connection import Database, StoreAway, is_away
-from activities.store.migrating import StoreError
-from activities.store.writing import Store
-from activities.sweeping import Janitor
-from activities.temporary_tags import TemporaryTags
+from activities.shards.attempt import CallsEnd
+from activities.shards.call_journal import CallJournal
 from clients.embedded.home import hold
-from clients.embedded.parent import end_by_force_after, when_gone
+from clients.embedded.parent_watch import end_by_force_after, when_gone
 from clients.logs import configure_logs
+from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
 from clients.temporal import TASK_QUEUE, connect
+from store.connection import Database, StoreAway, is_away
+from store.schema import StoreError
+from store.write.transactions import Store
+from workflows.cleanup import JanitorWorkflow
 from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing, Sweeping
-from workflows.janitor import JanitorWorkflow
-from workflows.model.janitor import SweepInput
-from workflows.model.limits import RateLimit, parse_rate_limits
+from workflows.model.activities.cleanup import SweepInput
+from workflows.model.spec.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES

@@ -12,32 +12,27 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
-from activities.datasets.stored import clusters_in, dataset_of, strata_of
-from activities.evaluation_plan import plan_evaluation
-from activities.heartbeat import heartbeating
-from activities.operator_lists import NotListed, OperatorLists
-from activities.overrides import Overrides
-from activities.prompt_reading import UnusablePrompt, with_its_prompt
-from activities.release_checks import unreleasable
-from activities.request_checks import problems_of
-from activities.store import samples
-from activities.store.connection import Database
-from activities.store.events import RunUnknown
-from activities.store.ledger import DrawnSuite, NewRun
-from activities.store.migrating import StoreError
-from activities.store.refusals import store_errors
-from activities.store.writing import Store
+from activities.datasets.run_dataset import clusters_in, dataset_of, strata_of
+from activities.endpoints.operator_lists import NotListed, OperatorLists
+from activities.preparing.evaluation_plan import plan_evaluation
+from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
+from activities.preparing.release_precheck import unreleasable
+from activities.preparing.request_check import problems_of
+from activities.releases.override_stores import Overrides
+from activities.shards.heartbeat import heartbeating
+from ratchet._canonical import NotCanonical, content_hash
+from store.connection import Database
+from store.errors import store_errors
+from store.events import RunUnknown
+from store.schema import StoreError
+from store.write import datasets as samples
+from store.write.runs import DrawnSuite, NewRun
+from store.write.transactions import Store
 from workflows.contracts import Bookkeeping
-from workflows.model.candidates import Candidate
-from workflows.model.clock import ClockKey, RunClock
-from workflows.model.dataset import is_object
 from workflows.model.failures import INVALID_REQUEST, shorten
-from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
-from workflows.model.judgement import Plan
-from workflows.model.own_optimizer import PythonOptimizer, version_key
-from workflows.model.remote_target import ActivityTarget
-from workflows.model.request import OptimizationRequest
-from workflows.model.run import (
+from workflows.model.run.candidates import Candidate
+from workflows.model.run.clock import ClockKey, RunClock
+from workflows.model.run.contract import (
     CandidateKey,
     FinishInput,
     HistoryPage,
@@ -48,12 +43,17 @@ from workflows.model.run import (
     PrepareInput,
     ReadPrompt,
 )
-from workflows.model.structured_search import SearchOptimizer
+from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
+from workflows.model.spec.dataset import is_object
+from workflows.model.spec.judgement import Plan
+from workflows.model.spec.optimizers.custom import PythonOptimizer, version_key
+from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.targets.external import ActivityTarget
 from workflows.model.trial import TrialInput
-from workflows.rules.budget import needs_of, refuse_baseline
-from workflows.rules.canonical import NotCanonical, content_hash
-from workflows.rules.evolution_check import too_few_samples
-from workflows.rules.judgement_check import unknown_must_pass
+from workflows.rules.decisions.budget import needs_of, refuse_baseline
+from workflows.rules.spec.evolve_check import too_few_samples
+from workflows.rules.spec.judgement_check import unknown_must_pass
 
 ATTEMPTS_AT_A_SOURCE = 5
 """How often a dataset is asked for where it is kept; a store that is away is worth more patience than a wrong address."""
@@ -71,7 +71,7 @@ def _read(request: OptimizationRequest) -> ReadPrompt | None:
 
 def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
     # Statistics take long to import; a worker that serves workflows needs them for nothing else.
-    from workflows.rules.planning import assumed_plan
+    from workflows.rules.statistics.detectable_effect import assumed_plan
 
     return assumed_plan(spec, samples)
 

@@ -14,55 +14,55 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.attempt import Attempt, CallsEnd
-from activities.attempts import ISOLATED_AFTER, announce, attempts_before, refuse_killers
-from activities.breaker import Breakers, TargetDown
-from activities.call_journal import CallJournal, ShardCalls
-from activities.committing import OutcomeBatches, until_back
-from activities.computing import Computing
-from activities.concluding import Concluding, ConclusionStore
-from activities.extras import missing_extras
-from activities.fair_queue import Caller, calling_for
-from activities.gate import ClosedForLong
-from activities.heartbeat import heartbeating
-from activities.importing import LONGEST_IMPORT, import_elsewhere
-from activities.judging import Judging
-from activities.leases import Books, LeaseKey
-from activities.metering import beginning
-from activities.models import ChatModels
-from activities.optimizer_classes import refuse_no_optimizer
-from activities.own_optimizers import OwnOptimizers, OwnOptimizerStore
-from activities.plugin_calls import PluginCalls
-from activities.plugins import VERSION, Plugins, invalid
-from activities.proposing import ProposalStore, Proposing
-from activities.purse import BudgetStore, Purse, fresh_nonce
-from activities.run_limits import RunLimits
+from activities.budget.lease import BudgetStore, Purse, fresh_nonce
+from activities.budget.metering import beginning
+from activities.concurrency.fair_queue import Caller, calling_for
+from activities.concurrency.run_limits import RunLimits
+from activities.endpoints.breaker import Breakers, TargetDown
+from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.gate import ClosedForLong
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import Isolation
+from activities.plugins.loader import VERSION, Plugins, invalid
+from activities.plugins.lost_attempts import ISOLATED_AFTER, announce, attempts_before, refuse_killers
+from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.preparing.extras import missing_extras
+from activities.proposals.computation_runner import Computing
+from activities.proposals.custom_optimizers import OwnOptimizers, OwnOptimizerStore
+from activities.proposals.new_values import ProposalStore, Proposing
+from activities.proposals.optimizer_classes import refuse_no_optimizer
+from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
-from activities.scorers.bounded import BoundedMatching
-from activities.shard import PairCall, PairToAnswer, ShardAtWork, number_of
-from activities.store.refusals import store_errors
+from activities.scorers.bounded_patterns import BoundedMatching
+from activities.shards.attempt import Attempt, CallsEnd
+from activities.shards.call_journal import CallJournal, ShardCalls
+from activities.shards.conclusion import Concluding, ConclusionStore
+from activities.shards.evidence import Judging
+from activities.shards.heartbeat import heartbeating
+from activities.shards.outcome_batches import OutcomeBatches, until_back
+from activities.shards.shard import PairCall, PairToAnswer, ShardAtWork, number_of
 from activities.targets import TargetTools, target_for
+from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused
-from activities.targets.given import GivenAnswers
 from activities.targets.http import HttpEndpoints
-from activities.targets.isolation import Isolation
-from activities.temporary_tags import TemporaryTags
 from ratchet import Sample
+from store.budget_leases import Books, LeaseKey
+from store.errors import store_errors
 from workflows.contracts import Evaluating
-from workflows.model.chat_target import ChatTarget
-from workflows.model.computation import Computed, ComputeInput
-from workflows.model.factors import Configuration
+from workflows.model.activities.computation import Computed, ComputeInput
+from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
-from workflows.model.judgement import RaceDecision
-from workflows.model.judging import JudgeInput, Judgements, LookInput
-from workflows.model.limits import AdjustedLimits
-from workflows.model.own_steps import OwnStep, OwnStepped
-from workflows.model.run import Inspected, InspectInput, ProposalInput, Proposed
+from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.judgement import RaceDecision
+from workflows.model.spec.limits import AdjustedLimits
+from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
-from workflows.rules.error_counts import ErrorCounts, summed
-from workflows.rules.merging import ending_of
 from workflows.rules.overlay import Overlay
+from workflows.rules.scoring.error_counts import ErrorCounts, summed
+from workflows.rules.scoring.merged_parts import ending_of
 
 log = structlog.get_logger("evaluation")
 

@@ -15,19 +15,19 @@ from temporalio import activity
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeat import heartbeating
-from activities.overrides import Overrides
-from activities.release_desk import ask_desk
-from activities.release_subjects import NothingToRelease, Subject, Subjects
-from activities.store.connection import Database
-from activities.store.refusals import store_errors
-from activities.store.releases import NewRelease, Settlement, StoredRelease
-from activities.store.writing import Store
-from activities.tag_moves import TagMoves, objection
-from ratchet.prompts.problems import PromptError, StaleBase, VersionTaken
+from activities.releases.override_stores import Overrides
+from activities.releases.release_candidates import NothingToRelease, Subject, Subjects
+from activities.releases.requests import ask_desk
+from activities.releases.tags import TagMoves, objection
+from activities.shards.heartbeat import heartbeating
+from ratchet.prompts.prompt_errors import PromptError, StaleBase, VersionTaken
+from store.connection import Database
+from store.errors import store_errors
+from store.write.releases import NewRelease, Settlement, StoredRelease
+from store.write.transactions import Store
 from workflows.contracts import Releasing
 from workflows.model.failures import INVALID_REQUEST, shorten
-from workflows.model.release import (
+from workflows.model.spec.release import (
     DECIDED,
     LoadedDesk,
     OpenRelease,
@@ -38,7 +38,7 @@ from workflows.model.release import (
     ReleaseStep,
     Settle,
 )
-from workflows.rules.versioning import changes, class_of, frozen_parts
+from workflows.rules.releases.versions import changes, class_of, frozen_parts
 
 SWAPS = 20
 """How often a tag that moves under our hands is looked at again. There is one writer, so it hardly ever does."""

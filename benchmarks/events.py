@@ -23,11 +23,11 @@ from typing import Any
 import httpx
 import psutil
 
-from activities.store.connection import Database
-from activities.store.events import EVENTS_CHANNEL, Event, announce, lock_run
 from benchmarks.figures import Figure, main
 from benchmarks.processes import ROOT, BenchServers, bench_servers
 from benchmarks.specs import spec
+from store.connection import Database
+from store.events import EVENTS_CHANNEL, Event, announce, lock_run
 
 RUN = "events"
 LARGE = "large"

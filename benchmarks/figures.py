@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from temporalio.client import Client
 
+from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.logs import configure_logs
-from clients.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
 from worker import Settings, serving
 

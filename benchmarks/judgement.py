@@ -2,8 +2,8 @@
 
     python -m benchmarks.judgement [--quick]
 
-Nothing is measured but the product's own rules (`workflows.rules.judgement`, `workflows.rules.verdicts`,
-`workflows.rules.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass probabilities of
+Nothing is measured but the product's own rules (`workflows.rules.statistics`, `workflows.rules.decisions.verdicts`,
+`workflows.rules.proposals.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass probabilities of
 the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its own, from SEEDS.
 Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and `judgement_runs`.
 """
@@ -22,12 +22,12 @@ from benchmarks.judgement_compression import WORLDS, by_document_000, by_ratchet
 from benchmarks.judgement_rules import RULES, Trials
 from benchmarks.judgement_runs import whole_runs
 from benchmarks.judgement_worlds import Array, broken, changed, pass_probabilities, passes
-from workflows.model.judgement import JudgementSpec, Racing, Verdict
-from workflows.rules.judgement import compare, race
-from workflows.rules.judgement.mean_test import moments, p_above
-from workflows.rules.judgement.pairs import pair
-from workflows.rules.judgement.sign_flip import sign_flip
-from workflows.rules.verdicts import holm, judge
+from workflows.model.spec.judgement import JudgementSpec, Racing, Verdict
+from workflows.rules.decisions.verdicts import holm, judge
+from workflows.rules.statistics import compare, race
+from workflows.rules.statistics.gain_pairs import pair
+from workflows.rules.statistics.mean_test import moments, p_above
+from workflows.rules.statistics.sign_flip import sign_flip
 
 SEEDS = {"A/A": 501, "non-inferiority": 502, "racing": 503, "best of 50": 504, "compression": 505}
 

@@ -19,13 +19,13 @@ from scipy.special import betaincinv
 from benchmarks.figures import Figure
 from benchmarks.judgement_designs import Claims, Design, at, beta, claims, continuous, graded, lognormal, steadily
 from benchmarks.judgement_worlds import Array
-from workflows.model.judgement import JudgementSpec, MustPass, Racing, Verdict
-from workflows.rules.judgement import broken_must_pass, evidence_of, false_rejection_rate, race, strict_counts
-from workflows.rules.judgement.exchange import permutation_test
-from workflows.rules.judgement.pairs import pair
-from workflows.rules.judgement.sameness import answered_alike
-from workflows.rules.judgement.sign_flip import sign_flip
-from workflows.rules.verdicts import judge
+from workflows.model.spec.judgement import JudgementSpec, MustPass, Racing, Verdict
+from workflows.rules.decisions.verdicts import judge
+from workflows.rules.statistics import broken_must_pass, evidence_of, false_rejection_rate, race, strict_counts
+from workflows.rules.statistics.answer_permutation import permutation_test
+from workflows.rules.statistics.gain_pairs import pair
+from workflows.rules.statistics.sameness import answered_alike
+from workflows.rules.statistics.sign_flip import sign_flip
 
 ALPHA, SEED = 0.05, 506
 MANY = 40

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.judgement_worlds import Array, pass_probabilities
-from workflows.model.judgement import JudgementSpec, Racing
-from workflows.rules.composition import Part, Parts, next_step
-from workflows.rules.judgement import compare, race
-from workflows.rules.verdicts import judge
+from workflows.model.spec.judgement import JudgementSpec, Racing
+from workflows.rules.decisions.verdicts import judge
+from workflows.rules.proposals.composition import Part, Parts, next_step
+from workflows.rules.statistics import compare, race
 
 SAMPLES, REPLICATES, BASELINE_REPLICATES = 200, 3, 5
 MARGIN = 0.05

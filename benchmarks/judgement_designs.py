@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.judgement_worlds import Array, broken, changed
-from workflows.model.judgement import Judged, JudgementSpec, Verdict
-from workflows.rules.judgement import TrialAnswers, evidence_of
-from workflows.rules.verdicts import judge
+from workflows.model.spec.judgement import Judged, JudgementSpec, Verdict
+from workflows.rules.decisions.verdicts import judge
+from workflows.rules.statistics import TrialAnswers, evidence_of
 
 Rates = Callable[[np.random.Generator, int], Array]
 Answers = Callable[[np.random.Generator, Array, int], Array]

@@ -17,13 +17,13 @@ from benchmarks.judgement_cells import rate
 from benchmarks.judgement_designs import passing
 from benchmarks.judgement_worlds import Array, changed, pass_probabilities
 from ratchet.optimizer import CandidateProposal
-from workflows.comparing import references_of
-from workflows.model.request import OptimizationRequest
-from workflows.model.run import Prepared
+from workflows.model.run.contract import Prepared
+from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split, TrialResult, TrialSummary
-from workflows.rules.judgement import TrialAnswers, evidence_of
-from workflows.rules.judgement.trials import evidence_seed
-from workflows.runbook import RunBook
+from workflows.rules.statistics import TrialAnswers, evidence_of
+from workflows.rules.statistics.trial_comparison import evidence_seed
+from workflows.run.references import references_of
+from workflows.run.state import RunBook
 
 SEED = 507
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

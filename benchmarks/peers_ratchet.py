@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from benchmarks.peers_drivers.driving import Job
 from benchmarks.peers_drivers.task import calls, samples
-from clients.stack import StackAddresses, embedded_stack
+from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
 
 ROOT = Path(__file__).parents[1]

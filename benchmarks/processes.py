@@ -19,7 +19,7 @@ import psutil
 from temporalio.client import Client
 
 from benchmarks.figures import PLUGINS
-from clients.stack import StackAddresses, embedded_stack
+from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
 
 ROOT = Path(__file__).parents[1]

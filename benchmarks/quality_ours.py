@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from benchmarks.quality_world import RuleWorld, Task
-from clients.optimizer_kit import Simulated, World, simulate
+from clients.testing import Simulated, World, simulate
 from ratchet import Record, Sample
-from workflows.rules.canonical import content_hash, derive_seed
+from ratchet._canonical import content_hash, derive_seed
 
 
 def run(world: RuleWorld, seed: int, budget: int, optimizer: Mapping[str, Any]) -> Simulated:

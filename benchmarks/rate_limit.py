@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.figures import Figure, main
 from benchmarks.processes import BenchServers, bench_servers
-from clients.simulated.models import ECHO
+from clients.demo.models import ECHO
 
 PER_SECOND = 200
 LATENCY_MS = 50
@@ -84,7 +84,7 @@ def chat_spec(url: str, calls: int, concurrent: int, **execution: Any) -> dict[s
 @contextmanager
 def simulated(latency_ms: int = LATENCY_MS, per_second: int | None = None) -> Iterator[str]:
     """The endpoint, in a process of its own; it ends when its standard input is closed."""
-    command = ["-m", "clients.simulated", "--latency-ms", str(latency_ms)]
+    command = ["-m", "clients.demo", "--latency-ms", str(latency_ms)]
     command += ["--requests-per-second", str(per_second)] if per_second is not None else []
     with subprocess.Popen(
         [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.store.connection import Database
 from benchmarks.figures import Figure, main
-from clients.stack import embedded_stack
+from clients.embedded.stack import embedded_stack
 from ratchet.prompts import Overrides, PromptTemplate, Renderer, open_store
+from store.connection import Database
 
 SECTIONS = 10
 GIVEN = {f"field-{number}": f"what a customer wrote, number {number}" for number in range(SECTIONS)}

@@ -28,7 +28,7 @@ from scipy.stats import rankdata
 from benchmarks.figures import Figure, main
 from benchmarks.peers_environments import OPTUNA, ROOT, install
 from benchmarks.search_tasks import Task
-from clients.optimizer_kit import Simulated, World, simulate_async
+from clients.testing import Simulated, World, simulate_async
 from ratchet import Sample
 
 EVALUATIONS = 200

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 import typer
 
 from clients.commands import (
-    checking,
-    comparing,
+    begin,
+    check,
+    compare,
     datasets,
     doctor,
-    exporting,
+    export,
+    look,
     prompts,
-    releasing,
-    replaying,
-    reporting,
-    running,
-    serving,
-    starting,
-    steering,
-    watching,
+    release,
+    replay,
+    report,
+    run,
+    serve,
+    steer,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
-from ratchet.visible import visible
+from ratchet._visible import visible
 
 app = typer.Typer(
     name="ratchet",
@@ -38,8 +38,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-RUNS = (running, watching, steering, reporting, exporting, replaying, comparing)
-SUBJECTS = (starting, checking, *RUNS, releasing, prompts, datasets, serving, doctor)
+RUNS = (run, look, steer, report, export, replay, compare)
+SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)
 
@@ -97,14 +97,14 @@ def _usage(error: Exception) -> str:
 
 
 def _code_of(error: Exception) -> ExitCode:
-    from clients.commands.servers import is_unreachable
+    from clients.runs.servers import is_unreachable
 
     return ExitCode.UNREACHABLE if is_unreachable(error) else ExitCode.FAILED
 
 
 def _unexpected(error: Exception) -> str:
     """A message for what nobody foresaw, or for servers that went away."""
-    from clients.commands.servers import is_unreachable, told_away
+    from clients.runs.servers import is_unreachable, told_away
 
     if is_unreachable(error):
         return told_away(error)

@@ -12,7 +12,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from clients.payloads import DATA_CONVERTER
+from clients.temporal_payloads import DATA_CONVERTER
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TASK_QUEUE = "optimization"
@@ -32,7 +32,7 @@ LIBRARIES = (
 
 PASSED_THROUGH = ("workflows", "ratchet", *LIBRARIES)
 """Importing our own modules anew for every workflow costs 20 ms of CPU and more each time. That they are deterministic is
-proven where it costs nothing: tests/replay runs every path in a sandbox that passes none of them through."""
+proven where it costs nothing: tests/system/replay runs every path in a sandbox that passes none of them through."""
 
 FAILURES: tuple[type[Exception], ...] = (
     ValueError,  # pydantic's ValidationError among them

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from ratchet.canonical import canonical_json
-from ratchet.frozen import SpecPart
-from ratchet.values import CanonicalInteger, CanonicalValue
+from ratchet._canonical import canonical_json
+from ratchet._frozen import SpecPart
+from ratchet._values import CanonicalInteger, CanonicalValue
 
 
 class NumberDomain(SpecPart):

@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 from temporalio.client import Client, WorkflowHandle
 
-from activities.store.connection import Database
-from clients.stack import StackAddresses, embedded_stack
+from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
-from tests.replaying import nothing_differs
+from store.connection import Database
+from tests.support.replaying import nothing_differs
 from worker import Settings, serving
 
 TESTS = Path(__file__).parent
@@ -75,7 +75,7 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack
 
 @pytest_asyncio.fixture(scope="session")
 async def engines(stack: StackAddresses) -> AsyncIterator[Engines]:
-    """The stack with a worker in this process, which may import the plug-ins in `tests/plugins`."""
+    """The stack with a worker in this process, which may import the plug-ins in `tests/support/plugins`."""
     settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
     async with AsyncExitStack() as exits:
         client = await connect(stack.temporal_address)

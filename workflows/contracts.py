@@ -10,24 +10,9 @@ from abc import ABC, abstractmethod
 
 from temporalio import activity
 
-from workflows.model.candidates import Candidate
-from workflows.model.clock import ClockKey, RunClock
-from workflows.model.computation import Computed, ComputeInput
-from workflows.model.held_back import OpenedTestSplit, OpenTestSplit
-from workflows.model.janitor import SweepInput, Swept
-from workflows.model.judgement import RaceDecision
-from workflows.model.judging import JudgeInput, Judgements, LookInput
-from workflows.model.own_steps import OwnStep, OwnStepped
-from workflows.model.release import (
-    LoadedDesk,
-    OpenRelease,
-    ReleaseDesk,
-    ReleaseRequest,
-    ReleaseState,
-    ReleaseStep,
-    Settle,
-)
-from workflows.model.remote import (
+from workflows.model.activities.cleanup import SweepInput, Swept
+from workflows.model.activities.computation import Computed, ComputeInput
+from workflows.model.activities.external_trials import (
     Again,
     AgainInput,
     AnswersInput,
@@ -38,7 +23,11 @@ from workflows.model.remote import (
     ExperimentState,
     Triggered,
 )
-from workflows.model.run import (
+from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.run.candidates import Candidate
+from workflows.model.run.clock import ClockKey, RunClock
+from workflows.model.run.contract import (
     CandidateKey,
     FinishInput,
     HistoryPage,
@@ -54,6 +43,9 @@ from workflows.model.run import (
     ProposalInput,
     Proposed,
 )
+from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
+from workflows.model.spec.judgement import RaceDecision
+from workflows.model.spec.release import LoadedDesk, OpenRelease, ReleaseDesk, ReleaseRequest, ReleaseState, ReleaseStep, Settle
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInput, TrialResult
 
 

@@ -11,18 +11,13 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from ratchet._canonical import content_hash
     from ratchet.optimizer import CandidateProposal, StopReason
-    from workflows import answers
-    from workflows.carrying import carried, pick_up, request_in_force
-    from workflows.closing import Closing
     from workflows.contracts import Bookkeeping
-    from workflows.frame import WorkflowFrame
-    from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
-    from workflows.ledger import Ledger
-    from workflows.model.candidates import Candidate, Rejection
-    from workflows.model.clock import StoodStill
     from workflows.model.failures import INVALID_REQUEST, shorten
-    from workflows.model.run import (
+    from workflows.model.run.candidates import Candidate, Rejection
+    from workflows.model.run.clock import StoodStill
+    from workflows.model.run.contract import (
         Graph,
         HistoryPage,
         Newest,
@@ -32,23 +27,28 @@ with workflow.unsafe.imports_passed_through():
         RunInput,
         UpdateAnswer,
     )
-    from workflows.model.search import Adjustment
+    from workflows.model.spec.execution import Adjustment
     from workflows.model.trial import Purpose, TrialResult
-    from workflows.opening import prepared
     from workflows.optimizers import build_optimizer
+    from workflows.optimizers.frame import BudgetRefused, ProposalFailed
     from workflows.optimizers.guard import OptimizerGuard
-    from workflows.optimizers.protocol import BudgetRefused, ProposalFailed
-    from workflows.own_proposals import own_proposal, refuse_inadmissible
     from workflows.policies import STORE
-    from workflows.reasons import reason_of
-    from workflows.records import round_record, step_record
-    from workflows.result import RunEnded, ended_by_rules, scoring_broke, unmeasured
-    from workflows.rules.budget import exhausted_by, used_up
-    from workflows.rules.canonical import content_hash
-    from workflows.rules.spec_check import unknown_limits
-    from workflows.runbook import RunBook
-    from workflows.showing import Showing
-    from workflows.trial_runs import TrialRuns
+    from workflows.rules.decisions.budget import exhausted_by, used_up
+    from workflows.rules.spec.check import unknown_limits
+    from workflows.run import queries
+    from workflows.run.carry_over import carried, pick_up, request_in_force
+    from workflows.run.ending import RunEnded, ended_by_rules, scoring_broke, unmeasured
+    from workflows.run.error_reason import reason_of
+    from workflows.run.finish import Closing
+    from workflows.run.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
+    from workflows.run.manual_proposals import own_proposal, refuse_inadmissible
+    from workflows.run.optimizer_frame import WorkflowFrame
+    from workflows.run.outbox import Ledger
+    from workflows.run.prepare import prepared
+    from workflows.run.round_records import round_record, step_record
+    from workflows.run.state import RunBook
+    from workflows.run.trials import TrialRuns
+    from workflows.run.ui import Showing
 
 
 @workflow.defn
@@ -252,23 +252,23 @@ class OptimizationWorkflow:
 
     @workflow.query(description="Where the run stands: status, counts, best, spend, time left, stop rules")
     def progress(self) -> Progress:
-        return answers.progress(self.book, workflow.now())
+        return queries.progress(self.book, workflow.now())
 
     @workflow.query(description="The newest rounds")
     def history(self) -> Newest:
-        return answers.history(self.book)
+        return queries.history(self.book)
 
     @workflow.query(name="trials", description="The newest trials")
     def newest_trials(self) -> Newest:
-        return answers.trials(self.book)
+        return queries.trials(self.book)
 
     @workflow.query(description="Lineage: nodes and edges, several parents included")
     def graph(self) -> Graph:
-        return answers.graph(self.book)
+        return queries.graph(self.book)
 
     @workflow.query(description="The newest proposals that were kept out, and why")
     def rejections(self) -> Newest:
-        return answers.rejections(self.book)
+        return queries.rejections(self.book)
 
     # -- what people ask --------------------------------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ PROPOSE: Final = ActivityPolicy(
     ),
 )
 """A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means. How many these
-are, the worker counts (`activities/attempts.py`): here as everywhere, a store that is away is no failed attempt."""
+are, the worker counts (`activities/plugins/lost_attempts.py`): here as everywhere, a store that is away is no failed attempt."""
 
 COMPUTE: Final = PROPOSE
 """A computation reads much and may ask a plug-in; like a proposal, it is given up after its attempts."""

@@ -13,9 +13,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from workflows.contracts import Releasing
-    from workflows.inputs import refuse_other_than_one
     from workflows.model.failures import INVALID_REQUEST
-    from workflows.model.release import (
+    from workflows.model.spec.release import (
         OpenRelease,
         ReleaseDesk,
         ReleaseLog,
@@ -27,8 +26,9 @@ with workflow.unsafe.imports_passed_through():
         release_workflow_id,
     )
     from workflows.policies import RELEASE
-    from workflows.reasons import reason_of
-    from workflows.release_book import ReleaseBook
+    from workflows.rules.releases.pending import ReleaseBook
+    from workflows.run.error_reason import reason_of
+    from workflows.run.inputs import refuse_other_than_one
     from workflows.search_attributes import PROMPT
 
 MOST_PENDING = 100

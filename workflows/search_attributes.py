@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
-from workflows.runbook import RunBook
+from workflows.run.state import RunBook
 
 STATUS = SearchAttributeKey.for_keyword("RatchetStatus")
 OPTIMIZER = SearchAttributeKey.for_keyword("RatchetOptimizer")

@@ -1,7 +1,7 @@
 """Datasets: read from wherever they are kept, checked item by item, stored under the hash of their content, split by seed."""
 
-from activities.datasets.ingesting import Ingested, check_items, ingest
-from activities.datasets.problems import DatasetError, SourceAway
+from activities.datasets.dataset_errors import DatasetError, SourceAway
+from activities.datasets.ingestion import Ingested, check_items, ingest
 from activities.datasets.sources import (
     FileSource,
     InlineItems,
@@ -12,7 +12,7 @@ from activities.datasets.sources import (
     source_of,
     worker_file,
 )
-from activities.datasets.splitting import draw_splits, split_sizes
+from activities.datasets.splits import draw_splits, split_sizes
 
 __all__ = [
     "DatasetError",

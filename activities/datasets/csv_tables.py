@@ -6,11 +6,11 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from activities.datasets.dataset_errors import DatasetError, shown
 from activities.datasets.items import LONGEST
-from activities.datasets.lines import numbered_lines
-from activities.datasets.problems import DatasetError, shown
 from activities.datasets.tables import Described, TableReader
-from workflows.model.dataset import Columns
+from activities.datasets.text_lines import numbered_lines
+from workflows.model.spec.dataset import Columns
 
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 

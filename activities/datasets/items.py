@@ -9,10 +9,10 @@ from typing import Any
 
 import pydantic
 
-from activities.datasets.problems import DatasetError, shown
-from ratchet.explanation import explain
-from ratchet.strict_json import each_key_once, refuse_constant, whole_number
-from workflows.model.dataset import Item
+from activities.datasets.dataset_errors import DatasetError, shown
+from ratchet._explanation import explain
+from ratchet._strict_json import each_key_once, refuse_constant, whole_number
+from workflows.model.spec.dataset import Item
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one item. Larger content belongs behind a reference."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from activities.datasets.dataset_errors import DatasetError, shown
 from activities.datasets.items import LONGEST, NESTED_TOO_DEEPLY, NO_ITEM, NOT_STRICT, STRICT_JSON, refuse_too_many_values
-from activities.datasets.problems import DatasetError, shown
 
 CHUNK = 256 * 1024
 WHITE_SPACE = " \t\n\r"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from activities.datasets.problems import DatasetError, SourceAway
+from activities.datasets.dataset_errors import DatasetError, SourceAway
 
 REGION = "us-east-1"
 """What servers expect that know of no regions."""

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.items import LONGEST
-from activities.datasets.problems import DatasetError
 from activities.datasets.tables import Described
-from workflows.model.dataset import Columns
+from workflows.model.spec.dataset import Columns
 
 LONGEST_LINE = 8 * LONGEST
 """Bytes. JSON takes up to six for one."""
@@ -34,7 +34,7 @@ def read_parquet(path: Path, name: str, columns: Columns | None) -> Iterator[Des
         raise DatasetError(f"{name}: reading Parquet needs pyarrow; install ratchet[parquet]")
     asked = json.dumps([str(path), name, None if columns is None else columns.model_dump(mode="json")])
     with subprocess.Popen(
-        [sys.executable, "-m", "activities.datasets.parquet_rows", asked],
+        [sys.executable, "-m", "activities.datasets.parquet_process", asked],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

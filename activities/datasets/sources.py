@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from activities.datasets.csv_tables import read_csv
+from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.items import item_of
 from activities.datasets.json_lists import read_json
-from activities.datasets.lines import read_jsonl
 from activities.datasets.objects import fetched
 from activities.datasets.parquet_tables import read_parquet
-from activities.datasets.problems import DatasetError
 from activities.datasets.tables import Described, with_columns
-from workflows.model.dataset import Columns, Dataset, Format, Item, is_object
+from activities.datasets.text_lines import read_jsonl
+from workflows.model.spec.dataset import Columns, Dataset, Format, Item, is_object
 
 ENDINGS: Mapping[str, Format] = {
     ".jsonl": "jsonl",

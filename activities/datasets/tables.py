@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from activities.datasets.problems import DatasetError, shown
-from workflows.model.dataset import Columns
+from activities.datasets.dataset_errors import DatasetError, shown
+from workflows.model.spec.dataset import Columns
 
 EXPECTED = ("expected", "label", "answer", "target")
 """By these names a column says what a good answer is, when the spec names none."""

@@ -11,26 +11,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from activities.gate import Gates
-from activities.models import ChatModels
-from activities.plugin_calls import PluginCalls
-from activities.plugins import Plugins
-from activities.scorers import comparing, likeness
-from activities.scorers.bounded import BoundedMatching
-from activities.scorers.combining import combined
-from activities.scorers.comparing import expected_of, shown
-from activities.scorers.extracting import NothingThere, extracted, refuse_constant
+from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.gate import Gates
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugins
+from activities.scorers import matches, similarity
+from activities.scorers.bounded_patterns import BoundedMatching
+from activities.scorers.combinations import combined
+from activities.scorers.extracts import NothingThere, extracted, refuse_constant
 from activities.scorers.grades import Grade, decided, hit_or_miss
+from activities.scorers.matches import expected_of, shown
 from activities.scorers.reported import reported
 from activities.scorers.rubric import rubric
-from activities.targets.isolation import IsolatedFault, Isolation
 from ratchet import Output, Sample, Score
-from ratchet.strict_json import whole_number
+from ratchet._placeholders import as_text
+from ratchet._strict_json import whole_number
 from workflows.model.failures import described, shorten
-from workflows.model.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
-from workflows.model.target import Price
-from workflows.rules.placeholders import as_text
-from workflows.rules.scoring import ScoringFailed
+from workflows.model.spec.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
+from workflows.model.spec.targets.python import Price
+from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_ISOLATED = 60.0
 LONGEST_CALL = 120.0
@@ -80,7 +80,7 @@ async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools
 def details_of_a_failure(scorers: Sequence[Scorer], sample: Sample) -> dict[str, dict[str, Any]]:
     """What is kept for each score of an answer that failed: which label it would have taken."""
     return {
-        scorer.score_name: {"labels": [None, comparing.kept_label(comparing.expected_label(scorer, sample))]}
+        scorer.score_name: {"labels": [None, matches.kept_label(matches.expected_label(scorer, sample))]}
         for scorer in scorers
         if isinstance(scorer, ClassificationScorer)
     }
@@ -161,22 +161,22 @@ def _pure(compare: Callable[[Any, Output, Sample], Grade]) -> Callable[..., Grad
 
 
 _REGISTRY: dict[str, Callable[..., Graded]] = {
-    "exact": _pure(comparing.exact),
-    "equals": _pure(comparing.exact),
-    "classification": _pure(comparing.classification),
-    "contains": _pure(comparing.contains),
-    "starts_with": _pure(comparing.starts_with),
+    "exact": _pure(matches.exact),
+    "equals": _pure(matches.exact),
+    "classification": _pure(matches.classification),
+    "contains": _pure(matches.contains),
+    "starts_with": _pure(matches.starts_with),
     "regex": _regex,
-    "numeric": _pure(comparing.numeric),
+    "numeric": _pure(matches.numeric),
     "json": _json,
-    "levenshtein": likeness.levenshtein,
-    "rouge": likeness.rouge,
-    "bleu": likeness.bleu,
-    "similarity": likeness.similarity,
+    "levenshtein": similarity.levenshtein,
+    "rouge": similarity.rouge,
+    "bleu": similarity.bleu,
+    "similarity": similarity.similarity,
     "rubric": rubric,
-    "latency": _pure(comparing.latency),
-    "cost": _pure(comparing.cost),
-    "tokens": _pure(comparing.tokens),
+    "latency": _pure(matches.latency),
+    "cost": _pure(matches.cost),
+    "tokens": _pure(matches.tokens),
     "reported": _pure(reported),
     "python": _python,
 }

@@ -9,9 +9,9 @@ from typing import Any
 
 from ratchet import Score
 from workflows.model.failures import cut, described, shorten
-from workflows.model.numbers import LARGEST_SCORE
-from workflows.model.scorers import Scorer
-from workflows.rules.scoring import ScoringFailed
+from workflows.model.run.numbers import LARGEST_SCORE
+from workflows.model.spec.scorers import Scorer
+from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_REASON = 4_000
 LONGEST_LABEL = 200

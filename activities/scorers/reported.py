@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from activities.scorers.grades import Grade
 from activities.targets.faults import CandidateFault
 from ratchet import Output, Sample, Score
+from ratchet._canonical import LARGEST_NUMBER
 from workflows.model.failures import shorten
-from workflows.model.scorers import ReportedScorer
-from workflows.rules.canonical import LARGEST_NUMBER
+from workflows.model.spec.scorers import ReportedScorer
 
 NO_SCORE = "no score"
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from activities.scorers.asking import asked
-from activities.scorers.extracting import read_json
+from activities.scorers.extracts import read_json
 from activities.scorers.grades import Grade
+from activities.scorers.model_calls import asked
 from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unjudged
 from ratchet import Output, Sample, Score
+from ratchet._canonical import content_hash
+from ratchet._placeholders import as_text
 from workflows.model.failures import cut, shorten
-from workflows.model.scorers import RubricScorer
-from workflows.rules.canonical import content_hash
-from workflows.rules.placeholders import as_text
+from workflows.model.spec.scorers import RubricScorer
 
 if TYPE_CHECKING:
-    from activities.models import ChatAnswer
+    from activities.endpoints.chat_models import ChatAnswer
     from activities.scorers import ScorerTools
 
 MOST_ATTEMPTS = 3

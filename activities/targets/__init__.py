@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from activities.targets.isolation import Isolation
-from activities.targets.processes import WarmProcesses
+from activities.plugins.isolation import Isolation
+from activities.plugins.processes import WarmProcesses
 from ratchet import ExperimentContext, Output, Sample
 
 # Kinds are imported when they are used: an isolated target starts in a process of its own, which needs none of the clients.
 if TYPE_CHECKING:
-    from activities.models import ChatModels
-    from activities.plugin_calls import PluginCalls
-    from activities.plugins import Plugins
+    from activities.endpoints.chat_models import ChatModels
+    from activities.plugins.calls import PluginCalls
+    from activities.plugins.loader import Plugins
     from activities.targets.http import HttpEndpoints
     from workflows.model.suite import EvaluationSuite
 

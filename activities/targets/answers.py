@@ -11,9 +11,9 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
-from workflows.model.amounts import MOST_COST, MOST_MILLISECONDS, MOST_TOKENS
+from ratchet._canonical import NotCanonical, canonical_json, normalize
 from workflows.model.failures import cut, described, shorten
-from workflows.rules.canonical import NotCanonical, canonical_json, normalize
+from workflows.model.run.amounts import MOST_COST, MOST_MILLISECONDS, MOST_TOKENS
 
 LARGEST_OUTPUT = 1024 * 1024
 """Characters of an output's canonical JSON."""

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activities.models import ChatAnswer, ChatModels
+from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
-from workflows.model.chat_target import ChatStep, ChatTarget, Message
+from ratchet._canonical import NotCanonical
+from ratchet._placeholders import Filling, Unfillable, fill, step_answer_of
 from workflows.model.failures import shorten
-from workflows.model.target import Price
-from workflows.rules.canonical import NotCanonical
-from workflows.rules.placeholders import Filling, Unfillable, fill, step_answer_of
-from workflows.rules.target_texts import spliced_messages
+from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
+from workflows.model.spec.targets.python import Price
+from workflows.rules.spec.target_texts import spliced_messages
 
 REQUEST_PARAMETERS = (
     "temperature",

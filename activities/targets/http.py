@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import aiohttp
 
-from activities.chat_protocol import is_page
-from activities.gate import Gate, Gates
-from activities.metering import at_most, metered
-from activities.models import never_connected
-from activities.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
-from activities.patience import Patience, patiently, retry_after
+from activities.budget.metering import at_most, metered
+from activities.endpoints.chat_models import never_connected
+from activities.endpoints.chat_protocol import is_page
+from activities.endpoints.gate import Gate, Gates
+from activities.endpoints.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
+from activities.endpoints.retry_policy import Patience, patiently, retry_after
 from activities.targets.answers import output_from
 from activities.targets.faults import (
     BROKEN_ANSWER,
@@ -30,10 +30,10 @@ from activities.targets.faults import (
     Unreachable,
 )
 from ratchet import ExperimentContext, Output, Sample, experiment_headers
+from ratchet._placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
 from workflows.model.failures import described, shorten
-from workflows.model.http_target import HttpResponse, HttpTarget
-from workflows.rules.placeholders import Filling, Unfillable
+from workflows.model.spec.targets.http import HttpResponse, HttpTarget
 
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024

@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from activities.metering import at_most, metered
-from activities.plugin_calls import PluginCalls
-from activities.plugins import Plugin, Plugins
+from activities.budget.metering import at_most, metered
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugin, Plugins
+from activities.plugins.loops import LoopBlocked, TimeIsOver
+from activities.plugins.processes import WarmProcesses
+from activities.plugins.threads import RaisedCancelledError
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, TookTooLong
-from activities.targets.isolation import IsolatedFault, Isolation
-from activities.targets.loops import LoopBlocked, TimeIsOver
-from activities.targets.processes import WarmProcesses
-from activities.targets.threads import RaisedCancelledError
 from ratchet import ExperimentContext, Output, Sample, in_experiment
+from ratchet._placeholders import Finished
 from ratchet.experiment import PromptUnderTest
-from ratchet.placeholders import Finished
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
-from workflows.model.target import PythonTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.rules.overlay import NotRendered
 
 MOST_HANGING_THREADS = 32

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.visible import STEERING, visible
+from ratchet._visible import STEERING, visible
 
 DEFAULT_HOME = Path(".ratchet")
 

@@ -14,14 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from activities.datasets import DatasetError, ingest, source_of
-from activities.store.migrating import StoreError
-from activities.store.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from clients.commands.context import CommandError, Context, ExitCode
-from clients.commands.servers import Servers, has_data, reach_servers
-from clients.reporting.figures import counted
-from clients.reporting.visible import ellipsized, one_line
-from ratchet.explanation import explain
-from workflows.model.dataset import Dataset
+from clients.reports.formatting import counted
+from clients.reports.text.terminal_text import ellipsized, one_line
+from clients.runs.servers import Servers, has_data, reach_servers
+from ratchet._explanation import explain
+from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
+from store.schema import StoreError
+from workflows.model.spec.dataset import Dataset
 
 NARROWEST = 100
 SHORT_ID = 12

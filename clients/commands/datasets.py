@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
     def list_(context: Context) -> int:
         """List the datasets in the store, the newest first."""
         from clients.commands.dataset_store import list_datasets
-        from clients.commands.interrupting import run_async
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: list_datasets(context))
 
@@ -37,7 +37,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         """Show what is in a dataset."""
         from clients.commands.dataset_store import show_dataset
-        from clients.commands.interrupting import run_async
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: show_dataset(context, reference, samples, offset))
 
@@ -62,7 +62,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         """Bring a dataset into the store. The same name with other content is a new version."""
         from clients.commands.dataset_store import add_dataset
-        from clients.commands.interrupting import run_async
+        from clients.runs.interruption import run_async
 
         given = {"path": file, "name": name, "format": form, "delimiter": delimiter, "columns": _columns(column or [])}
         return run_async(context, lambda _: add_dataset(context, {key: value for key, value in given.items() if value}))
@@ -71,7 +71,7 @@ def add_to(app: typer.Typer) -> None:
     def delete(context: Context, reference: DatasetArgument) -> int:
         """Delete a dataset that no run uses."""
         from clients.commands.dataset_store import delete_dataset
-        from clients.commands.interrupting import run_async
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: delete_dataset(context, reference))
 

@@ -13,7 +13,7 @@ def add_to(app: typer.Typer) -> None:
     @command(app, "doctor", "Operate")
     def doctor(context: Context) -> int:
         """Look at the installation, the servers and the environment; every line says what to do if it is not ok."""
-        from clients.commands.diagnosing import diagnose
-        from clients.commands.interrupting import run_async
+        from clients.checks.installation import diagnose
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: diagnose(context))

@@ -28,16 +28,16 @@ def _add_looking(prompts: typer.Typer) -> None:
     @command(prompts, "list", PANEL)
     def list_(context: Context) -> int:
         """List the prompts, and where their tags are."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_views import list_prompts
+        from clients.prompts.views import list_prompts
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: list_prompts(context))
 
     @command(prompts, "show", PANEL)
     def show(context: Context, name: NameArgument, tag: TagOption = "stable") -> int:
         """Show a prompt as a tag puts it in force: its sections, their lengths, and its parameters."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_views import show_prompt
+        from clients.prompts.views import show_prompt
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: show_prompt(context, name, tag))
 
@@ -51,8 +51,8 @@ def _add_looking(prompts: typer.Typer) -> None:
         after: Annotated[str, typer.Argument(metavar="AFTER", help="Likewise.")] = "stable",
     ) -> int:
         """Show side by side what differs. `source` is the prompt as its author wrote it; a run stands for its winner."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_diffs import show_differences
+        from clients.prompts.diffs import show_differences
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: show_differences(context, name, before, after))
 
@@ -70,8 +70,8 @@ def _add_looking(prompts: typer.Typer) -> None:
         ] = None,
     ) -> int:
         """Render a prompt for one input, as production code would."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_views import render_prompt
+        from clients.prompts.views import render_prompt
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: render_prompt(context, name, tag, given or [], file))
 
@@ -85,8 +85,8 @@ def _add_looking(prompts: typer.Typer) -> None:
         temporary: Annotated[bool, typer.Option("--temporary", help="Those of candidates under evaluation, too.")] = False,
     ) -> int:
         """List the tags of a prompt, or the history of one."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_views import list_tags
+        from clients.prompts.views import list_tags
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: list_tags(context, name, history, temporary))
 
@@ -99,8 +99,8 @@ def _add_looking(prompts: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, the newest first.")] = 20,
     ) -> int:
         """Show the audit log: what was released when, by whom and why, and what was not."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_views import list_releases
+        from clients.prompts.views import list_releases
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: list_releases(context, name, limit))
 
@@ -115,8 +115,8 @@ def _add_storing(prompts: typer.Typer) -> None:
         reason: ReasonOption = "",
     ) -> int:
         """Store a prompt under a tag that does not exist yet. A tag that does is left as it is."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_transfers import seed_prompt
+        from clients.prompts.transfers import seed_prompt
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: seed_prompt(context, file, tag, by, reason))
 
@@ -137,8 +137,8 @@ def _add_storing(prompts: typer.Typer) -> None:
         reason: ReasonOption = "",
     ) -> int:
         """Bring in every version in a folder. A version that is here already must be the same; no tag that exists moves."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_transfers import import_versions
+        from clients.prompts.transfers import import_versions
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: import_versions(context, source, name, tag, by, reason))
 
@@ -150,8 +150,8 @@ def _add_storing(prompts: typer.Typer) -> None:
         tag: Annotated[str, typer.Option("--tag", help="The tag whose version is the current one.")] = "stable",
     ) -> int:
         """Write every version as `prompt_v1.0.0.yaml`, and `versions.json`, which says which is current."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_transfers import export_versions
+        from clients.prompts.transfers import export_versions
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: export_versions(context, name, folder, tag))
 
@@ -164,7 +164,7 @@ def _add_storing(prompts: typer.Typer) -> None:
         destination: Annotated[str, typer.Argument(metavar="TO", help="Likewise.", show_default=False)],
     ) -> int:
         """Copy every prompt with its versions, its tags and their whole history from one store to another."""
-        from clients.commands.interrupting import run_async
-        from clients.commands.prompt_transfers import migrate_prompts
+        from clients.prompts.transfers import migrate_prompts
+        from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: migrate_prompts(context, source, destination))

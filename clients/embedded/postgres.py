@@ -14,8 +14,8 @@ from pathlib import Path
 from signal import SIGINT
 from urllib.parse import quote
 
-from clients.embedded.child import Account, after_fork, runs_on
 from clients.embedded.home import DATABASE, LOOPBACK, Home, StackError
+from clients.embedded.server_process import Account, after_fork, runs_on
 from clients.private_files import open_private
 
 USER = "ratchet"

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from clients.embedded.child import runs_on
 from clients.embedded.home import (
     Home,
     ServerState,
@@ -31,6 +30,7 @@ from clients.embedded.home import (
     write_json,
 )
 from clients.embedded.postgres import Postgres
+from clients.embedded.server_process import runs_on
 from clients.embedded.temporal_server import TemporalServer
 from clients.private_files import open_private
 

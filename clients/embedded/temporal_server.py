@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from clients.embedded.child import after_fork
 from clients.embedded.home import LOOPBACK, Home, StackError
+from clients.embedded.server_process import after_fork
 
 # One user on one machine: the limits that protect a cluster from its tenants only slow him down. The first three cost
 # 50 ms per sequential step; the dev server's own request limits are 2400 a second, 1200 in matching, 100 for lists.

@@ -1,4 +1,4 @@
-"""The HTTP side: the paths of the API, the event stream, and who may use them. `clients.api` puts it together."""
+"""The HTTP side: the paths of the API, the event stream, and who may use them. `clients.http.app` puts it together."""
 
 from typing import Final
 

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 
-from activities.store.connection import Database
-from activities.store.reading import StoreReader
-from clients.commands.servers import Servers
+from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
-from clients.http.open_runs import OpenRuns
-from clients.http.segments import SEGMENT
+from clients.http.routes.open_runs import OpenRuns
+from clients.runs.servers import Servers
+from store.connection import Database
+from store.read.reader import StoreReader
 
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]+$"
 

@@ -18,10 +18,10 @@ from typing import Final
 
 import structlog
 
-from activities.store.connection import Database
-from activities.store.events import EVENTS_CHANNEL
-from activities.store.reading import StoreReader
-from activities.store.rows import WireEvent
+from store.connection import Database
+from store.events import EVENTS_CHANNEL
+from store.read.reader import StoreReader
+from store.read.rows import WireEvent
 
 log = structlog.get_logger("http.feed")
 

@@ -3,12 +3,13 @@
 Importing it pulls in neither Temporal nor a client of any store.
 """
 
-from ratchet.prompts.following import Prompt
-from ratchet.prompts.migrating import Migrated, migrate
+from ratchet.prompts.addresses import open_store
+from ratchet.prompts.compiled import Rendered, RenderedTool
+from ratchet.prompts.followed import Prompt
+from ratchet.prompts.migration import Migrated, migrate
 from ratchet.prompts.modifications import Modification, apply_modifications
-from ratchet.prompts.opening import open_store
 from ratchet.prompts.overrides import Change, Difference, Resolved, TagState
-from ratchet.prompts.problems import (
+from ratchet.prompts.prompt_errors import (
     Damaged,
     FrozenChanged,
     InvalidName,
@@ -25,7 +26,6 @@ from ratchet.prompts.problems import (
     VersionTaken,
 )
 from ratchet.prompts.renderer import Counters, Renderer, aresolve, resolve
-from ratchet.prompts.rendering import Rendered, RenderedTool
 from ratchet.prompts.sections import Example, ExampleSection, TextSection, ToolSection
 from ratchet.prompts.store import OverrideStore
 from ratchet.prompts.template import Overrides, PromptTemplate, SectionOverride, effective_hash, prompt_part

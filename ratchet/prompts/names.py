@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from ratchet.prompts.problems import InvalidName
+from ratchet.prompts.prompt_errors import InvalidName
 
 MOST_SEGMENTS = 8
 

@@ -13,16 +13,16 @@ from uuid import uuid4
 
 from pydantic import AwareDatetime, Field, JsonValue
 
-from ratchet.frozen import Payload
+from ratchet._frozen import Payload
+from ratchet._values import CanonicalMapping, ShortText, Text
 from ratchet.prompts.names import ParameterName, PromptName, TagName, Version
 from ratchet.prompts.template import Overrides, PromptTemplate
-from ratchet.values import CanonicalMapping, ShortText, Text
 
 if TYPE_CHECKING:
     import asyncio
     from contextlib import AbstractAsyncContextManager
 
-    from ratchet.prompts.rendering import Rendered
+    from ratchet.prompts.compiled import Rendered
 
 
 class Change(Payload):

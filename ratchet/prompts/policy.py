@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ratchet._explanation import explain
 from ratchet.domains import FlagDomain, IntegerDomain, NumberDomain, OrderDomain
-from ratchet.explanation import explain
-from ratchet.prompts.problems import InvalidTemplate
+from ratchet.prompts.prompt_errors import InvalidTemplate
 from ratchet.prompts.template import PromptTemplate
 
 TASK, RULES, SKILLS = "TASK DEFINITION", "RULES AND CONSTRAINTS", "AVAILABLE SKILLS"

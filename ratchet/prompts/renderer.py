@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.experiment import current_experiment, prompt_under_test
-from ratchet.prompts.following import Entry, Follower, Key, Otherwise, Outage, Policy, Prompt
-from ratchet.prompts.opening import open_store
-from ratchet.prompts.problems import StoreAway, UnknownTag
+from ratchet.prompts.addresses import open_store
+from ratchet.prompts.followed import Entry, Follower, Key, Otherwise, Outage, Policy, Prompt
+from ratchet.prompts.prompt_errors import StoreAway, UnknownTag
 from ratchet.prompts.template import PromptTemplate, prompt_part
 
 SECONDS_OF_STALENESS = 60.0

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
-from ratchet.canonical import content_hash
-from ratchet.frozen import SpecPart
-from ratchet.placeholders import as_text, placeholders
+from ratchet._canonical import content_hash
+from ratchet._frozen import SpecPart
+from ratchet._placeholders import as_text, placeholders
+from ratchet._values import LONGEST_TEXT, CanonicalMapping, CanonicalValue, Text
 from ratchet.prompts.names import SectionPath
-from ratchet.values import LONGEST_TEXT, CanonicalMapping, CanonicalValue, Text
 
 SECTION_TEXT = 20_000
 MOST_EXAMPLES = 1_000

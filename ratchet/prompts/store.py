@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from ratchet.prompts.names import SOURCE, checked_name, checked_tag, checked_version, is_version, version_order
 from ratchet.prompts.overrides import Backend, Change, Difference, Resolved, TagState
-from ratchet.prompts.problems import (
+from ratchet.prompts.prompt_errors import (
     Damaged,
     FrozenChanged,
     InvalidOverride,

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from ratchet.canonical import NotCanonical, canonical_json, content_hash, normalize
+from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize
+from ratchet._frozen import Payload, SpecPart
+from ratchet._placeholders import filled_in, is_placeholder_name, placeholders
+from ratchet._unfolding import Extent, Unfolding, too_far
+from ratchet._values import CanonicalValue, ShortText
 from ratchet.domains import ChoiceDomain, Domain, FlagDomain, IntegerDomain, NumberDomain, OrderDomain, misfit
-from ratchet.frozen import Payload, SpecPart
-from ratchet.placeholders import filled_in, is_placeholder_name, placeholders
+from ratchet.prompts.compiled import Rendered, RenderedTool, Rendering
 from ratchet.prompts.names import ParameterName, PromptName
-from ratchet.prompts.problems import InvalidOverride
-from ratchet.prompts.rendering import Rendered, RenderedTool, Rendering
+from ratchet.prompts.prompt_errors import InvalidOverride
 from ratchet.prompts.sections import ExampleSection, Section, TextSection, ToolSection, as_section, pairs
 from ratchet.prompts.tokens import tokens_of
-from ratchet.unfolding import Extent, Unfolding, too_far
-from ratchet.values import CanonicalValue, ShortText
 
 MOST_SECTIONS = 500
 MOST_PARAMETERS = 500

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from ratchet.explanation import explain
-from ratchet.prompts.problems import InvalidTemplate
+from ratchet._explanation import explain
+from ratchet._yaml import YamlProblem, read_yaml
+from ratchet._yaml_text import yaml_text
+from ratchet.prompts.prompt_errors import InvalidTemplate
 from ratchet.prompts.template import PromptTemplate
-from ratchet.yaml_reading import YamlProblem, read_yaml
-from ratchet.yaml_text import yaml_text
 
 LARGEST = 4 * 1024 * 1024
 """Characters. Prompts are written by people."""

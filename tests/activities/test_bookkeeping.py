@@ -16,15 +16,15 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.datasets import ingest
-from activities.evaluation_plan import evaluator_fingerprint
-from activities.store.connection import Database
-from activities.store.reading import StoreReader
-from activities.store.refusals import store_errors
-from activities.store.writing import Store
-from tests.activities.store_examples import ExampleRun
+from activities.preparing.evaluation_plan import evaluator_fingerprint
+from store.connection import Database
+from store.errors import store_errors
+from store.read.reader import StoreReader
+from store.write.transactions import Store
+from tests.support.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
-from workflows.model.request import OptimizationRequest
-from workflows.model.run import CandidateKey, HistoryPage, LedgerInput, Prepared, PrepareInput
+from workflows.model.run.contract import CandidateKey, HistoryPage, LedgerInput, Prepared, PrepareInput
+from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 
 Run = Callable[..., Awaitable[Any]]

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from openai import AsyncOpenAI
 
-from clients.simulated import SimulatedModel, simulated_model
-from tests.clients.asking import client_of
+from clients.demo import SimulatedModel, simulated_model
+from tests.support.model_client import client_of
 
 
 @pytest.fixture

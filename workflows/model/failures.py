@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ratchet.shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
-from ratchet.shortening import cut as cut
-from ratchet.shortening import quoted as quoted
-from ratchet.shortening import shorten as shorten
-from ratchet.visible import one_line as one_line
+from ratchet._shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
+from ratchet._shortening import cut as cut
+from ratchet._shortening import quoted as quoted
+from ratchet._shortening import shorten as shorten
+from ratchet._visible import one_line as one_line
 
 INVALID_REQUEST: Final = "InvalidRequest"
 """The spec is wrong. The message names the field and the fix."""

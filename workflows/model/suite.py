@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
+from ratchet._frozen import Payload
 from ratchet.prompts.template import PromptTemplate
-from workflows.model.durations import Duration
-from workflows.model.frozen import Payload
-from workflows.model.judgement import JudgementSpec
-from workflows.model.limits import DEFAULT_PRIORITY, RateLimit
-from workflows.model.scorers import Objective, Scorer
-from workflows.model.target import Price, Target
+from workflows.model.spec.durations import Duration
+from workflows.model.spec.judgement import JudgementSpec
+from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
+from workflows.model.spec.scorers import Objective, Scorer
+from workflows.model.spec.targets.python import Price, Target
 from workflows.model.trial import Split
 
 

@@ -8,15 +8,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from ratchet._frozen import Payload
 from ratchet.optimizer import TrialStatus
-from workflows.model.amounts import Resource
-from workflows.model.candidates import Candidate
-from workflows.model.clock import RunClock
-from workflows.model.decisions import Reference
-from workflows.model.frozen import Payload
-from workflows.model.judgement import Evidence, Noise, Plan, RaceDecision
-from workflows.model.ledger import RoundRecord
-from workflows.model.remote_target import ActivityCalls, ExperimentRules
+from workflows.model.run.amounts import Resource
+from workflows.model.run.candidates import Candidate
+from workflows.model.run.clock import RunClock
+from workflows.model.run.decisions import Reference
+from workflows.model.run.rounds import RoundRecord
+from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
+from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
 
 
 class Split(StrEnum):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ratchet.optimizer import Optimizer
-from workflows.model.search import OptimizerSpec
-from workflows.optimizers.by_reference import ByReference
+from workflows.model.spec.execution import OptimizerSpec
 from workflows.optimizers.compress import Compress
+from workflows.optimizers.custom import ByReference
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.few_shot import FewShot
+from workflows.optimizers.frame import Frame
 from workflows.optimizers.gepa import Gepa
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.meta_prompt import MetaPrompt
-from workflows.optimizers.protocol import Frame
 from workflows.optimizers.refine import Refine
 from workflows.optimizers.search import Search
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from ratchet._canonical import content_hash, normalize
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -21,19 +22,27 @@ from ratchet.optimizer import (
     TrialHistory,
     Withdrawal,
 )
-from workflows.model.candidates import ReasonCode
-from workflows.model.compression import Compression
-from workflows.model.computation import Reads
-from workflows.model.factors import Configuration
-from workflows.model.proposers import ModelProposer, PythonProposer
-from workflows.model.run import OptimizationResult
-from workflows.model.search import CompressOptimizer
+from workflows.model.activities.computation import Reads
+from workflows.model.run.candidates import ReasonCode
+from workflows.model.run.compression_report import Compression
+from workflows.model.run.contract import OptimizationResult
+from workflows.model.spec.execution import CompressOptimizer
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
-from workflows.optimizers.protocol import Frame, ProposalFailed
-from workflows.rules.canonical import content_hash, normalize
-from workflows.rules.composition import Parts
-from workflows.rules.compression import REWRITTEN, Findings, SectionEdit, Tried, cuts_of, reported, shortened, worth_most
-from workflows.rules.cutting import may_shrink
+from workflows.optimizers.frame import Frame, ProposalFailed
+from workflows.rules.proposals.composition import Parts
+from workflows.rules.proposals.compression import (
+    REWRITTEN,
+    Findings,
+    SectionEdit,
+    Tried,
+    cuts_of,
+    reported,
+    shortened,
+    worth_most,
+)
+from workflows.rules.proposals.text_cuts import may_shrink
 
 REQUEST = """\
 You make one section of a prompt shorter, so that it costs fewer tokens and still leads to the same answers. The section is

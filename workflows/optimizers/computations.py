@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-from workflows.model.computation import Computation
+from workflows.model.activities.computation import Computation
 
 COUNTED_FAILURES: Final = "counted_failures"
 COUNTED_EDITS: Final = "counted_edits"
@@ -19,14 +19,14 @@ NEXT_STEP: Final = "next_step"
 PUBLISHED_STEP: Final = "published_step"
 
 COMPUTATIONS: Final = {
-    COUNTED_EDITS: "workflows.rules.token_savings:counted_edits",
-    COUNTED_TOKENS: "workflows.rules.token_savings:counted_tokens",
-    NEXT_STEP: "workflows.rules.reflection.planning:next_step",
+    COUNTED_EDITS: "workflows.rules.proposals.token_savings:counted_edits",
+    COUNTED_TOKENS: "workflows.rules.proposals.token_savings:counted_tokens",
+    NEXT_STEP: "workflows.rules.reflection.step_plan:next_step",
     PUBLISHED_STEP: "workflows.rules.reflection.published:published_step",
-    COUNTED_FAILURES: "workflows.rules.failure_table:counted",
-    CHOSEN_EXAMPLES: "workflows.rules.suggesting.examples:chosen_examples",
-    SUGGESTED: "workflows.rules.suggesting.suggestion:suggested",
-    IMPORTANCES: "workflows.rules.suggesting.importance:importances",
+    COUNTED_FAILURES: "workflows.rules.proposals.failure_table:counted",
+    CHOSEN_EXAMPLES: "workflows.rules.search.example_lists:chosen_examples",
+    SUGGESTED: "workflows.rules.search.suggestion:suggested",
+    IMPORTANCES: "workflows.rules.search.importance:importances",
 }
 
 

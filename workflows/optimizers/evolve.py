@@ -21,12 +21,12 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.computation import Reads, RecordsOf
-from workflows.model.evolution import EvolveOptimizer
+from workflows.model.activities.computation import Reads, RecordsOf
+from workflows.model.spec.optimizers.evolve import EvolveOptimizer
 from workflows.model.trial import Split
 from workflows.optimizers.computations import COUNTED_FAILURES
-from workflows.optimizers.protocol import Frame, ProposalFailed
-from workflows.rules.failure_table import Mutant, called_for, mutants_of
+from workflows.optimizers.frame import Frame, ProposalFailed
+from workflows.rules.proposals.failure_table import Mutant, called_for, mutants_of
 
 EXPLORED = "explored"
 """The version whose training samples were measured last."""

@@ -21,12 +21,12 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.computation import BOUNDED, Reads, SamplesOf
-from workflows.model.few_shot import FewShotOptimizer
+from workflows.model.activities.computation import BOUNDED, Reads, SamplesOf
+from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
 from workflows.model.trial import Split
 from workflows.optimizers.computations import CHOSEN_EXAMPLES
-from workflows.optimizers.protocol import Frame
-from workflows.rules.examples import example_factor
+from workflows.optimizers.frame import Frame
+from workflows.rules.spec.example_factors import example_factor
 
 EXHAUSTED = "exhausted"
 """Set when no list is left that was not tried."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from ratchet._canonical import derive_seed, normalize
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -23,14 +24,13 @@ from ratchet.optimizer import (
     TrialHistory,
     Withdrawal,
 )
-from workflows.model.candidates import ReasonCode
-from workflows.model.computation import Reads
-from workflows.model.factors import Configuration, FrozenFactor, TextFactor
-from workflows.model.gepa import GepaOptimizer
-from workflows.model.proposers import ModelProposer
+from workflows.model.activities.computation import Reads
+from workflows.model.run.candidates import ReasonCode
+from workflows.model.spec.factors import Configuration, FrozenFactor, TextFactor
+from workflows.model.spec.optimizers.gepa import GepaOptimizer
+from workflows.model.spec.proposers import ModelProposer
 from workflows.optimizers.computations import NEXT_STEP, PUBLISHED_STEP
-from workflows.optimizers.protocol import BudgetRefused, Frame, ProposalFailed, Shown
-from workflows.rules.canonical import derive_seed, normalize
+from workflows.optimizers.frame import BudgetRefused, Frame, ProposalFailed, Shown
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark, with_placeholders_of
 
 MOST_ADDED = 100

@@ -6,8 +6,8 @@ from temporalio.exceptions import FailureError
 
 from ratchet.optimizer import StopReason
 from workflows.model.failures import shorten
-from workflows.optimizers.protocol import ProposalFailed
-from workflows.result import RunEnded
+from workflows.optimizers.frame import ProposalFailed
+from workflows.run.ending import RunEnded
 
 
 class OptimizerGuard:

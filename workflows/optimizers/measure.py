@@ -14,8 +14,8 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.search import MeasureOptimizer
-from workflows.optimizers.protocol import Frame
+from workflows.model.spec.execution import MeasureOptimizer
+from workflows.optimizers.frame import Frame
 
 
 class Measure:

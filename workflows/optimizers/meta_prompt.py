@@ -8,6 +8,7 @@ from random import Random
 
 from pydantic import JsonValue
 
+from ratchet._canonical import derive_seed
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -18,10 +19,9 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.meta_prompting import MetaPromptOptimizer
-from workflows.optimizers.protocol import Brief, Frame, Shown
-from workflows.optimizers.rewriting import recent_iterations, rewritable, rewritten, those_that_came
-from workflows.rules.canonical import derive_seed
+from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.optimizers.frame import Brief, Frame, Shown
+from workflows.optimizers.text_rewrites import recent_iterations, rewritable, rewritten, those_that_came
 
 HALL_OF_FAME = "hall_of_fame"
 """In the state: the best candidates as [id, score], the best first."""

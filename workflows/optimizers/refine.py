@@ -8,22 +8,22 @@ from random import Random
 
 from pydantic import JsonValue
 
+from ratchet._canonical import content_hash, derive_seed
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
-from workflows.model.evolution import EvolveOptimizer
-from workflows.model.factors import Configuration
-from workflows.model.few_shot import FewShotOptimizer
-from workflows.model.meta_prompting import MetaPromptOptimizer
-from workflows.model.own_optimizer import PythonOptimizer
-from workflows.model.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
-from workflows.model.search import CompressOptimizer, OptimizerSpec, RefineOptimizer
-from workflows.model.structured_search import SearchOptimizer
+from workflows.model.spec.execution import CompressOptimizer, OptimizerSpec, RefineOptimizer
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.optimizers.custom import PythonOptimizer
+from workflows.model.spec.optimizers.evolve import EvolveOptimizer
+from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
+from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.model.spec.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
 from workflows.optimizers.compress import describe_compression
 from workflows.optimizers.evolve import describe_evolution
+from workflows.optimizers.frame import Frame, Shown
 from workflows.optimizers.meta_prompt import describe_meta_prompting
-from workflows.optimizers.protocol import Frame, Shown
-from workflows.optimizers.rewriting import may_change, recent_iterations, rewritable, rewritten
-from workflows.rules.canonical import content_hash, derive_seed
-from workflows.rules.stepping import can_step, step
+from workflows.optimizers.text_rewrites import may_change, recent_iterations, rewritable, rewritten
+from workflows.rules.proposals.seeded_steps import can_step, step
 
 STEP_DRAWS = 24
 """How often a step is drawn again when it leads to a configuration that was tried already."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from ratchet._canonical import canonical_json
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -22,15 +23,14 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.computation import BOUNDED, Bounded, Reads
-from workflows.model.factors import Configuration, TextFactor
-from workflows.model.run import OptimizationResult
-from workflows.model.structured_search import Importances, SearchOptimizer
+from workflows.model.activities.computation import BOUNDED, Bounded, Reads
+from workflows.model.run.contract import OptimizationResult
+from workflows.model.spec.factors import Configuration, TextFactor
+from workflows.model.spec.optimizers.search import Importances, SearchOptimizer
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
-from workflows.optimizers.protocol import Frame, ProposalFailed
-from workflows.optimizers.rewriting import recent_iterations, rewritten, those_that_came
-from workflows.rules.canonical import canonical_json
-from workflows.rules.search_check import searched_factors
+from workflows.optimizers.frame import Frame, ProposalFailed
+from workflows.optimizers.text_rewrites import recent_iterations, rewritten, those_that_came
+from workflows.rules.spec.search_check import searched_factors
 
 READ_AT_THE_END = Bounded(best=500, newest=1_500)
 """What importance is computed from."""

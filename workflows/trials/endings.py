@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeVar
 
 from temporalio.exceptions import ApplicationError
 
-from workflows.model.judgement import RaceDecision
+from workflows.model.spec.judgement import RaceDecision
 from workflows.model.trial import Resumed, ShardResult
 
 T = TypeVar("T")

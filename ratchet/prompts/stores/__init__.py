@@ -1,1 +1,1 @@
-"""Where prompts are kept: one backend a file, each opened by `ratchet.prompts.opening`."""
+"""Where prompts are kept: one backend a file, each opened by `ratchet.prompts.addresses`."""

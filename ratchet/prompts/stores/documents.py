@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from ratchet.prompts.overrides import TagState
-from ratchet.prompts.problems import Damaged, VersionTaken
+from ratchet.prompts.prompt_errors import Damaged, VersionTaken
 
 FORMAT = 2
 HISTORY, VERSIONS, TEMPLATES = ".history", ".versions", ".templates"

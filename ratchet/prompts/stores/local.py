@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ratchet.prompts.problems import StoreAway, StoreRefused
+from ratchet.prompts.prompt_errors import StoreAway, StoreRefused
 
 LOCK = ".lock"
 UNFINISHED = ".unfinished-"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from ratchet.prompts.overrides import TagState
-from ratchet.prompts.problems import StoreAway, StoreRefused, VersionTaken
+from ratchet.prompts.prompt_errors import StoreAway, StoreRefused, VersionTaken
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ratchet.prompts.overrides import TagState
-from ratchet.prompts.problems import StoreAway, StoreRefused, VersionTaken
+from ratchet.prompts.prompt_errors import StoreAway, StoreRefused, VersionTaken
 
 PROMPTS = "ratchet:prompts"
 SECONDS_TO_CONNECT, SECONDS_TO_ANSWER = 5.0, 10.0

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from ratchet.prompts.problems import StoreAway, StoreRefused
+from ratchet.prompts.prompt_errors import StoreAway, StoreRefused
 
 REGION = "us-east-1"
 """What servers expect that know of no regions."""

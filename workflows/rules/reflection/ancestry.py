@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from workflows.rules.canonical import canonical_json
-from workflows.rules.reflection.evidence import Evidence, Known
+from ratchet._canonical import canonical_json
+from workflows.rules.reflection.measured_answers import Evidence, Known
 
 TRIES = 100
 """Pairs that are looked at before giving up."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from workflows.rules.reflection.evidence import Evidence, Known
+from workflows.rules.reflection.measured_answers import Evidence, Known
 
 MOST_TOLD = 20
 """Members of a front that are told in the history."""

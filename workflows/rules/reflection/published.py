@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from workflows.model.computation import Stored
+from ratchet._canonical import canonical_json, derive_seed
+from workflows.model.activities.computation import Stored
 from workflows.model.trial import Split
-from workflows.rules.canonical import canonical_json, derive_seed
 from workflows.rules.reflection.ancestry import Merge, mergeable
-from workflows.rules.reflection.evidence import Evidence, Known, evidence_of
+from workflows.rules.reflection.measured_answers import Evidence, Known, evidence_of
 from workflows.rules.reflection.pareto import drawn_by_fronts, pruned_fronts, told_front
 from workflows.rules.reflection.situation import Situation, as_part, situation_of
 

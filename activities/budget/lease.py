@@ -1,0 +1,433 @@
+"""The purse of a shard, or of a proposal: budget leased in small portions, handed out call by call, and accounted for.
+
+What calls in flight can take is always set aside in PostgreSQL, so that a run stays within its budget whoever is killed when.
+What a dead worker had set aside counts as paid for and lost; therefore little is leased ahead.
+
+Who waits for money holds none: what is set aside belongs to calls that are made. So nobody waits for what another one who waits
+has, and a budget is exhausted only when what was taken, and what calls in flight can take, leave no room. A sample of several
+calls begins when there is room for all of them, or when nobody else is at work; and samples that are begun come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from activities.budget.metering import Bound, BudgetExhausted
+from activities.shards.outcome_batches import until_back
+from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
+from workflows.model.run.amounts import NOTHING, Amount, Resource, total
+
+T = TypeVar("T")
+
+SAFETY = 1.5
+"""A call whose most nobody states is expected to take no more than this times the dearest so far."""
+
+AHEAD = 0.25
+MOST_AHEAD = 8
+"""Leased ahead: calls, as a share of those in flight. More would be faster, and lose more when a worker is killed."""
+
+SECONDS_BETWEEN_RENEWALS = 10.0
+PATIENCE_AT_THE_END = 10.0
+
+SECONDS_BETWEEN_LOOKS = 0.1
+"""How often a purse that waits for what others give back looks whether they did."""
+
+SECONDS_UNTIL_GIVEN_BACK = 0.5
+"""What was leased ahead is given back after so long without a sample at work: others may wait for it."""
+
+Place = tuple[int, int]
+"""In the line of those who wait: who has more already comes before who has less, then by their number."""
+
+
+class BudgetStore(Protocol):
+    """What purses need of the store."""
+
+    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased: ...
+    async def write_books(self, key: LeaseKey, books: Books) -> object: ...
+    async def close_lease(self, key: LeaseKey, books: Books) -> object: ...
+
+
+class Ticket:
+    """What one sample, or one proposal, has set aside and taken so far."""
+
+    def __init__(self, purse: Purse, samples: int, paid: Amount) -> None:
+        self._purse = purse
+        self._samples = samples
+        self._paid = paid
+        self._perhaps_paid = False
+        self.reserved = NOTHING
+        self.pending = NOTHING
+        self.spent = NOTHING
+        self.lost = NOTHING
+        self.waiting = 0
+        """Calls that wait for what they need."""
+        self.at_work = 0
+        self.begun = False
+        """Whether a call was made."""
+        self.alone = False
+
+    @property
+    def left(self) -> Amount:
+        """Set aside and not yet used."""
+        return (self.reserved - self.pending - self.spent - self.lost).not_negative()
+
+    @property
+    def held(self) -> Amount:
+        """All that may still be spent with this ticket."""
+        return (self.reserved - self.spent - self.lost).not_negative().or_more(self.pending)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something goes on that needs no further budget: what is held may come back."""
+        return self.at_work > 0 or not self.waiting
+
+    async def reserve(self, bound: Bound) -> Amount | None:
+        most = await self._purse.cover(self, bound)
+        self.pending += most or NOTHING
+        self.at_work += 1
+        self.begun = True
+        self.alone = most is None
+        return most
+
+    def expected(self, stated: Amount | None) -> Amount | None:
+        return self._purse.expected(stated)
+
+    def settle(self, reserved: Amount | None, actual: Amount) -> None:
+        self._ended(reserved)
+        self.spent += actual
+        if reserved is not None and reserved.short_of(actual, self._purse.limited) is not None:
+            self._purse.exceeded += 1
+        self._purse.moved()
+
+    def lose(self, reserved: Amount | None) -> None:
+        self._ended(reserved)
+        self._perhaps_paid = True
+        self.lost += reserved or NOTHING
+        self._purse.moved()
+
+    def _ended(self, reserved: Amount | None) -> None:
+        self.pending -= reserved or NOTHING
+        self.at_work -= 1
+        self.alone = False
+
+    def lose_everything_at_work(self) -> None:
+        """Nobody will hear how these calls ended."""
+        self._perhaps_paid = self._perhaps_paid or self.at_work > 0
+        self.lost += self.pending
+        self.pending = NOTHING
+
+    def answered(self, tokens: int, cost: float) -> None:
+        """There is an answer: the sample counts as paid for. What it took beyond what was metered was paid elsewhere."""
+        self.spent += (Amount(samples=1, tokens=tokens, cost=cost) - self._paid - self.spent).not_negative()
+
+    def give_back(self) -> Amount:
+        """The money that no call needs now."""
+        money = replace(self.left, samples=0)
+        self.reserved -= money
+        return money
+
+    def close(self) -> None:
+        """What was not used goes back. A call that was paid for, or may have been, counts even without an answer."""
+        if not self.spent.samples and (self.spent or self._perhaps_paid):
+            self.lost += Amount(samples=self._samples)
+        self._purse.take_back(self)
+
+
+class Line:
+    """Those who wait for budget, served one after the other."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
+        self._taken = False
+
+    def place(self, rank: int) -> Place:
+        return rank, next(self._numbers)
+
+    def is_overtaken(self, place: Place) -> bool:
+        """Whether somebody waits who comes before this place."""
+        return any(other < place and not turn.done() for other, turn in self._waiting[:1])
+
+    @asynccontextmanager
+    async def turn(self, place: Place) -> AsyncIterator[None]:
+        if self._taken:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (place, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._pass_on()
+                raise
+        self._taken = True
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        self._taken = False
+        while self._waiting and not self._taken:
+            _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                self._taken = True
+
+
+class Purse:
+    """Hands out tickets, and keeps them covered by leases."""
+
+    def __init__(
+        self,
+        store: BudgetStore,
+        key: LeaseKey,
+        is_away: Callable[[BaseException], bool],
+        *,
+        most_needed: int = 1,
+        samples_each: int = 1,
+        calls_each: int = 1,
+    ) -> None:
+        """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call.
+
+        `calls_each` is how many calls a sample makes, one after the other, as far as that is known.
+        """
+        self._store = store
+        self._samples_each = samples_each
+        self._calls_each = calls_each
+        self._opened = False
+        self._key = key
+        self._is_away = is_away
+        self._still_needed = most_needed
+        self._free = NOTHING
+        self._offered = NOTHING
+        """What was free, and is given back if more is refused."""
+        self._spent = NOTHING
+        self._lost = NOTHING
+        self._largest = NOTHING
+        self._own_dearest: Amount | None = None
+        self._tickets: set[Ticket] = set()
+        self._line = Line()
+        self._is_scarce = False
+        """Whether somebody waits for what others give back; then nobody takes it before him."""
+        self._writing = asyncio.Lock()
+        self._moved = asyncio.Event()
+        self._known: Amount | None = None
+        self.limited: tuple[Resource, ...] = ("tokens", "cost")
+        self.exceeded = 0
+
+    @property
+    def counts_money(self) -> bool:
+        """Whether tokens or cost are limited, as far as is known."""
+        return "tokens" in self.limited or "cost" in self.limited
+
+    # -- tickets ----------------------------------------------------------------------------------------------------------
+
+    async def ticket(self, paid: Amount = NOTHING) -> Ticket:
+        """A ticket for one sample, of which something may be paid for already. Raises BudgetExhausted when there is none."""
+        samples = 0 if paid.samples else self._samples_each
+        ticket = Ticket(self, samples, paid)
+        self._tickets.add(ticket)
+        try:
+            await self._cover(ticket, lambda: Amount(samples=samples), calls=True)
+        except BaseException:
+            self._tickets.discard(ticket)
+            raise
+        self._still_needed = max(0, self._still_needed - 1)
+        # What such a sample took before goes with it, so that it needs no second lease.
+        portion = replace(self._largest.or_less(self._free), samples=0).not_negative()
+        self._free -= portion
+        ticket.reserved += portion
+        return ticket
+
+    async def cover(self, ticket: Ticket, bound: Bound) -> Amount | None:
+        """Make sure that the ticket covers a call; the most that the call can take, or None when nobody knows."""
+        if not self.counts_money:
+            return NOTHING
+        return await self._cover(ticket, bound, calls=False)
+
+    def expected(self, stated: Amount | None) -> Amount | None:
+        """What a call takes at most: as stated, else by the dearest so far; None as long as nothing is known."""
+        if stated is not None:
+            return stated
+        known = [amount for amount in (self._known, self._own_dearest) if amount is not None]
+        return replace(known[0].or_more(known[-1]).times(SAFETY), samples=0) if known else None
+
+    def take_back(self, ticket: Ticket) -> None:
+        """The ticket is used up: its account becomes the purse's, and little of the rest is kept for the next."""
+        self._tickets.discard(ticket)
+        self._largest = self._largest.or_more(replace(ticket.reserved, samples=0))
+        self._spent += ticket.spent
+        self._lost += ticket.lost
+        if ticket.spent.samples:
+            spent = replace(ticket.spent, samples=0)
+            self._own_dearest = spent.or_more(self._own_dearest or NOTHING)
+        back = (ticket.reserved - ticket.spent - ticket.lost).not_negative()
+        self._free = (self._free + back).or_less(self._unit().times(self._ahead()))
+        self.moved()
+
+    def moved(self) -> None:
+        """Something was given back: whoever waits for it looks again."""
+        self._moved.set()
+
+    async def _cover(self, ticket: Ticket, bound: Bound, *, calls: bool) -> Amount | None:
+        covered, most = False, bound()
+        if not self._is_scarce:
+            covered = self._take(ticket, most, self._wish(ticket, most, calls), calls)
+        if covered:
+            return most
+        ticket.waiting += 1
+        self._free += ticket.give_back()
+        place = self._line.place(0 if ticket.begun else 2 if calls else 1)
+        try:
+            while not covered:
+                async with self._line.turn(place):
+                    while not covered and not self._line.is_overtaken(place):
+                        self._moved.clear()
+                        most = bound()
+                        covered = await self._from_a_lease(ticket, most, calls)
+                        self._is_scarce = not covered
+                        if not covered:
+                            with contextlib.suppress(TimeoutError):
+                                async with asyncio.timeout(SECONDS_BETWEEN_LOOKS):
+                                    await self._moved.wait()
+        finally:
+            self._is_scarce = False  # whoever waits next finds out
+            ticket.waiting -= 1
+        return most
+
+    def _wish(self, ticket: Ticket, most: Amount | None, calls: bool) -> Amount | None:
+        """What a call needs, and with the first one of a sample also what those after it are going to."""
+        return most if most is None or calls or ticket.begun else most.times(self._calls_each)
+
+    def _take(self, ticket: Ticket, most: Amount | None, wish: Amount | None, calls: bool) -> bool:
+        """Cover a call from what is free, if that is enough."""
+        if most is None or wish is None or not self._opened:
+            return False
+        missing = self._missing(ticket, wish, calls)
+        if self._free.short_of(missing) is not None:
+            return False
+        self._free = (self._free - missing).not_negative()
+        ticket.reserved += missing
+        return True
+
+    async def _from_a_lease(self, ticket: Ticket, most: Amount | None, calls: bool) -> bool:
+        """Cover a call with more of the budget; False when that must be waited for. Raises BudgetExhausted."""
+        wish = self._wish(ticket, most, calls)
+        if self._take(ticket, most, wish, calls):
+            return True
+        others_here = self._others_busy(ticket)
+        if most is None and others_here:
+            return False
+        leased = await self._leased(most is None, self._missing(ticket, wish, calls))
+        last = not (leased.others_at_work or others_here or self._others_busy(ticket))
+        if leased.short_of is not None and last and most != wish:
+            wish = most
+            leased = await self._leased(False, self._missing(ticket, wish, calls))
+            last = not (leased.others_at_work or self._others_busy(ticket))
+        if leased.short_of is None:
+            return most is None or self._take(ticket, most, wish, calls)
+        if last:
+            raise BudgetExhausted(leased.short_of)
+        return False
+
+    def _others_busy(self, ticket: Ticket) -> bool:
+        return ticket.at_work > 0 or any(other.busy for other in self._tickets if other is not ticket)
+
+    async def _leased(self, alone: bool, missing: Amount) -> Leased:
+        """Ask for more. What is refused is given back in full, so that others see what there is."""
+        async with self._writing:
+            self._offered, self._free = self._free, NOTHING
+            needed = (missing - self._offered).not_negative()
+            welcome = (missing + self._unit().times(self._ahead()) - self._offered).or_more(needed)
+            request = LeaseRequest(needed, welcome, alone, again=self._opened, spare=self._offered)
+            try:
+                leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
+                if leased.short_of is None:
+                    self._free += leased.granted + self._offered
+            finally:
+                self._offered = NOTHING
+            self._opened = True
+            self._known, self.limited = leased.dearest, leased.limited
+            return leased
+
+    @staticmethod
+    def _missing(ticket: Ticket, most: Amount | None, calls: bool) -> Amount:
+        if most is None:
+            return NOTHING
+        return (most if calls else most - ticket.left).not_negative()
+
+    def _unit(self) -> Amount:
+        """What one further ticket is going to need, as far as it is known."""
+        return replace(self._largest, samples=self._samples_each)
+
+    def _ahead(self) -> int:
+        return min(MOST_AHEAD, self._still_needed, 1 + int(AHEAD * len(self._tickets)))
+
+    # -- accounts ---------------------------------------------------------------------------------------------------------
+
+    def books(self) -> Books:
+        """Where the purse stands now."""
+        return Books(
+            held=total([self._free, self._offered, *(ticket.held for ticket in self._tickets)]),
+            spent=total([self._spent, *(ticket.spent for ticket in self._tickets)]),
+            lost=total([self._lost, *(ticket.lost for ticket in self._tickets)]),
+            dearest=self._own_dearest,
+            exceeded=self.exceeded,
+            alone=any(ticket.alone for ticket in self._tickets),
+            idle=not any(ticket.busy for ticket in self._tickets),
+            waiting=bool(self._tickets) and not any(ticket.busy for ticket in self._tickets),
+        )
+
+    async def written_with(self, write: Callable[[LeaseKey, Books], Awaitable[T]]) -> T:
+        """Write something together with the books; nobody else writes them meanwhile."""
+        async with self._writing:
+            return await write(self._key, self.books())
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Keep the lease alive, and settle it in the end. What that misses is settled when the trial is concluded."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            closing = asyncio.create_task(self._close())
+            await asyncio.wait({closing}, timeout=PATIENCE_AT_THE_END)
+            closing.cancel()
+
+    async def _close(self) -> None:
+        for ticket in list(self._tickets):
+            ticket.lose_everything_at_work()
+            ticket.close()
+        self._free = NOTHING
+        await self._with_books(self._store.close_lease)
+
+    async def _renew(self) -> None:
+        until_renewed, was_idle = SECONDS_BETWEEN_RENEWALS, False
+        while True:
+            await asyncio.sleep(SECONDS_UNTIL_GIVEN_BACK)
+            until_renewed -= SECONDS_UNTIL_GIVEN_BACK
+            is_idle = not self._tickets and bool(self._free)
+            if is_idle and was_idle:
+                self._free = NOTHING
+            if until_renewed <= 0 or (is_idle and was_idle):
+                await self._with_books(self._store.write_books)
+                until_renewed = SECONDS_BETWEEN_RENEWALS
+            was_idle = is_idle
+
+    async def _with_books(self, write: Callable[[LeaseKey, Books], Awaitable[object]]) -> None:
+        async with self._writing:
+            await until_back(lambda: write(self._key, self.books()), self._is_away)
+
+
+def fresh_nonce() -> str:
+    """Tells this attempt from every other, also from one with the same number."""
+    return uuid.uuid4().hex

@@ -1,0 +1,108 @@
+"""The janitor's one activity: temporary tags and overlays of runs that are over, after a grace time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.releases.override_stores import Overrides
+from activities.releasing import prompt_errors
+from activities.shards.heartbeat import heartbeating
+from ratchet.prompts import Change, OverrideStore, StaleBase, TagState
+from store.connection import Database
+from store.errors import store_errors
+from store.write import cleanup
+from workflows.contracts import Sweeping
+from workflows.model.activities.cleanup import SweepInput, Swept
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a run stands by its workflow."""
+
+    running: bool
+    closed_at: datetime | None = None
+
+
+Executions = Callable[[Sequence[str]], Awaitable[Mapping[str, Execution]]]
+"""Those of these runs that Temporal knows."""
+
+
+class Janitor(Sweeping):
+    """Clears away what runs left in the store and in the override store."""
+
+    def __init__(self, database: Database, overrides: Overrides, executions: Executions | None = None) -> None:
+        self._database = database
+        self._overrides = overrides
+        self._executions = executions
+
+    @activity.defn(name="sweep")
+    async def sweep(self, sweep: SweepInput) -> Swept:
+        """Remove temporary tags and overlays that nothing needs any more."""
+        async with heartbeating():
+            with store_errors(), prompt_errors():
+                return await self.swept(sweep.grace, datetime.now(UTC), self._executions or executions_of(activity.client()))
+
+    async def swept(self, grace: timedelta, now: datetime, executions: Executions) -> Swept:
+        """One round at a given time."""
+        store = await self._overrides.store()
+        tags = 0
+        for name in await store.names():
+            for state in await store.list_tags(name):
+                if state.temporary and await self._is_over(state, now - grace, executions):
+                    tags += await _removed(store, state)
+        async with self._database.connection() as connection:
+            return Swept(tags=tags, overlays=await cleanup.remove_overlays(connection, now - grace))
+
+    async def _is_over(self, state: TagState, before: datetime, executions: Executions) -> bool:
+        """Whether every run that may need a tag was over before a time, and no release waits for what it holds."""
+        if state.change.at >= before:
+            return False
+        async with self._database.connection() as connection:
+            if await cleanup.awaits_release(connection, state.name, state.config_hash):
+                return False
+            runs = {*await cleanup.runs_with(connection, state.tag), *([state.owner] if state.owner else [])}
+            rows = await cleanup.run_rows(connection, sorted(runs))
+        known = await executions(sorted(runs))
+        return all(_was_over(known.get(run), rows.get(run), before) for run in runs)
+
+
+def _was_over(execution: Execution | None, row: cleanup.RunRow | None, before: datetime) -> bool:
+    """By its workflow, which knows best; else by its row; a run of which nobody knows anything has vanished."""
+    if execution is not None:
+        return not execution.running and (execution.closed_at is None or execution.closed_at < before)
+    return row is None or row.last_change < before
+
+
+async def _removed(store: OverrideStore, state: TagState) -> int:
+    """A tag that has moved since it was looked at is somebody's again, and stays."""
+    with suppress(StaleBase):
+        change = Change(action="sweep", by="ratchet", why=f"the runs that needed it are over (it was made for {state.owner})")
+        await store.delete(state.name, tag=state.tag, expected=state.revision, change=change)
+        return 1
+    return 0
+
+
+def executions_of(client: Client) -> Executions:
+    """Runs as Temporal knows them."""
+
+    async def found(run_ids: Sequence[str]) -> dict[str, Execution]:
+        known = {}
+        for run_id in run_ids:
+            try:
+                described = await client.get_workflow_handle(run_id).describe()
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                continue
+            running = described.status is WorkflowExecutionStatus.RUNNING
+            known[run_id] = Execution(running, described.close_time)
+        return known
+
+    return found

@@ -1,0 +1,163 @@
+"""Ingesting: check item by item, drop copies, hash what is left, and store it under that hash.
+
+An item's hash covers input, expected, weight and tags, and the id where one was given: what a target can tell apart is a
+sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted. Those that are equal
+in input and expected alone stay apart, and count as one where trials are compared (`workflows.rules.scoring.clusters`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from activities.datasets.dataset_errors import DatasetError
+from activities.datasets.items import NESTED_TOO_DEEPLY
+from activities.datasets.sources import Source, as_source
+from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
+from store.connection import Database
+from store.write import datasets
+from store.write.datasets import SampleRow
+from workflows.model.spec.dataset import Item
+
+ROWS_PER_BATCH = 1000
+LENGTH_OF_DEFAULT_ID = 16
+LARGEST_IN_MEMORY = 4 * 1024 * 1024
+"""Bytes of rows that wait for the store in memory; more wait in a temporary file."""
+
+LARGEST_MB = "RATCHET_LARGEST_DATASET_MB"
+USUAL_LARGEST_MB = 1024
+"""Inputs and expected values together, copies included."""
+
+Look = Callable[[str, Item, SampleRow], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """A dataset that is in the store."""
+
+    dataset_id: str
+    count: int
+    duplicates_dropped: int = 0
+
+
+async def ingest(database: Database, source: Source | Path | Sequence[Item], name: str | None = None) -> Ingested:
+    """Store a dataset under its content's hash, and as the newest version of its name.
+
+    The source is read once: what is hashed is what is stored, even when the file changes meanwhile. A dataset that is wrong
+    somewhere leaves nothing behind, and one that is there already is not written again.
+    """
+    given = as_source(source)
+    with tempfile.SpooledTemporaryFile(LARGEST_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as waiting:
+        ingested = await asyncio.to_thread(_read, given, waiting)
+        waiting.seek(0)
+        called = name or ("inline items" if given.name == "items" else given.name)
+        async with database.transaction() as connection:
+            if await datasets.new_dataset(connection, ingested.dataset_id, called, ingested.count):
+                while batch := await asyncio.to_thread(_batch, waiting):
+                    await datasets.add_samples(connection, ingested.dataset_id, batch)
+            await datasets.name_version(connection, called, ingested.dataset_id)
+    return ingested
+
+
+def check_items(source: Source | Path | Sequence[Item], *looks: Look) -> Ingested:
+    """What `ingest` would store, without a store; each look is taken at every item that would be."""
+    given = as_source(source)
+    intake = _Intake(given.name, looks)
+    for _row in intake.rows(given.items()):
+        pass
+    return intake.ingested(given)
+
+
+def content_of(row: SampleRow) -> bytes:
+    """A hash of what a sample says, as the store computes it: of input and expected, whatever its id, weight and tags."""
+    return hashlib.sha256(f"{row.input}\n{row.expected}".encode()).digest()
+
+
+def _read(source: Source, waiting: IO[str]) -> Ingested:
+    intake = _Intake(source.name)
+    for row in intake.rows(source.items()):
+        waiting.write(json.dumps(row) + "\n")
+    return intake.ingested(source)
+
+
+def _batch(waiting: IO[str]) -> list[SampleRow]:
+    return [SampleRow(*json.loads(line)) for line in itertools.islice(waiting, ROWS_PER_BATCH)]
+
+
+@dataclass
+class _Intake:
+    """Turns items into rows, drops copies, and hashes what it lets through."""
+
+    name: str
+    looks: Sequence[Look] = ()
+    count: int = 0
+    duplicates: int = 0
+    size: int = 0
+    _digest: Any = field(default_factory=hashlib.sha256)
+    _hashes: set[bytes] = field(default_factory=set)
+    _hash_by_given_id: dict[str, bytes] = field(default_factory=dict)
+
+    def ingested(self, source: Source) -> Ingested:
+        if self.count == 0:
+            raise DatasetError(f"{source.name} is empty; give at least one sample")
+        return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates)
+
+    def rows(self, items: Iterable[tuple[str, Item]]) -> Iterator[SampleRow]:
+        most = int(os.environ.get(LARGEST_MB) or USUAL_LARGEST_MB)
+        for where, item in items:
+            row = _row(where, item, self.count)
+            self._refuse_large(len(row.input) + len(row.expected), most)
+            key = bytes.fromhex(row.item_hash)
+            if key in self._hashes:
+                self.duplicates += 1
+                continue
+            if item.id is not None and self._hash_by_given_id.setdefault(row.item_id, key) != key:
+                wrong = "was used before for another content; give each item its own id"
+                raise DatasetError(f"{where}: id {row.item_id!r} {wrong}", unquoted=f"{where}: its id {wrong}")
+            for look in self.looks:
+                look(where, item, row)
+            self._hashes.add(key)
+            self._digest.update(canonical_json([row.item_hash, row.item_id]).encode())
+            self.count += 1
+            yield row
+
+    def _refuse_large(self, more: int, most: int) -> None:
+        """A small file may unfold to more than this machine's disk and the store should hold."""
+        self.size += more
+        if self.size > most * 1024 * 1024:
+            fix = f"make it smaller, or raise {LARGEST_MB} where it is read"
+            raise DatasetError(f"{self.name}: its items have more than {most:,} MB; {fix}")
+
+
+def _row(where: str, item: Item, position: int) -> SampleRow:
+    try:
+        content = {
+            "input": item.input,
+            "expected": item.expected,
+            "weight": item.weight,
+            "tags": [normalize_text(tag) for tag in item.tags],
+        }
+        if item.id is not None:
+            content["id"] = normalize_text(item.id)
+        item_hash = content_hash(content)
+        return SampleRow(
+            position,
+            item_hash,
+            str(content.get("id", item_hash[:LENGTH_OF_DEFAULT_ID])),
+            canonical_json(item.input),
+            canonical_json(item.expected),
+            item.weight,
+            [normalize_text(tag) for tag in item.tags],
+        )
+    except NotCanonical as error:
+        raise DatasetError(f"{where}: {error}", unquoted=f"{where}: has a value that JSON cannot carry") from None
+    except RecursionError:
+        raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None

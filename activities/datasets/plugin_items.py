@@ -1,0 +1,83 @@
+"""What a plug-in gives as a dataset, taken once and kept in a file: it may be more than memory holds."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import json
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from activities.datasets.dataset_errors import DatasetError, shown
+from activities.datasets.items import item_of
+from activities.plugins.loader import Plugin
+from ratchet import Sample
+from workflows.model.spec.dataset import Item
+
+
+def is_async(plugin: Plugin) -> bool:
+    """Whether what it gives must be awaited in a loop."""
+    return plugin.is_async or inspect.isasyncgenfunction(plugin.call)
+
+
+class Taken:
+    """What a plug-in gave, as a source that can be read."""
+
+    def __init__(self, file: Path, reference: str) -> None:
+        self._file = file
+        self._reference = reference
+        self.name = f"plug-in {reference}"
+
+    def take_all(self, plugin: Plugin) -> None:
+        """Everything, in a process that does nothing else."""
+        if is_async(plugin):
+            asyncio.run(self.take_async(plugin.call()))
+        else:
+            self.take(plugin.call())
+
+    def take(self, given: Any) -> None:
+        self._refuse_other_than_items(given, isinstance(given, Iterable))
+        with self._file.open("w", encoding="utf-8") as file:
+            for number, value in enumerate(given, start=1):
+                file.write(self._line(number, value))
+
+    async def take_async(self, given: Any) -> None:
+        if inspect.isawaitable(given):
+            given = await given
+        if not isinstance(given, AsyncIterable):
+            self.take(given)
+            return
+        with self._file.open("w", encoding="utf-8") as file:
+            number = 0
+            async for value in given:
+                number += 1
+                file.write(self._line(number, value))
+
+    def items(self) -> Iterator[tuple[str, Item]]:
+        with self._file.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                yield self._place(number), Item.model_construct(**json.loads(line))
+
+    def _line(self, number: int, value: Any) -> str:
+        where = self._place(number)
+        described_as = _as_mapping(value)
+        if described_as is None:
+            raise DatasetError(
+                f"{where}: {shown(repr(value))} is not an item; give a mapping with input and expected, or a ratchet.Sample"
+            )
+        return json.dumps(item_of(where, described_as).model_dump(mode="json")) + "\n"
+
+    def _place(self, number: int) -> str:
+        return f"{self.name} item {number}"
+
+    def _refuse_other_than_items(self, given: Any, many: bool) -> None:
+        if not many or isinstance(given, str | bytes | Mapping):
+            raise DatasetError(f"{self.name} gave {shown(repr(given))}; let it return or yield items")
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any] | None:
+    if isinstance(value, Sample):
+        return {**dataclasses.asdict(value), "tags": list(value.tags)}
+    return value if isinstance(value, Mapping) else None

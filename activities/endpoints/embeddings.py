@@ -1,0 +1,71 @@
+"""Embeddings from OpenAI-compatible URLs, with the clients, the gates and the patience of chat models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault
+from ratchet._canonical import LARGEST_NUMBER
+from workflows.model.spec.targets.python import Price
+from workflows.rules.decisions.call_bounds import embedding_bound
+
+if TYPE_CHECKING:
+    import openai
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """One vector per text, and what they took."""
+
+    vectors: list[list[float]]
+    tokens: int
+    cost: float
+
+
+async def embed(
+    models: ChatModels,
+    texts: Sequence[str],
+    *,
+    base_url: str | None,
+    model: str,
+    timeout: float,
+    prices: Mapping[str, Price],
+) -> Embedded:
+    """The texts' vectors, in one call however often infrastructure has to be tried."""
+
+    async def answered(client: openai.AsyncOpenAI) -> Embedded:
+        # As floats: the SDK would ask for base64 and decode it itself, which fails in its own ways for other endpoints.
+        response = await client.embeddings.with_raw_response.create(model=model, input=list(texts), encoding_format="float")
+        answer = parsed(response.http_response.content, response.http_response.headers.get("content-type", ""))
+        refuse_errors(answer)
+        tokens, cost = bill(answer.get("usage"), prices.get(model))
+        vectors = _vectors(answer.get("data"), len(texts))
+        if vectors is None:
+            why = f"the endpoint's answer does not have {len(texts)} embeddings of one length"
+            raise CandidateFault(why, tokens=tokens, cost=cost, kind=BROKEN_ANSWER, billed="yes")
+        return Embedded(vectors, tokens, cost)
+
+    return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)))
+
+
+def _vectors(data: Any, wanted: int) -> list[list[float]] | None:
+    """In the order of the texts; None unless all are of one length and of finite numbers."""
+    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+    if all(isinstance(entry.get("index"), int) for entry in entries):
+        entries = sorted(entries, key=lambda entry: entry["index"])
+    vectors = [vector for entry in entries if _is_vector(vector := entry.get("embedding"))]
+    if len(vectors) != wanted or len({len(vector) for vector in vectors}) > 1:
+        return None
+    return [[float(number) for number in vector] for vector in vectors]
+
+
+def _is_vector(value: Any) -> TypeGuard[list[float]]:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(number, int | float) and abs(number) <= LARGEST_NUMBER for number in value)
+    )

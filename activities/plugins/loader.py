@@ -1,0 +1,197 @@
+"""Plug-ins: `package.module:attribute`, imported only from where the worker's operator allows it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from activities.plugins.plugin_names import NotDefinedThere, defined_in
+from workflows.model.failures import INVALID_REQUEST, described, shorten
+
+if TYPE_CHECKING:
+    from temporalio.exceptions import ApplicationError
+
+ROOMS = ("workflows", "activities", "clients", "worker", "ratchet")
+"""Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
+
+ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+
+VERSION = "version:"
+"""Begins the fingerprint of a plug-in whose version the spec states."""
+
+
+def invalid(message: str) -> ApplicationError:
+    """An error that says what is wrong with the request and how to fix it; never retried."""
+    # Imported when something is wrong: an isolated target resolves its plug-in without loading Temporal.
+    from temporalio.exceptions import ApplicationError
+
+    return ApplicationError(shorten(message), type=INVALID_REQUEST, non_retryable=True)
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A resolved plug-in."""
+
+    reference: str
+    call: Callable[..., Any]
+    is_async: bool
+    source_hash: str
+
+    def taken(self, offered: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the offered keyword arguments that it has a parameter for."""
+        try:
+            parameters = inspect.signature(self.call).parameters.values()
+        except (TypeError, ValueError):
+            return {}
+        named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
+        return {name: value for name, value in offered.items() if name in named}
+
+
+class Plugins:
+    """Resolves references under allowed module prefixes; each is imported once per process."""
+
+    def __init__(self, allowed: Sequence[str] = (), search_path: Path | None = None) -> None:
+        """`allowed` are module prefixes (`my_pkg` allows `my_pkg` and all below it). `search_path`, the spec's directory,
+        comes last on the import path, so that it can never shadow what is installed; every module in it is allowed."""
+        self.allowed = tuple(prefix for prefix in (part.strip().strip(".") for part in allowed) if prefix)
+        self.search_path = search_path.resolve() if search_path is not None else None
+        self._resolved: dict[tuple[str, int], Plugin] = {}
+        if self.search_path is not None and str(self.search_path) not in sys.path:
+            sys.path.append(str(self.search_path))
+
+    @classmethod
+    def from_environment(cls, value: str, search_path: Path | None = None) -> Plugins:
+        """As `RATCHET_PLUGINS` says: module prefixes, separated by commas."""
+        return cls(value.split(","), search_path)
+
+    def resolve(self, reference: str, arguments: int) -> Plugin:
+        """The plug-in behind a reference, which must accept so many positional arguments."""
+        # No lock: the import system has one per module, and one of ours would let a module that hangs stop all others.
+        key = (reference, arguments)
+        known = self._resolved.get(key)
+        return known if known is not None else self._resolved.setdefault(key, self._load(reference, arguments))
+
+    def fingerprint(self, reference: str, version: str | None) -> str:
+        """What the plug-in is: the version the spec states, or a hash of the source of its module."""
+        plugin = self.resolve(reference, 0)
+        return f"{VERSION}{version}" if version is not None else plugin.source_hash
+
+    def fingerprints(
+        self, references: Mapping[str, str | None], arguments: Mapping[str, Sequence[int]] | None = None
+    ) -> dict[str, str]:
+        """What every plug-in is, once it is certain that it can be called with so many positional arguments."""
+        for reference, counts in (arguments or {}).items():
+            for count in counts:
+                self.resolve(reference, count)
+        return {reference: self.fingerprint(reference, version) for reference, version in references.items()}
+
+    def _load(self, reference: str, arguments: int) -> Plugin:
+        module_name, _, path = reference.partition(":")
+        self._refuse_forbidden(reference, module_name)
+        module = self._imported(reference, module_name)
+        try:
+            target = defined_in(module, path, self.permits)
+        except NotDefinedThere as error:
+            raise invalid(f"plug-in {reference}: {error}") from None
+        if not callable(target):
+            raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
+        if arguments:
+            _refuse_wrong_signature(reference, target, arguments)
+        return Plugin(reference, target, _is_async(target), _source_hash(module_name, target))
+
+    def _refuse_forbidden(self, reference: str, module_name: str) -> None:
+        top = module_name.partition(".")[0]
+        if top in ROOMS:
+            raise invalid(f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name")
+        if self.permits(module_name):
+            return
+        if self.search_path is not None and any((self.search_path / name).exists() for name in (top, f"{top}.py")):
+            raise invalid(
+                f"plug-in {reference}: another module named {top!r} is installed and comes before the one beside the spec; "
+                "rename yours and refer to the new name"
+            )
+        allowed = ", ".join(self.allowed) or "none"
+        raise invalid(
+            f"plug-in {reference}: this worker does not allow module {module_name!r} (allowed: {allowed}); "
+            f"its operator can add it to {ENVIRONMENT_VARIABLE}"
+        )
+
+    def permits(self, module_name: str) -> bool:
+        """Whether plug-ins may be defined in this module."""
+        top = module_name.partition(".")[0]
+        if top in ROOMS:
+            return False
+        if any(module_name == prefix or module_name.startswith(f"{prefix}.") for prefix in self.allowed):
+            return True
+        return self.search_path is not None and self._in_search_path(top)
+
+    def _in_search_path(self, top: str) -> bool:
+        """Whether the import of this name ends in the spec's directory, not in an installed package or the standard library."""
+        assert self.search_path is not None
+        if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+            return False
+        spec = PathFinder.find_spec(top)
+        return spec is not None and any(self.search_path in place.parents for place in _places(spec))
+
+    def _imported(self, reference: str, module_name: str) -> Any:
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+                where = f" or in {self.search_path}" if self.search_path is not None else ""
+                raise invalid(
+                    f"plug-in {reference}: there is no module {error.name!r} on the worker's import path{where}; "
+                    "install it there or correct the reference"
+                ) from None
+            raise invalid(f"plug-in {reference}: importing it failed: {error}; install what is missing") from error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise invalid(
+                f"plug-in {reference}: importing it failed: {described(error)}; make the module importable"
+            ) from error
+
+
+def _places(spec: ModuleSpec) -> list[Path]:
+    places = list(spec.submodule_search_locations or ())
+    if spec.origin is not None and spec.has_location:
+        places.append(spec.origin)
+    return [Path(place).resolve() for place in places]
+
+
+def _is_async(target: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
+
+
+def _refuse_wrong_signature(reference: str, target: Callable[..., Any], arguments: int) -> None:
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return  # some callables written in C do not tell
+    try:
+        signature.bind(*[None] * arguments)
+    except TypeError:
+        raise invalid(
+            f"plug-in {reference}: is called with {arguments} positional arguments, "
+            f"but takes {signature}; change its parameters"
+        ) from None
+
+
+def _source_hash(module_name: str, target: Any) -> str:
+    """The hash of the file that really defines the callable, which may not be the module that the reference names."""
+    defining = sys.modules.get(getattr(target, "__module__", None) or module_name) or sys.modules[module_name]
+    file = getattr(defining, "__file__", None) or getattr(sys.modules[module_name], "__file__", None)
+    if file is None:
+        raise invalid(f"module {module_name!r} has no source file; state a version for the plug-in in the spec")
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()

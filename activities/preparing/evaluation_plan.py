@@ -1,0 +1,156 @@
+"""What a run measures with: its splits, drawn by the seed, and the suite of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activities.datasets import DatasetError, draw_splits
+from activities.scorers.rubric import INSTRUCTIONS, REPAIR
+from ratchet._canonical import content_hash
+from store.write.runs import DrawnSuite
+from workflows.model.run.contract import PrepareInput
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers
+from workflows.model.spec.targets.python import PythonTarget
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import Split
+from workflows.rules.scoring.clusters import Clusters, gathered, same_as
+from workflows.rules.spec.prompt_factors import publishes_its_prompt, template_of
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """The suites of a run: one to search with, and others for samples that candidates are not scored on."""
+
+    search: DrawnSuite
+    test: DrawnSuite | None
+    """Held back for the confirmation."""
+    train: DrawnSuite | None
+    """To learn from, when there are validation samples to score on."""
+
+    @property
+    def suites(self) -> Iterator[DrawnSuite]:
+        """All of them."""
+        return (drawn for drawn in (self.search, self.test, self.train) if drawn is not None)
+
+    @property
+    def sizes(self) -> dict[Split, int]:
+        """How many samples each has."""
+        return {drawn.suite.split: drawn.suite.samples for drawn in self.suites}
+
+    @property
+    def counting(self) -> dict[Split, int]:
+        """How many samples of each count by themselves."""
+        return {drawn.suite.split: drawn.suite.samples - len(drawn.suite.same_as) for drawn in self.suites}
+
+    @property
+    def test_samples(self) -> int:
+        """How many are held back."""
+        return self.test.suite.samples if self.test else 0
+
+
+def plan_evaluation(
+    prepare: PrepareInput,
+    dataset_id: str,
+    item_hashes: Sequence[str],
+    strata: Sequence[str] | None = None,
+    clusters: Clusters | None = None,
+) -> EvaluationPlan:
+    """Draw the splits and describe what each is measured with."""
+    spec = prepare.request
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters)
+    drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
+    searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
+    if not searchable:
+        raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
+    merged = clusters is not None and clusters.merge
+    first_of = dict(zip(item_hashes, clusters.first, strict=True)) if clusters is not None and merged else {}
+
+    def measured(split: Split, hashes: Sequence[str]) -> DrawnSuite:
+        together = same_as(hashes, first_of) if first_of else {}
+        return _suite(prepare, dataset_id, split, hashes, together)
+
+    def other(split: Split) -> DrawnSuite | None:
+        hashes = drawn.get(split)
+        return measured(split, hashes) if hashes and split is not searchable[0] else None
+
+    searched = drawn[searchable[0]]
+    if first_of and spec.judgement.racing is not None:
+        searched = gathered(searched, first_of)  # a look sees whole clusters, all but the last
+    return EvaluationPlan(measured(searchable[0], searched), other(Split.TEST), other(Split.TRAIN))
+
+
+def _suite(
+    prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str], together: Mapping[int, int]
+) -> DrawnSuite:
+    spec = prepare.request
+    scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
+    suite_id = content_hash({"dataset": dataset_id, "split": split.value, "samples": list(hashes), "scorers": scorers})
+    suite = EvaluationSuite(
+        run_id=prepare.run_id,
+        split=split,
+        suite_id=suite_id,
+        dataset_id=dataset_id,
+        samples=len(hashes),
+        evaluator=evaluator_fingerprint(spec, prepare.evaluators),
+        target=spec.target,
+        scorers=spec.scorers,
+        objective=spec.objective,
+        metric=spec.metric,
+        same_as=dict(together),
+        judgement=spec.judgement,
+        prices=spec.prices,
+        sample_timeout=spec.execution.sample_timeout,
+        reuse=spec.reuse,
+        retry_of=spec.retry_of,
+        priority=spec.execution.priority,
+        rate_limits=spec.execution.rate_limits,
+        experiment=spec.experiment,
+        flags=spec.flags,
+        prompt=template_of(spec),
+        publishes_prompt=publishes_its_prompt(spec),
+        baseline_hash=content_hash(spec.baseline),
+        concurrent_samples_per_trial=spec.execution.concurrent_samples_per_trial,
+        plugins={reference: source for reference, source in prepare.evaluators.items() if reference in _measuring(spec)},
+    )
+    return DrawnSuite(suite, hashes)
+
+
+def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
+    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources,
+    and the flags that the target is told.
+
+    A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
+    an answer cost, not the answer: they are no part of it, unless what it cost is a score.
+    """
+    answering = _answering(spec)
+    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
+    parts: dict[str, Any] = {
+        "target": spec.target.model_dump(mode="json", by_alias=True, exclude={"at_most"}),
+        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
+        "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
+    }
+    template = template_of(spec)
+    if template is not None:
+        # What its parts say is in the configuration; how they are put together is not.
+        parts["prompt"] = {"name": template.name, "sections": [[section.kind, section.path] for section in template.sections]}
+    if spec.flags:
+        parts["flags"] = spec.flags
+    if any(isinstance(scorer, RubricScorer) for scorer in scorers):
+        parts["judging"] = [INSTRUCTIONS, REPAIR]
+    if any(isinstance(scorer, CostScorer) for scorer in scorers):
+        parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
+    return content_hash(parts)
+
+
+def _answering(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer or score."""
+    parts = [spec.target, *(scorer for _, scorer in placed_scorers(spec.scorers))]
+    return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
+
+
+def _measuring(spec: OptimizationRequest) -> set[str]:
+    """The plug-ins that answer, score, or compute the objective."""
+    return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())

@@ -1,0 +1,93 @@
+"""Users' optimizers: each step of one runs here, whole, with what is stored of the run at hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from temporalio.exceptions import ApplicationError
+
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugin, Plugins
+from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
+from activities.proposals.computation_runner import ComputationStore
+from ratchet.optimizer import Part, TrialFacts
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.failures import OPTIMIZER_FAILED, shorten
+from workflows.model.run.contract import HistoryPage, TrialRow
+from workflows.model.trial import Split
+from workflows.rules.proposals.optimizer_step import OwnOptimizerFailed, take_step, with_what_is_stored
+
+
+class OwnOptimizerStore(ComputationStore, Protocol):
+    """What users' optimizers are told of the store."""
+
+    async def history(self, page: HistoryPage) -> Sequence[TrialRow]: ...
+
+
+class OwnOptimizers:
+    """Takes steps. Nothing is kept between two of them but what the optimizer returned as its state."""
+
+    def __init__(
+        self, store: OwnOptimizerStore, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None
+    ) -> None:
+        self._isolation = isolation or Isolation()
+        self._store = store
+        self._plugins = plugins
+        self._calls = calls
+
+    async def step(self, step: OwnStep) -> OwnStepped:
+        ref = step.optimizer.ref
+        isolates = attempts_before().isolates
+        stored = await self._store.stored_trials(step.run_id)
+        history = with_what_is_stored(await self._history(step.run_id), stored)
+        observed = None
+        if step.observed is not None:
+            completed = with_what_is_stored(step.observed, stored)
+            observed = tuple([await self._with_records(step, trial) for trial in completed])
+        asked = step.model_copy(update={"observed": observed})
+        if isolates:
+            return await self._isolated(ref, asked, history)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, ref, 0))
+        try:
+            return await take_step(plugin.call, asked, history, partial(self._call, ref))
+        except OwnOptimizerFailed as error:
+            told = shorten(f"optimizer {ref} {error}")
+            raise ApplicationError(told, type=OPTIMIZER_FAILED, non_retryable=error.hopeless) from error
+
+    async def _isolated(self, ref: str, step: OwnStep, history: Sequence[TrialFacts]) -> OwnStepped:
+        """By an optimizer that may be what killed the workers before."""
+        refuse_killers([f"{ref} (optimizer)"])
+        request = {"step": step.model_dump(mode="json"), "history": [facts.model_dump(mode="json") for facts in history]}
+        try:
+            return OwnStepped.model_validate(await self._isolation.call(self._plugins, ref, "optimizer", request))
+        except IsolatedFault as fault:
+            told = f"optimizer {ref} {fault}" if fault.kind == "told" else f"optimizer {ref}: {fault}"
+            raise failure_of_isolated(fault, told, OPTIMIZER_FAILED) from None
+
+    async def _history(self, run_id: str) -> list[TrialFacts]:
+        facts: list[TrialFacts] = []
+        while True:
+            page = HistoryPage(run_id=run_id, after=len(facts))
+            rows = await self._store.history(page)
+            facts += [row.facts for row in rows]
+            if len(rows) < page.limit:
+                return facts
+
+    async def _with_records(self, step: OwnStep, trial: TrialFacts) -> TrialFacts:
+        """What went wrong on the samples that it was measured on."""
+        if not step.optimizer.examples:
+            return trial
+        split = Split(trial.split) if trial.split else step.search_split
+        part = trial.part or Part()
+        records = await self._store.records(
+            step.run_id, split, trial.config_hash, step.optimizer.examples, first=part.first, count=part.count
+        )
+        return trial.model_copy(update={"records": tuple(records)})
+
+    async def _call(self, ref: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        is_async = inspect.iscoroutinefunction(function)
+        return await self._calls.call(Plugin(ref, partial(function, **options), is_async, ""), *arguments)

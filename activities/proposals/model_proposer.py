@@ -1,0 +1,173 @@
+"""Better texts from a model: asked for together, shown what was wrong with an unusable answer, paid for once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+
+from activities.budget.lease import Purse
+from activities.endpoints.chat_models import ChatAnswer, ChatModels
+from activities.endpoints.gate import ClosedForLong
+from activities.plugins.loader import invalid
+from activities.proposals.reflection_answer import Found, problems_of, read_answer
+from activities.proposals.reflection_prompt import (
+    AGAIN,
+    REPAIR,
+    Material,
+    asks_for_tags,
+    form,
+    request_text,
+    takes_all_texts,
+    template_of,
+)
+from activities.shards.outcome_batches import until_back
+from activities.targets.faults import CandidateFault, Refused, Unreachable
+from ratchet._canonical import content_hash
+from ratchet._placeholders import as_text, substitute
+from store.model_answer import ModelAnswer, ModelAnswerStore
+from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
+from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.proposers import ModelProposer
+from workflows.model.spec.targets.python import Price
+
+LONGEST_CALL = 240.0
+"""Seconds for one answer of a model that writes proposals; they think longer than targets do."""
+
+LONGEST_QUOTED = 50_000
+"""Characters of an unusable answer that the model is shown again."""
+
+Talk = list[dict[str, Any]]
+
+
+class Reflecting:
+    """One proposal of a model: as many calls as it takes, each answer kept as it comes."""
+
+    def __init__(
+        self,
+        store: ModelAnswerStore,
+        models: ChatModels,
+        is_away: Callable[[BaseException], bool],
+        request: ProposalInput,
+        proposer: ModelProposer,
+        purse: Purse | None,
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._is_away = is_away
+        self._request = request
+        self._proposer = proposer
+        self._purse = purse
+        self.tokens = 0
+        self.cost = 0.0
+
+    async def proposed(self, configuration: Configuration, material: Material) -> Proposed:
+        """New values of all texts among the factors; other factors are left as they are."""
+        named = {name: configuration.get(name) for name in self._request.factors}
+        texts = {name: value for name, value in named.items() if isinstance(value, str)}
+        if not texts:
+            raise invalid("optimizer.proposer of kind model needs a factor with `change: text` to write")
+        together = len(texts) == 1 or takes_all_texts(template_of(self._request, self._proposer))
+        found = [
+            await self._rewritten(some, material) for some in ([texts] if together else [{one: texts[one]} for one in texts])
+        ]
+        rationales = [part.rationale for part in found if part.rationale]
+        return Proposed(
+            values={name: value for part in found for name, value in part.values.items()},
+            rationale=shorten("\n".join(rationales), 2_000) or None,
+            tokens=self.tokens,
+            cost=self.cost,
+        )
+
+    async def _rewritten(self, texts: Mapping[str, str], material: Material) -> Found:
+        """What the model makes of the texts. What it gets wrong to the last is for the validator to say."""
+        talk: Talk = [{"role": "user", "content": request_text(self._request, self._proposer, texts, material)}]
+        tagged = asks_for_tags(template_of(self._request, self._proposer))
+        found, problems = Found(), list[str]()
+        for _ in range(1 + self._proposer.repairs):
+            try:
+                answer = await self._answered(talk)
+            except CandidateFault as fault:  # it came and was paid for: another try like any that cannot be used
+                self.tokens, self.cost = self.tokens + fault.tokens, self.cost + fault.cost
+                found, problems = Found(), [str(fault)]
+                continue
+            found = read_answer(answer.text, texts, cut_off=answer.cut_off, tagged=tagged)
+            problems = problems_of(found, texts, self._request.limits)
+            if not problems:
+                return found
+            talk, tagged = [*talk, *_correction(answer.text, problems, texts)], True
+        usable = {name: value for name, value in found.values.items() if value}
+        if usable:
+            return found
+        raise ApplicationError(f"LLM mutation failed: {problems[0]}", type=PROPOSER_FAILED, non_retryable=True)
+
+    async def _answered(self, talk: Talk) -> ModelAnswer:
+        """The answer to this request. One that an earlier proposal paid for is worth nothing new: the model is told so."""
+        place = (self._request.round, self._request.index)
+        asked, times = talk, 0
+        while True:
+            key = self._key(asked)
+            known = await until_back(lambda key=key: self._store.model_answer(self._request.run_id, key), self._is_away)  # type: ignore[misc]
+            if known is None or (known.round, known.index) == place:
+                break
+            times += 1
+            again = substitute(AGAIN, {"times": "once" if times == 1 else f"{times} times"})
+            asked = [*talk[:-1], {**talk[-1], "content": talk[-1]["content"] + again}]
+        answer = known or await self._kept(key, await self._ask(asked))
+        self.tokens, self.cost = self.tokens + answer.tokens, self.cost + answer.cost
+        return answer
+
+    def _key(self, talk: Talk) -> str:
+        """Names a request. What is asked for side by side are answers of their own, however alike the requests are."""
+        proposer = self._proposer
+        named = {"model": proposer.model, "base_url": proposer.base_url, "parameters": proposer.parameters}
+        return content_hash({**named, "messages": talk, "beside": self._request.beside})
+
+    async def _kept(self, key: str, answer: ChatAnswer) -> ModelAnswer:
+        """It is paid for: a store that is away is waited for."""
+        kept = ModelAnswer(
+            round=self._request.round,
+            index=self._request.index,
+            text=as_text(answer.value),
+            cut_off=answer.finish_reason == "length",
+            tokens=answer.tokens,
+            cost=answer.cost,
+        )
+        store, run_id, purse = self._store, self._request.run_id, self._purse
+        if purse is None:
+            return await until_back(lambda: store.keep_model_answer(run_id, key, kept), self._is_away)
+        return await until_back(
+            lambda: purse.written_with(lambda name, books: store.keep_model_answer(run_id, key, kept, (name, books))),
+            self._is_away,
+        )
+
+    async def _ask(self, talk: Talk) -> ChatAnswer:
+        try:
+            return await self._models.ask(
+                base_url=self._proposer.base_url,
+                model=self._proposer.model,
+                messages=talk,
+                parameters=self._proposer.parameters,
+                stream=False,
+                timeout=LONGEST_CALL,
+                prices={model: Price.model_validate(price) for model, price in self._request.prices.items()},
+            )
+        except Refused as error:
+            raise ApplicationError(f"LLM mutation failed: {error}", type=PERMANENT_TARGET_ERROR, non_retryable=True) from error
+        except ClosedForLong as error:
+            raise ApplicationError(
+                f"LLM mutation failed: {error}", type=PROPOSER_FAILED, next_retry_delay=timedelta(seconds=error.seconds)
+            ) from error
+        except (CandidateFault, Unreachable) as error:
+            if isinstance(error, CandidateFault) and error.billed == "yes":
+                raise
+            said_no = isinstance(error, CandidateFault) and error.billed == "no"
+            raise ApplicationError(f"LLM mutation failed: {error}", type=PROPOSER_FAILED, non_retryable=said_no) from error
+
+
+def _correction(answer: str, problems: Sequence[str], texts: Mapping[str, str]) -> Talk:
+    told = substitute(REPAIR, {"problems": "; ".join(problems[:5]), "form": form(texts)})
+    return [{"role": "assistant", "content": cut(answer, LONGEST_QUOTED)}, {"role": "user", "content": told}]

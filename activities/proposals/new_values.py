@@ -1,0 +1,224 @@
+"""New values for factors: from a chat model that is shown what went wrong, or from a plug-in. Paid for once, then stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Protocol
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.budget.lease import BudgetStore, Purse, fresh_nonce
+from activities.budget.metering import BudgetExhausted, carrying
+from activities.endpoints.chat_models import ChatModels
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugins
+from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
+from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.proposals.model_proposer import Reflecting
+from activities.proposals.reflection_prompt import Material
+from activities.shards.evaluated_samples import RecordStore
+from activities.shards.outcome_batches import until_back
+from ratchet import Record
+from ratchet._canonical import NotCanonical, canonical_json, normalize
+from store.budget_leases import Books, LeaseKey
+from store.model_answer import ModelAnswerStore
+from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
+from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+
+
+class ProposalStore(BudgetStore, RecordStore, ModelAnswerStore, Protocol):
+    """What proposing needs of the store."""
+
+    async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None: ...
+    async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None: ...
+    async def store_proposal(
+        self,
+        run_id: str,
+        round_index: int,
+        index: int,
+        proposed: Proposed,
+        parent_hash: str = "",
+        lease: tuple[LeaseKey, Books] | None = None,
+    ) -> Proposed: ...
+    async def overlay(self, config_hash: str) -> dict[str, Any]: ...
+
+
+class Proposing:
+    """Asks for proposals on behalf of an optimizer."""
+
+    def __init__(
+        self,
+        store: ProposalStore,
+        models: ChatModels,
+        plugins: Plugins,
+        calls: PluginCalls,
+        is_away: Callable[[BaseException], bool],
+        isolation: Isolation | None = None,
+    ) -> None:
+        self._isolation = isolation or Isolation()
+        self._store = store
+        self._models = models
+        self._plugins = plugins
+        self._calls = calls
+        self._is_away = is_away
+
+    async def propose(self, request: ProposalInput) -> Proposed:
+        known = await self._store.proposal(request.run_id, request.round, request.index)
+        if known is not None:
+            return known
+        if request.metered:
+            purse = self._purse(request)
+            async with purse.open():
+                return await self._within(purse, request)
+        return await self._kept(request, await self._proposed(request, None), None)
+
+    async def _within(self, purse: Purse, request: ProposalInput) -> Proposed:
+        ticket = await purse.ticket()
+        try:
+            with carrying(ticket):
+                proposed = await self._proposed(request, purse)
+        except BudgetExhausted as error:
+            raise ApplicationError(str(error), error.resource, type=BUDGET_EXHAUSTED, non_retryable=True) from None
+        finally:
+            ticket.close()
+        return await purse.written_with(lambda key, books: self._kept(request, proposed, (key, books)))
+
+    def _purse(self, request: ProposalInput) -> Purse:
+        holder = f"proposal {request.round}/{request.index}"
+        key = LeaseKey(request.run_id, holder, activity.info().attempt, fresh_nonce())
+        return Purse(self._store, key, self._is_away, samples_each=0)
+
+    async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, Books] | None) -> Proposed:
+        """It is paid for: a store that is away is waited for."""
+        place = (request.run_id, request.round, request.index)
+        return await until_back(lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away)
+
+    async def _proposed(self, request: ProposalInput, purse: Purse | None) -> Proposed:
+        if request.retry_of is not None:
+            place = (request.retry_of, request.round, request.index)
+            known = await self._store.proposal_of(*place, request.config_hash)
+            if known is not None:
+                return known
+        configuration = request.configuration or await self._store.overlay(request.config_hash)
+        records = await self._shown(request)
+        match request.proposer:
+            case ModelProposer() as proposer:
+                reflecting = Reflecting(self._store, self._models, self._is_away, request, proposer, purse)
+                with telling_what_it_took(reflecting):
+                    return _canonical_values(
+                        await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))
+                    )
+            case PythonProposer() as proposer:
+                return await self._returned_by_plugin(request, proposer, configuration, records)
+
+    async def _hall_of_fame(self, request: ProposalInput) -> list[tuple[float, Configuration]]:
+        return [(ranked.score, await self._store.overlay(ranked.config_hash)) for ranked in request.hall_of_fame]
+
+    async def _shown(self, request: ProposalInput) -> Sequence[Record]:
+        """What the proposer reads about: the parent's samples, or those that the optimizer names."""
+        usual = request.proposer.examples
+        if not request.shown:
+            return await self._store.records(request.run_id, request.split, request.config_hash, usual)
+        records: list[Record] = []
+        for named in request.shown:
+            records += await self._store.records(
+                request.run_id,
+                named.split,
+                named.config_hash,
+                usual if named.limit is None else named.limit,
+                named.worst_first,
+                named.first,
+                named.count,
+            )
+        return records
+
+    async def _returned_by_plugin(
+        self, request: ProposalInput, proposer: PythonProposer, configuration: Configuration, records: Sequence[Record]
+    ) -> Proposed:
+        arguments = (dict(configuration), list(records), list(request.factors))
+        offered = {"index": request.index, "seed": request.seed}
+        if attempts_before().isolates:
+            return await self._isolated(proposer, *arguments, offered)
+        await import_elsewhere(self._plugins, [proposer.ref], LONGEST_IMPORT)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, proposer.ref, 3))
+        named = plugin.taken(offered)
+        try:
+            returned = await self._calls.call(plugin, *arguments, **named)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            raise ApplicationError(
+                shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED
+            ) from error
+        if not isinstance(returned, Mapping):
+            raise _no_mapping(proposer.ref, type(returned).__name__)
+        return Proposed(values=_canonical(returned, f"proposer {proposer.ref}"))
+
+    async def _isolated(
+        self,
+        proposer: PythonProposer,
+        configuration: Configuration,
+        records: Sequence[Record],
+        factors: Sequence[str],
+        offered: Mapping[str, int],
+    ) -> Proposed:
+        """By a proposer that may be what killed the workers before."""
+        refuse_killers([f"{proposer.ref} (proposer)"])
+        told = {"configuration": configuration, "records": [asdict(record) for record in records], "factors": list(factors)}
+        try:
+            returned = await self._isolation.call(self._plugins, proposer.ref, "proposer", {**told, "offered": dict(offered)})
+        except IsolatedFault as fault:
+            raise failure_of_isolated(fault, f"proposer {proposer.ref}: {fault}", PROPOSER_FAILED) from None
+        if "type" in returned:
+            raise _no_mapping(proposer.ref, returned["type"])
+        return Proposed(values=_canonical(returned["mapping"], f"proposer {proposer.ref}"))
+
+
+def _no_mapping(ref: str, returned: str) -> ApplicationError:
+    return ApplicationError(
+        f"proposer {ref} returned a {returned}; return a mapping of new values by factor name", type=PROPOSER_FAILED
+    )
+
+
+@contextmanager
+def telling_what_it_took(reflecting: Reflecting) -> Iterator[None]:
+    """What answers cost that led to nothing is told with the failure, for the run's books."""
+    try:
+        yield
+    except BudgetExhausted as error:
+        took = [reflecting.tokens, reflecting.cost]
+        raise ApplicationError(str(error), error.resource, took, type=BUDGET_EXHAUSTED, non_retryable=True) from None
+    except ApplicationError as error:
+        if not reflecting.tokens and not reflecting.cost:
+            raise
+        raise ApplicationError(
+            error.message,
+            None,
+            [reflecting.tokens, reflecting.cost],
+            type=error.type,
+            non_retryable=error.non_retryable,
+            next_retry_delay=error.next_retry_delay,
+        ) from error
+
+
+def _canonical_values(proposed: Proposed) -> Proposed:
+    return proposed.model_copy(update={"values": _canonical(proposed.values, "LLM mutation failed")})
+
+
+def _canonical(value: Any, who: str) -> Any:
+    try:
+        normalized = normalize(value)
+        size = len(canonical_json(normalized).encode())
+    except Exception as error:  # mappings of its own may raise whatever they like when they are read
+        why = error if isinstance(error, NotCanonical) else described(error)
+        raise ApplicationError(shorten(f"{who}: {why}"), type=PROPOSER_FAILED) from error
+    if size > LARGEST_CONFIGURATION:
+        raise ApplicationError(
+            f"{who}: the new values are {size:,} bytes; at most {LARGEST_CONFIGURATION:,} fit", type=PROPOSER_FAILED
+        )
+    return normalized

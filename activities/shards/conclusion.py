@@ -1,0 +1,241 @@
+"""From stored outcomes to a trial's result: whatever ended the trial, what was answered is aggregated and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+from activities.plugins.calls import PluginCalls
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugins
+from activities.plugins.lost_attempts import attempts_before, refuse_killers
+from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.shards.evaluated_samples import RecordStore
+from activities.shards.evidence import Judging, JudgingStore
+from ratchet.optimizer import TrialStatus
+from workflows.model.failures import described, shorten
+from workflows.model.run.amounts import NOTHING, Amount
+from workflows.model.run.clock import RunClock
+from workflows.model.run.decisions import Reference
+from workflows.model.spec.judgement import Evidence, Noise, Plan
+from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.trial import Conclusion, Planning, Split, TrialInput, TrialResult
+from workflows.rules.scoring.objective_score import (
+    ScoringFailed,
+    TrialStatistics,
+    finite,
+    objective_score,
+    statistics_for_plugins,
+)
+from workflows.rules.scoring.tally import Tally, asked_for
+from workflows.rules.scoring.trial_ends import measured_too_little, mostly_failed, race_over, stopped_early
+
+LONGEST_OBJECTIVE = 60.0
+"""Seconds for a user's own objective, which computes one number from a few others."""
+
+
+class ConclusionStore(JudgingStore, RecordStore, Protocol):
+    """What concluding needs of the store."""
+
+    async def measured(
+        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
+    ) -> Sequence[MeasuredSample]: ...
+    async def settle_trial(self, trial: TrialInput) -> Amount: ...
+    async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
+    async def run_clock(self, run_id: str) -> RunClock: ...
+    async def record_trial(
+        self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
+    ) -> object: ...
+
+
+class Concluding:
+    """Aggregates and records trials."""
+
+    def __init__(
+        self,
+        store: ConclusionStore,
+        plugins: Plugins,
+        calls: PluginCalls,
+        judging: Judging,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self._isolation = isolation or Isolation()
+        self._store = store
+        self._judging = judging
+        self._plugins = plugins
+        self._calls = calls
+
+    async def conclude(self, conclusion: Conclusion) -> TrialResult:
+        trial = conclusion.trial
+        suite = await self._store.suite(trial.run_id, trial.split)
+        tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
+        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        facts = tally.statistics(conclusion.samples * trial.replicates, conclusion.errors)
+        status, score, error, failure = await self._judged(conclusion, suite, facts, tally.failed_answers)
+        kept = NOTHING if facts.coverage >= 1 else await self._store.paid_for_kept(trial)
+        paid = tally.paid + kept
+        if error is not None and kept.samples:
+            error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
+        lost = Amount(samples=conclusion.lost)
+        metered = trial.metered or conclusion.metered
+        if metered:
+            lost += await self._store.settle_trial(trial)
+        evidence = await self._evidence(conclusion, tally) if status == "completed" else []
+        noise, plan = None, None
+        if status == "completed" and trial.planning is not None:
+            noise, plan = await self._planned(trial, suite, trial.planning)
+        result = TrialResult(
+            optimization_id=trial.run_id,
+            candidate_id=trial.candidate.candidate_id,
+            mask_id=trial.candidate.config_hash,
+            experiment_id=conclusion.experiment_id or trial.trial_id,
+            status=status,
+            objective_score=score,
+            summary=facts.summary,
+            coverage=min(1.0, facts.coverage),
+            error=None if error is None else shorten(error),
+            failure=failure,
+            paid_samples=paid.samples,
+            paid_tokens=paid.tokens,
+            paid_cost=paid.cost,
+            lost_samples=lost.samples,
+            lost_tokens=lost.tokens,
+            lost_cost=lost.cost,
+            reused_samples=tally.reused,
+            stopped_early=stopped_early(conclusion, facts),
+            evidence=tuple(evidence),
+            noise=noise,
+            plan=plan,
+            race=race_over(conclusion) if status == "completed" else None,
+            exhausted=conclusion.exhausted,
+            metered=metered,
+            duration_ms=_milliseconds_since(conclusion.started_at),
+            unserved=(await self._store.run_clock(trial.run_id)).unserved,
+        )
+        await self._store.record_trial(result, conclusion, tally.means)
+        return result
+
+    async def lacks_only_scores(self, conclusion: Conclusion) -> bool:
+        """Whether every answer of the trial is stored, and some of them are still to be scored."""
+        trial = conclusion.trial
+        kept = await self._store.paid_for_kept(trial)
+        if not kept.samples:
+            return False
+        suite = await self._store.suite(trial.run_id, trial.split)
+        tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
+        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        wanted = conclusion.samples * trial.replicates
+        return tally.statistics(wanted, conclusion.errors).outcomes + kept.samples >= wanted
+
+    async def _evidence(self, conclusion: Conclusion, tally: Tally) -> Sequence[Evidence]:
+        trial, candidate = conclusion.trial, conclusion.trial.candidate
+        compared = Reference(
+            candidate_id=candidate.candidate_id,
+            config_hash=candidate.config_hash,
+            first_replicate=candidate.first_replicate,
+            replicates=trial.replicates,
+        )
+        samples = conclusion.samples if conclusion.samples < trial.samples else None
+        return await self._judging.evidence(tally.suite, compared, tally, trial.references, trial.seed, samples)
+
+    async def _planned(self, trial: TrialInput, suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+        """From the single answers of what are few samples."""
+        candidate = trial.candidate
+        key = (candidate.config_hash, suite.evaluator, candidate.first_replicate, trial.replicates)
+        measured = await self._store.measured(trial.run_id, trial.split, *key)
+        within = [outcome for outcome in measured if outcome.position < trial.samples]
+        return await asyncio.to_thread(_learned_of_noise, within, suite, planning)
+
+    async def _judged(
+        self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, failed: int
+    ) -> tuple[TrialStatus, float | None, str | None, Any]:
+        """Status, score, error and kind of failure. Only a trial that was measured in full has a score."""
+        match conclusion.ended:
+            case "timeout" if facts.coverage >= 1:
+                pass  # everything was measured: the time was over before that was told
+            case "cancelled" | "timeout" as ended:
+                return ended, None, conclusion.error, None
+            case "error":
+                return "failed", None, _ended_early(conclusion, facts), "execution"
+        if conclusion.scoring_error is not None:
+            return "failed", None, conclusion.scoring_error, "scoring"
+        if conclusion.exhausted is not None and facts.coverage < conclusion.trial.min_coverage:
+            return "cancelled", None, stopped_early(conclusion, facts), None
+        problem = await self._execution_problem(conclusion, facts, failed)
+        if problem is not None:
+            return "failed", None, problem, "execution"
+        try:
+            return "completed", await self._score(suite, facts), None, None
+        except ScoringFailed as error:
+            return "failed", None, str(error), "scoring"
+
+    async def _execution_problem(self, conclusion: Conclusion, facts: TrialStatistics, failed: int) -> str | None:
+        trial = conclusion.trial
+        if too_little := measured_too_little(conclusion, facts):
+            return too_little
+        if mostly_failed(conclusion, failed, facts.outcomes):
+            records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
+            first = records[0].feedback if records else conclusion.error
+            return f"{failed} of the baseline's {facts.outcomes} samples failed; first error: {first}"
+        return None
+
+    async def _score(self, suite: EvaluationSuite, facts: TrialStatistics) -> float:
+        objective = suite.objective
+        if objective.ref is None:
+            return objective_score(objective, suite.metric, facts)
+        if facts.outcomes == 0:
+            raise ScoringFailed("no sample has an answer")
+        given = statistics_for_plugins(facts)
+        if attempts_before().isolates:
+            return await self._isolated(objective.ref, given)
+        await import_elsewhere(self._plugins, [objective.ref], LONGEST_IMPORT)
+        plugin = await self._calls.threads.run(partial(self._plugins.resolve, objective.ref, 1))
+        try:
+            async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
+                returned = await self._calls.call(plugin, given)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            if limit.expired():
+                raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None
+            raise ScoringFailed(f"objective {objective.ref} raised {described(error)}") from error
+        try:
+            return finite(returned)
+        except ScoringFailed as error:
+            raise ScoringFailed(f"objective {objective.ref}: {error}") from None
+        except Exception as error:  # what it returned raises when it is read or shown
+            raise ScoringFailed(f"objective {objective.ref} returned what cannot be read: {described(error)}") from None
+
+    async def _isolated(self, ref: str, statistics: Mapping[str, object]) -> float:
+        """By an objective that may be what killed the workers before."""
+        refuse_killers([f"{ref} (objective)"])
+        try:
+            returned = await self._isolation.call(
+                self._plugins, ref, "objective", {"statistics": dict(statistics)}, LONGEST_OBJECTIVE
+            )
+        except IsolatedFault as fault:
+            raise ScoringFailed(f"objective {ref}: {fault}") from None
+        if "problem" in returned:
+            raise ScoringFailed(f"objective {ref}: {returned['problem']}")
+        return float(returned["number"])
+
+
+def _learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
+    # Statistics take long to import, and few trials need these.
+    from workflows.rules.statistics.trial_comparison import learned_of_noise
+
+    return learned_of_noise(measured, suite, planning)
+
+
+def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:
+    trial, error = conclusion.trial, conclusion.error or "the trial failed"
+    if not conclusion.errors:
+        return error
+    return f"{error} ({facts.outcomes} of {conclusion.samples * trial.replicates} samples have an answer, {facts.coverage:.1%})"
+
+
+def _milliseconds_since(moment: datetime | None) -> int:
+    if moment is None:
+        return 0
+    return max(0, round((datetime.now(UTC) - moment).total_seconds() * 1000))

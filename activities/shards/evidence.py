@@ -1,0 +1,99 @@
+"""Judgement over stored outcomes: what comparing trials finds, the verdict on a decision, and whether a trial goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
+from workflows.model.run.decisions import Reference
+from workflows.model.spec.judgement import Evidence, MustPass, RaceDecision
+from workflows.model.suite import EvaluationSuite
+from workflows.model.trial import Split
+from workflows.rules.decisions.verdicts import judge
+from workflows.rules.scoring.tally import Tally, asked_for
+
+
+class JudgingStore(Protocol):
+    """What judging needs of the store."""
+
+    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
+    async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None: ...
+    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> Mapping[int, str]: ...
+
+
+class Judging:
+    """Compares trials of one run on the same samples."""
+
+    def __init__(self, store: JudgingStore) -> None:
+        self._store = store
+
+    async def judge(self, asked: JudgeInput) -> Judgements:
+        """The verdicts on candidates against one reference, decided together."""
+        suite = await self._store.suite(asked.run_id, asked.split)
+        found = [
+            (await self.evidence(suite, candidate, await self._tallied(suite, candidate), [asked.reference], asked.seed))[0]
+            for candidate in asked.candidates
+        ]
+        return Judgements(judged=tuple(judge(found, suite.judgement)), alike=await self._alike(suite, asked))
+
+    async def _alike(self, suite: EvaluationSuite, asked: JudgeInput) -> bool:
+        """Whether all trials answered just as they did before."""
+        for before, afresh in zip(asked.before, (asked.reference, *asked.candidates), strict=False):
+            if not await asyncio.to_thread(_alike, await self._tallied(suite, before), await self._tallied(suite, afresh)):
+                return False
+        return bool(asked.before)
+
+    async def evidence(
+        self,
+        suite: EvaluationSuite,
+        candidate: Reference,
+        answers: Tally,
+        references: Sequence[Reference],
+        seed: int,
+        samples: int | None = None,
+    ) -> list[Evidence]:
+        """What comparing a candidate's answers with each reference's finds; `samples` where they are to the first ones only."""
+        if not references:
+            return []
+        named = suite.judgement.must_pass
+        must_pass = await self._store.must_pass(suite.run_id, suite.split, named) if named else {}
+        compare = partial(_compared, candidate=candidate, answers=answers, must_pass=must_pass, seed=seed)
+        within = suite if samples is None else suite.of_the_first(samples)
+        return [await asyncio.to_thread(compare, reference, await self._tallied(within, reference)) for reference in references]
+
+    async def look(self, asked: LookInput) -> RaceDecision:
+        """Whether a trial goes on after so many samples."""
+        suite = (await self._store.suite(asked.run_id, asked.split)).of_the_first(asked.until)
+        reference, candidate = [await self._tallied(suite, trial) for trial in (asked.race.reference, asked.candidate)]
+        return await asyncio.to_thread(_looked_at, asked, reference, candidate)
+
+    async def _tallied(self, suite: EvaluationSuite, trial: Reference) -> Tally:
+        tally = Tally(suite, measures=asked_for(suite.judgement))
+        await self._store.tally(tally, trial.config_hash, trial.first_replicate, trial.replicates)
+        return tally
+
+
+# Statistics take longer to import than all else a worker needs; inside of functions that holds up neither its start nor its
+# event loop.
+
+
+def _compared(reference: Reference, reference_answers: Tally, **given: Any) -> Evidence:
+    from workflows.rules.statistics.trial_comparison import tallies_compared
+
+    return tallies_compared(reference, reference_answers, **given)
+
+
+def _alike(before: Tally, afresh: Tally) -> bool:
+    from workflows.rules.statistics.sameness import answered_alike
+    from workflows.rules.statistics.trial_answers import answers_in
+
+    return answered_alike(answers_in(before), answers_in(afresh))
+
+
+def _looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:
+    from workflows.rules.statistics.trial_comparison import tallies_looked_at
+
+    return tallies_looked_at(asked, reference, candidate)

@@ -1,0 +1,488 @@
+"""One shard at work: its missing pairs, answered side by side under the run's limit, scored, and committed as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import asyncpg
+from temporalio.exceptions import ApplicationError
+
+from activities.budget.lease import Purse, Ticket
+from activities.budget.metering import BudgetExhausted, NoMoreCalls, beginning, carrying
+from activities.concurrency.in_flight_limits import Room
+from activities.endpoints.breaker import Breaker, TargetDown
+from activities.endpoints.gate import ClosedForLong
+from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
+from activities.scorers.grades import Grade
+from activities.shards.attempt import Attempt
+from activities.shards.call_journal import ShardCalls
+from activities.shards.outcome_batches import OutcomeBatches
+from activities.targets import Answering
+from activities.targets.already_answered import GivenAnswers
+from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
+from ratchet import ExperimentContext, Output, Sample, Score
+from ratchet._canonical import derive_seed
+from ratchet._placeholders import Unfillable
+from store.budget_leases import LeaseTaken
+from store.schema import StoreError
+from workflows.model.failures import described, shorten
+from workflows.model.run.amounts import NOTHING, Amount, Resource
+from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
+from workflows.model.trial import ShardInput, ShardResult
+from workflows.rules.overlay import Overlay
+from workflows.rules.scoring.error_counts import summed
+from workflows.rules.scoring.objective_score import ScoringFailed
+from workflows.rules.spec.prompt_factors import shows_its_prompt
+
+GRACE = 1.0
+"""Seconds that calls in flight get to finish when their shard is cancelled: they are paid for already."""
+
+LEAST_SCORING_TIME = 60.0
+"""Seconds a scorer may take at least, since it may ask a model itself."""
+
+_FOR_GOOD = (Refused, TargetDown)
+
+_OF_THE_STORE = (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, LeaseTaken)
+_OF_THE_SHARD = (TargetDown, ClosedForLong, BudgetExhausted, NoMoreCalls)
+_FORESEEN = (Fault, ScoringFailed, ApplicationError, *_OF_THE_SHARD, *_OF_THE_STORE)
+
+
+@dataclass(frozen=True, slots=True)
+class PairToAnswer:
+    """One replicate of one sample that has no outcome yet."""
+
+    position: int
+    item_hash: str
+    replicate: int
+    sample: Sample
+    kept: KeptAnswer | None = None
+    """The answer, when only its score is missing."""
+
+
+class Place:
+    """A place among the calls that may be in flight: held from before a call begins until its answer is in the store."""
+
+    def __init__(self, limit: Room) -> None:
+        self._limit = limit
+        self._holders = 1
+
+    def keep(self) -> None:
+        """One more thing must happen before it is free."""
+        self._holders += 1
+
+    def give_back(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._limit.release()
+
+
+class PairCall:
+    """How a call of the target for one pair, or of a scorer of its answer, begins."""
+
+    def __init__(self, attempt: Attempt | None, calls: ShardCalls | None = None, pair: int = 0) -> None:
+        """`calls` notes what is called for the pair of this number."""
+        self._attempt = attempt
+        self._calls = calls
+        self._pair = pair
+
+    async def permit(self) -> None:
+        if self._attempt is not None:
+            await self._attempt.permit()
+
+    def begins(self) -> None:
+        if self._calls is not None:
+            self._calls.begins(self._pair)
+
+    def cost_nothing(self) -> None:
+        if self._calls is not None:
+            self._calls.cost_nothing(self._pair)
+
+
+def number_of(shard: ShardInput, position: int, replicate: int) -> int:
+    """The pair's place in its trial: sample by sample, replicate by replicate."""
+    return position * shard.replicates + replicate - shard.first_replicate
+
+
+class ShardAtWork:
+    """Starts, scores and commits. Nothing it meets stops it but what no further call could survive."""
+
+    def __init__(
+        self,
+        shard: ShardInput,
+        suite: EvaluationSuite,
+        overlay: Overlay,
+        pairs: Sequence[PairToAnswer],
+        *,
+        target: Answering,
+        scorers: ScorerTools,
+        limit: Room,
+        batches: OutcomeBatches,
+        breaker: Breaker | None = None,
+        purse: Purse | None = None,
+        given: GivenAnswers | None = None,
+        needs_purse: Callable[[], bool] = lambda: False,
+        attempt: Attempt | None = None,
+        calls: ShardCalls | None = None,
+    ) -> None:
+        """`given` is the target when its answers are there already: all are kept, whatever becomes of their scores.
+        `calls` notes each call of the target as it begins."""
+        self._shard = shard
+        self._suite = suite
+        self._overlay = overlay
+        self._shows_its_prompt = shows_its_prompt(suite.target)
+        self._pairs = pairs
+        self._target = target
+        self._scorers = scorers
+        self._limit = limit
+        self.batches = batches
+        self._breaker = breaker
+        self._purse = purse
+        self._needs_purse = needs_purse
+        self._handing_back = False
+        self._attempt = attempt
+        self._calls = calls
+        self._given = given
+        self._scoring_may_fail = asks_a_model(suite.scorers)
+        self._stored: set[tuple[int, int]] = set()
+        """Pairs whose answer is on its way to the store, scored or not."""
+        self.exhausted: Resource | None = None
+        """The budget of which too little is left for another call."""
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._errors: dict[tuple[int, int], str] = {}
+        self._scoring_errors: dict[tuple[int, int], str] = {}
+        self._answered = 0
+        self.errors: Counter[str] = Counter()
+        """Pairs that are left without an answer, by the class of the error."""
+        self.fatal: Exception | None = None
+        """What ends the whole shard: a refusing endpoint, one that is closed for long, a mistake in the request or here."""
+
+    async def run(self) -> None:
+        """Answer every pair, or stop at what makes going on pointless. Cancelling stops new calls, not those in flight."""
+        for pair in self._pairs:
+            if self._must_stop:
+                break
+            await self._limit.acquire()
+            place = Place(self._limit)
+            call = asyncio.create_task(self._evaluate(pair, place))
+            self._in_flight.add(call)
+            call.add_done_callback(partial(self._ended, place))
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
+        if self._given is not None and self._scoring_errors:
+            await self._keep_the_rest()
+
+    @property
+    def waits_for_a_purse(self) -> bool:
+        """The run got its first budget meanwhile: nothing more begins without one."""
+        return self._purse is None and self._needs_purse()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """The worker, or this attempt, begins no further calls: what is left is for another attempt."""
+        return self._attempt is not None and self._attempt.is_over
+
+    @property
+    def is_complete(self) -> bool:
+        """Every pair has its answer."""
+        return self._answered == len(self._pairs)
+
+    @property
+    def _must_stop(self) -> bool:
+        at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back or self.is_cut_off
+        return at_its_end or self.waits_for_a_purse or bool(self._scoring_errors) or self.batches.error is not None
+
+    def _ended(self, place: Place, call: asyncio.Task[None]) -> None:
+        # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
+        place.give_back()
+        self._in_flight.discard(call)
+
+    async def hand_back(self) -> None:
+        """After a cancellation: let calls in flight finish within a grace, end the others, commit everything there is."""
+        self._handing_back = True
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=GRACE)
+        for call in self._in_flight:
+            call.cancel()
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
+        try:
+            await self.batches.drain()
+        except asyncio.CancelledError:
+            self.batches.abandon()
+            raise
+
+    def result(self, found: int) -> ShardResult:
+        return ShardResult(
+            evaluated=self._answered,
+            found=found,
+            missing=len(self._pairs) - self._answered,
+            first_error=_first(self._errors),
+            errors=summed([self.errors]),
+            scoring_error=_first(self._scoring_errors),
+            exhausted=self.exhausted,
+        )
+
+    async def _evaluate(self, pair: PairToAnswer, taken: Place) -> None:
+        place = (pair.position, pair.replicate)
+        try:
+            if self._must_stop:
+                return
+            outcome = await self._paid_for(pair, taken)
+        except NoMoreCalls:
+            return
+        except BudgetExhausted as error:
+            self.exhausted = self.exhausted or error.resource
+        except ScoringFailed as error:
+            self._scoring_errors[place] = shorten(f"sample {pair.sample.id}: {error}")
+        except Unreachable as error:
+            self.errors[error.kind] += 1
+            self._errors[place] = shorten(f"sample {pair.sample.id}: {error}")
+        except TargetDown as error:
+            self.errors |= error.kinds
+            self.fatal = error if not isinstance(self.fatal, _FOR_GOOD) else self.fatal
+        except ClosedForLong as error:
+            if not isinstance(self.fatal, _FOR_GOOD):
+                self.fatal = error
+        except Exception as error:
+            if isinstance(error, Refused):
+                self.errors[error.kind] += 1
+            if not isinstance(self.fatal, _FOR_GOOD):
+                self.fatal = error
+        else:
+            if outcome is None:
+                return
+            if outcome.error is not None:
+                self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
+            self._answered += 1
+            self._commit(pair, outcome, taken)
+
+    def _commit(self, pair: PairToAnswer, entry: Outcome | KeptAnswer, taken: Place | None) -> None:
+        """Its place is free again when it is in the store: so many answers, and no more, can be lost with the worker."""
+        self._stored.add((pair.position, pair.replicate))
+        if taken is not None:
+            taken.keep()
+        self.batches.add(entry, lambda: self._committed(pair, taken))
+
+    def _committed(self, pair: PairToAnswer, taken: Place | None) -> None:
+        if self._calls is not None and self.batches.error is None:
+            self._calls.answered(self._number(pair))
+        if taken is not None:
+            taken.give_back()
+
+    def _number(self, pair: PairToAnswer) -> int:
+        return number_of(self._shard, pair.position, pair.replicate)
+
+    async def _paid_for(self, pair: PairToAnswer, taken: Place) -> Outcome | None:
+        """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
+        if self._purse is None:
+            return await self._outcome_unless_down(pair, None, taken)
+        ticket = await self._purse.ticket(self._paid(pair))
+        try:
+            if self._must_stop:
+                return None
+            with carrying(ticket):
+                outcome = await self._outcome_unless_down(pair, ticket, taken)
+            ticket.answered(outcome.tokens, outcome.cost)
+            return outcome
+        finally:
+            ticket.close()
+
+    def _paid(self, pair: PairToAnswer) -> Amount:
+        """What was paid for it before, and is accounted for."""
+        if pair.kept is not None:
+            return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
+        return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
+
+    async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
+        if self._breaker is None:
+            return await self._outcome(pair, ticket, taken)
+        return await self._breaker.answered(lambda: self._outcome(pair, ticket, taken))
+
+    async def _outcome(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
+        if pair.kept is not None:
+            return await self._scored(pair, _output_of(pair.kept), was_kept=True)
+        try:
+            with foreseen("the target"), beginning(PairCall(self._attempt, self._calls, self._number(pair))):
+                output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
+            self._refuse_other_overlay(output)
+        except CandidateFault as fault:
+            return self._failed(pair, fault)
+        if self._scoring_may_fail:
+            self._keep(pair, output, ticket, taken)
+            return await self._scored(pair, output, was_kept=True)
+        try:
+            return await self._scored(pair, output, was_kept=False)
+        except BaseException:
+            self._keep(pair, output, ticket, taken)
+            raise
+
+    def _keep(self, pair: PairToAnswer, output: Output, ticket: Ticket | None, taken: Place | None) -> None:
+        """The answer is paid for, whatever becomes of its score."""
+        if ticket is not None:
+            ticket.answered(output.tokens, output.cost)
+        kept = KeptAnswer(
+            item_hash=pair.item_hash,
+            replicate=pair.replicate,
+            value=output.value,
+            tokens=output.tokens,
+            cost=output.cost,
+            latency_ms=output.latency_ms,
+            ttft_ms=output.ttft_ms,
+            trace=output.trace,
+        )
+        self._commit(pair, kept, taken)
+
+    async def _keep_the_rest(self) -> None:
+        """Answers that came from elsewhere, and that nobody scores because scoring broke on another."""
+        for pair in self._pairs:
+            if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
+                with contextlib.suppress(CandidateFault, Unreachable):
+                    output = await self._target.answer({}, pair.sample, self._context(pair))
+                    self._keep(pair, output, None, None)
+
+    async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
+        """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was."""
+        try:
+            with foreseen("scoring the answer"):
+                grades = await self._grades(output, pair.sample)
+                return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
+        except CandidateFault as fault:
+            fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
+            return replace(self._failed(pair, fault), output=output.value, was_kept=was_kept)
+
+    def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
+        return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
+
+    async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
+        longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
+        with beginning(PairCall(self._attempt)):
+            return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
+
+    def _configuration(self, sample: Sample) -> dict[str, Any]:
+        try:
+            return self._overlay.for_sample(sample.input, strict=self._shows_its_prompt)
+        except Unfillable as error:
+            raise NotSent(f"the prompt: {error}") from None
+
+    def _context(self, pair: PairToAnswer) -> ExperimentContext:
+        seed = derive_seed(self._shard.seed, pair.item_hash, pair.replicate)
+        return context_of(self._shard, self._suite, self._overlay, replicate=pair.replicate, seed=seed)
+
+    def _refuse_other_overlay(self, output: Output) -> None:
+        if output.overlay_hash is not None and not self._overlay.is_named_by(output.overlay_hash):
+            mine = self._overlay.config_hash
+            raise CandidateFault(
+                f"the target used overlay {shorten(output.overlay_hash, 80)} instead of {mine}; it must answer with the "
+                "configuration it is given",
+                tokens=output.tokens,
+                cost=output.cost,
+                latency_ms=output.latency_ms,
+                kind="other overlay",
+                billed="yes",
+            )
+
+
+@contextmanager
+def foreseen(what: str) -> Iterator[None]:
+    """Let nothing through but what this module knows how to tell: what one answer leads to must not stop the others, nor be
+    paid for again by another attempt. What the worker itself lacks, such as memory, is not the candidate's fault."""
+    try:
+        yield
+    except _FORESEEN:
+        raise
+    except (OSError, MemoryError) as error:
+        raise Unreachable(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
+    except Exception as error:
+        raise CandidateFault(shorten(f"{what} raised {described(error)}"), kind=_kind_of(error)) from error
+
+
+def _kind_of(error: Exception) -> str:
+    return shorten(f"raised {type(error).__name__}", 80)
+
+
+def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, replicate: int, seed: int) -> ExperimentContext:
+    """Under which experiment the shard's samples are answered."""
+    return ExperimentContext(
+        id=shard.trial_id,
+        name=suite.experiment or shard.run_id,
+        overrides_tag=shard.config_hash,
+        parent_tag=suite.baseline_hash if suite.baseline_hash != shard.config_hash else None,
+        flags=suite.flags,
+        prompt=suite.prompt.name if suite.prompt is not None else None,
+        overlay_hash=overlay.prompt_hash,
+        run_id=shard.run_id,
+        candidate_id=shard.candidate_id,
+        replicate=replicate,
+        seed=seed,
+    )
+
+
+def _first(errors: dict[tuple[int, int], str]) -> str | None:
+    """By place, not by time: the order in which calls end says nothing."""
+    return errors[min(errors)] if errors else None
+
+
+def _output_of(kept: KeptAnswer) -> Output:
+    return Output(
+        value=kept.value,
+        tokens=kept.tokens,
+        cost=kept.cost,
+        latency_ms=kept.latency_ms,
+        ttft_ms=kept.ttft_ms,
+        trace=kept.trace,
+    )
+
+
+def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
+    error = shorten(str(fault))
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="failed",
+        scores={},
+        passed=False,
+        error=error,
+        feedback=error,
+        tokens=fault.tokens,
+        cost=fault.cost,
+        latency_ms=fault.latency_ms,
+        per_score=details,
+        error_class=fault.kind,
+    )
+
+
+def _answered(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str) -> Outcome:
+    scores = [grade.score for grade in grades]
+    decisive = next((given for given in scores if given.name == metric), None)
+    if decisive is None:
+        names = ", ".join(given.name for given in scores)
+        raise ScoringFailed(f"the objective's metric {metric!r} is not among the scores given: {names}")
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="answered",
+        scores={given.name: given.value for given in scores},
+        passed=bool(decisive.passed),
+        output=output.value,
+        feedback=feedback(scores),
+        tokens=output.tokens + sum(grade.tokens for grade in grades),
+        cost=math.fsum([output.cost, *(grade.cost for grade in grades)]),
+        latency_ms=output.latency_ms,
+        ttft_ms=output.ttft_ms,
+        trace=output.trace,
+        per_score={grade.score.name: grade.details() for grade in grades},
+    )
+
+
+def feedback(scores: Sequence[Score]) -> str:
+    """Every scorer's reason, by the score's name where there are several."""
+    told = [score for score in scores if score.reason]
+    return "\n".join(f"{score.name}: {score.reason}" if len(scores) > 1 else f"{score.reason}" for score in told)

@@ -1,0 +1,198 @@
+"""What a run can cost before it is started: at worst, and as such runs go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from clients.checks.findings import Checked, searched_samples
+from ratchet._canonical import canonical_json
+from ratchet.prompts.template import PARAMETER
+from workflows.model.run.amounts import NOTHING, Amount, total
+from workflows.model.spec.design import Design
+from workflows.model.spec.execution import CompressOptimizer, MeasureOptimizer
+from workflows.model.spec.factors import TextFactor
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.scorers import RubricScorer, SimilarityScorer, placed_scorers
+from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
+from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
+from workflows.rules.spec.check import models_used
+
+CHARACTERS_PER_TOKEN = 4
+TOKENS_OF_AN_ANSWER = 250
+"""Expected where nothing limits it to less."""
+
+SAMPLE = Amount(tokens=100)
+LARGEST_SAMPLE = 2_000
+"""Bytes of a sample that is not at hand, at worst."""
+
+PROPOSAL_READ, PROPOSAL_WRITTEN, LONGEST_PROPOSAL_READ = 3_000, 1_000, 16_000
+VERDICT_READ, VERDICT_WRITTEN = 1_000, 100
+_LIMITS = ("max_completion_tokens", "max_tokens")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Worst cases, and what is expected of a run that goes to its last round; None where nothing in the spec bounds it."""
+
+    samples_per_trial: int
+    """0 when the data is not known here."""
+    calls_per_trial: int
+    trials: int | None
+    """Of the search; the confirmation comes on top."""
+    calls: int | None
+    """Target calls of the search and of the confirmation."""
+    tokens: int | None
+    """At worst. None too when the target is no model and does not say what it takes."""
+    cost: float | None
+    """At worst, never more than budget.cost. None when nothing is known to cost anything, or when it is unbounded."""
+    expected_tokens: int | None
+    expected_cost: float | None
+    costs_money: bool
+    """Models with a price are called, or the target states what it costs."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        """It costs money, and nobody knows how much at most."""
+        return self.costs_money and self.cost is None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate(checked: Checked) -> Estimate:
+    """The most that the run may call and take, and what is expected."""
+    request = checked.known
+    assert request is not None
+    samples = searched_samples(checked)
+    design = _largest_design(request, samples)
+    calls_per_trial = design.samples * design.replicates
+    needs = needs_of(request, design, checked.splits.get("test", 0))
+    trials = _most_trials(request, calls_per_trial, needs.confirmation_calls)
+    more_at_first = max(needs.opening_calls - calls_per_trial, 0)
+    calls = None if trials is None or not samples else trials * calls_per_trial + more_at_first + needs.confirmation_calls
+    if request.budget.samples:
+        calls = min(calls, request.budget.samples) if calls is not None else request.budget.samples
+    money = _costs_money(request)
+    found = Estimate(samples, calls_per_trial, trials, calls, None, None, None, None, money)
+    worst = _capped(request, _of_run(request, calls, trials, at_worst=True))
+    expected = _capped(request, _of_run(request, calls, trials, at_worst=False))
+    return replace(
+        found,
+        tokens=None if worst is None else worst.tokens or None,
+        cost=None if worst is None or not money else worst.cost,
+        expected_tokens=None if expected is None else expected.tokens or None,
+        expected_cost=None if expected is None or not money else expected.cost,
+    )
+
+
+def _largest_design(request: OptimizationRequest, samples: int) -> Design:
+    """What a trial measures at most, where that is settled only when the noise is known."""
+    design, noise = request.design(samples), request.noise_first
+    if request.replicates != "auto" or noise is None:
+        return design
+    baseline = request.judgement.baseline_replicates or noise.most_replicates
+    return Design(samples=samples, replicates=noise.most_replicates, baseline_replicates=baseline)
+
+
+def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmation: int) -> int | None:
+    if isinstance(request.optimizer, MeasureOptimizer):
+        return 1 + len(request.optimizer.configurations)
+    bounds: list[int] = []
+    if isinstance(request.optimizer, CompressOptimizer):
+        bounds.append(1 + request.optimizer.most_trials)
+    elif request.stop.max_rounds:
+        bounds.append(1 + request.stop.max_rounds * request.optimizer.candidates_per_round)
+    if request.budget.trials:
+        bounds.append(request.budget.trials - (CONFIRMATION_TRIALS if confirmation else 0))
+    if request.budget.samples and calls_per_trial:
+        bounds.append((request.budget.samples - confirmation) // calls_per_trial)
+    return max(min(bounds), 1) if bounds else None
+
+
+def _costs_money(request: OptimizationRequest) -> bool:
+    prices = [request.prices[model] for _, model in models_used(request) if model in request.prices]
+    stated = getattr(request.target, "at_most", None)
+    return any(price.input or price.output for price in prices) or bool(stated and stated.cost)
+
+
+def _capped(request: OptimizationRequest, amount: Amount | None) -> Amount | None:
+    """Never more than the budget; where only the budget bounds the run, all of it."""
+    budget = request.budget
+    if amount is None:
+        return Amount(tokens=budget.tokens, cost=budget.cost) if budget.cost else None
+    tokens = min(amount.tokens, budget.tokens) if budget.tokens else amount.tokens
+    return Amount(tokens=tokens, cost=min(amount.cost, budget.cost) if budget.cost else amount.cost)
+
+
+def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None, *, at_worst: bool) -> Amount | None:
+    if calls is None or trials is None:
+        return None
+    of_calls = total([*_target(request, at_worst), *_scoring(request, at_worst)]).times(calls)
+    return of_calls + total(_proposing(request, at_worst)).times(max(trials - 1, 0))
+
+
+def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+    target = request.target
+    if not isinstance(target, ChatTarget):
+        stated = getattr(target, "at_most", None)
+        yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
+        return
+    price = _dearest(request, ("target", "configuration"))
+    for step in target.requests:
+        read = _prompt(request, at_worst) // len(target.requests) + 1
+        yield bound_of(read, _answer(request, step.parameters, at_worst), price)
+
+
+def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+    for _, scorer in placed_scorers(request.scorers):
+        if isinstance(scorer, RubricScorer):
+            read = VERDICT_READ + (len(scorer.rubric.encode()) if at_worst else len(scorer.rubric) // CHARACTERS_PER_TOKEN)
+            written = _answer(request, scorer.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
+            yield bound_of(read, written, request.prices.get(scorer.model))
+        elif isinstance(scorer, SimilarityScorer):
+            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(scorer.model))
+
+
+def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
+    proposer = getattr(request.optimizer, "proposer", None)
+    if proposer is None or proposer.kind != "model":
+        return
+    read = LONGEST_PROPOSAL_READ if at_worst else PROPOSAL_READ
+    written = _answer(request, proposer.parameters, at_worst=True) if at_worst else PROPOSAL_WRITTEN
+    yield bound_of(read, written, request.prices.get(proposer.model))
+
+
+def _dearest(request: OptimizationRequest, fields: tuple[str, ...]) -> Price | None:
+    """Of the models that the target may choose."""
+    models = [model for where, model in models_used(request) if where.startswith(fields)]
+    priced = [request.prices[model] for model in models if model in request.prices]
+    return max(priced, key=lambda price: (price.output, price.input), default=None)
+
+
+def _prompt(request: OptimizationRequest, at_worst: bool) -> int:
+    """Tokens that are sent with one sample. At worst a byte is a token, and texts have grown to their longest."""
+    texts = list(request.target.texts) if isinstance(request.target, ChatTarget) else []
+    items = request.dataset.items or []
+    sizes = [len(canonical_json(item.input).encode()) for item in items]
+    if not at_worst:
+        values = [value for value in request.baseline.values() if isinstance(value, str)]
+        characters = sum(map(len, texts)) + sum(map(len, values))
+        sample = math.ceil(sum(sizes) / len(sizes)) if sizes else SAMPLE.tokens * CHARACTERS_PER_TOKEN
+        return (characters + sample) // CHARACTERS_PER_TOKEN
+    factors = [
+        max(len(str(factor.value).encode()), (factor.max_length or 0) if isinstance(factor, TextFactor) else 0)
+        for factor in request.configuration.values()
+        if isinstance(factor.value, str)
+    ]
+    return sum(len(text.encode()) for text in texts) + sum(factors) + max(sizes, default=LARGEST_SAMPLE)
+
+
+def _answer(request: OptimizationRequest, parameters: Mapping[str, Any], at_worst: bool) -> int:
+    baseline = {name.removeprefix(PARAMETER): value for name, value in request.baseline.items()}
+    given = [parameters.get(name, baseline.get(name)) for name in _LIMITS]
+    longest = next((limit for limit in given if isinstance(limit, int) and limit > 0), LONGEST_ANSWER)
+    return longest if at_worst else min(longest, TOKENS_OF_AN_ANSWER)

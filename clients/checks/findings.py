@@ -1,0 +1,258 @@
+"""Everything that can be wrong with a spec before money is spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
+from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
+from activities.preparing.extras import missing_extras
+from clients.checks.copies import Members
+from clients.checks.endpoints import check_endpoints
+from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
+from clients.checks.prompt_source import look_at_prompt
+from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
+from ratchet._explanation import explain
+from ratchet._placeholders import placeholders
+from store.write.datasets import SampleRow
+from workflows.model.spec.dataset import Item, Splits
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.trial import Split
+from workflows.rules.decisions.budget import needs_of, refuse_baseline
+from workflows.rules.scoring.slices import stratum
+from workflows.rules.spec.check import check_request
+from workflows.rules.spec.evolve_check import too_few_samples
+from workflows.rules.spec.expectations import unusable_expectations
+from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers, unknown_must_pass
+from workflows.rules.spec.target_texts import target_texts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or that a person should know."""
+
+    message: str
+    line: int | None = None
+    severity: Literal["error", "warning"] = "error"
+
+    def told(self, path: Path) -> str:
+        """As compilers write it, so that editors jump to the place."""
+        place = f"{path}:{self.line}" if self.line is not None else str(path)
+        return f"{place}: {'warning: ' if self.severity == 'warning' else ''}{self.message}"
+
+    def as_json(self) -> dict[str, Any]:
+        where, separator, _ = self.message.partition(": ")
+        is_field = bool(separator) and " " not in where
+        return {"field": where if is_field else None, "line": self.line, "message": self.message, "severity": self.severity}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A spec with all that was found out about it."""
+
+    path: Path
+    findings: list[Finding] = field(default_factory=list)
+    request: OptimizationRequest | None = None
+    dataset: Ingested | None = None
+    splits: dict[str, int] = field(default_factory=dict)
+    plugins: Inspection = field(default_factory=lambda: Inspection({}, {}, {}))
+    read: OptimizationRequest | None = None
+    """The request with the factors of its stored prompt, where that could be read from here."""
+    counting: int | None = None
+    """How many of the samples count by themselves, where several count as one."""
+
+    @property
+    def known(self) -> OptimizationRequest | None:
+        """The request as far as it is known here."""
+        return self.read or self.request
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "warning"]
+
+    @property
+    def source(self) -> Source | None:
+        """What the spec's path names: a file relative to the spec, or an object in S3."""
+        if self.request is None or self.request.dataset.path is None:
+            return None
+        return source_beside(self.path, self.request)
+
+
+def source_beside(spec: Path, request: OptimizationRequest) -> Source:
+    return source_of(request.dataset, lambda path: _present(spec.parent / path))
+
+
+def _present(file: Path) -> Path:
+    if not file.is_file():
+        raise DatasetError(f"there is no file {str(file)!r}; the path is relative to the spec")
+    return file
+
+
+async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True) -> Checked:
+    """Check a spec file as far as it goes: what is wrong earlier hides what comes later only where it must.
+
+    `own_worker` says that workers get this process's environment; otherwise a missing key here is only a warning.
+    """
+    try:
+        file = await asyncio.to_thread(read_spec_file, path)
+    except SpecFileError as error:
+        return Checked(path, [Finding(str(error), error.line)])
+    try:
+        request = OptimizationRequest.model_validate(file.content)
+    except pydantic.ValidationError as error:
+        return Checked(path, _located(file, explain(error)))
+    except RecursionError:
+        return Checked(path, [Finding("is nested too deeply; flatten it")])
+    seen = await look_at_prompt(path, request)
+    request, known = seen.asked, seen.read
+    findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
+    severity: Literal["error", "warning"] = "error" if own_worker else "warning"
+    findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
+    strata: Counter[str] = Counter()
+    members = Members(known.dataset, known.seed)
+    dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)
+    sizes: Mapping[Split, int] = {}
+    if dataset is not None:
+        merged = await asyncio.to_thread(members.drawn)
+        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if merged is None else merged.sizes
+        counting = sizes if merged is None else merged.counting
+        data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, counting)]
+        findings += [Finding(message, file.line_of(message), "warning") for message in members.told()]
+    findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known)]
+    plugins = await inspect_plugins(plugin_uses(request), path.parent)
+    told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
+    findings += _located(file, [*data_findings, *told])
+    if endpoints:
+        for problem in await check_endpoints(known, own_worker=own_worker):
+            certain = own_worker or not problem.local
+            findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
+    told_sizes = {split.value: size for split, size in sizes.items()}
+    counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
+    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples)
+
+
+def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:
+    return [Finding(message, file.line_of(message)) for message in messages]
+
+
+def _check_dataset(
+    spec: Path, request: OptimizationRequest, strata: Counter[str], members: Members
+) -> tuple[Ingested | None, list[str]]:
+    """The dataset's size and content hash, and what is wrong with it; what it is stratified by is counted.
+
+    What is in the store already needs no check, and what a plug-in gives is only known when the run begins.
+    """
+    given = request.dataset
+    if given.items is None and given.path is None:
+        return None, []
+    lacking, named, scored = _MissingInputs(request), _Names(), _Expectations(request)
+    try:
+        looks = lacking.look, _counting(strata, given.splits), named.look, scored.look, members.look
+        found = check_items(source_beside(spec, request), *looks)
+        if given.splits is not None and given.splits.stratify_by is not None:
+            refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
+        members.refuse_nothing_to_group_by()
+    except (DatasetError, SourceAway) as error:
+        return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
+    unknown = [*unknown_must_pass(request, named.ids, named.tags)]
+    return found, [*(lacking.findings if given.path is not None else []), *scored.findings, *unknown]
+
+
+def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]) -> list[str]:
+    design = request.design(_of_a_trial(request, {split.value: size for split, size in sizes.items()}))
+    problem = refuse_baseline(request.budget, needs_of(request, design, sizes.get(Split.TEST, 0)))
+    return [] if problem is None else [problem]
+
+
+def _in_the_spec(message: str, field: str) -> str:
+    if message.startswith("dataset."):
+        return message
+    return f"{field}{message.removeprefix('items')}" if message.startswith("items[") else f"{field}: {message}"
+
+
+def _counting(strata: Counter[str], splits: Splits | None) -> Callable[[str, Item, SampleRow], None]:
+    by = splits.stratify_by if splits is not None else None
+
+    def count(_where: str, item: Item, _row: SampleRow) -> None:
+        if by is not None:
+            strata[stratum(item, by) or ""] += 1
+
+    return count
+
+
+class _Names:
+    """The ids and the tags that samples have."""
+
+    def __init__(self) -> None:
+        self.ids: set[str] = set()
+        self.tags: set[str] = set()
+
+    def look(self, _where: str, _item: Item, row: SampleRow) -> None:
+        self.ids.add(row.item_id)
+        self.tags.update(row.tags)
+
+
+class _MissingInputs:
+    """Finds the first sample that lacks what a message of the target refers to."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        texts = [placed.text for placed in target_texts(request.target)]
+        if texts:
+            texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
+        self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})
+
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
+        missing = next((name for name in self._wanted if not _has(item, name)), None)
+        if missing is not None and not self.findings:
+            self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which the target needs")
+
+
+class _Expectations:
+    """Finds the first sample whose `expected` the scorers cannot compare with."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        self._scorers = request.scorers
+        self._field = "dataset.items" if request.dataset.path is None else "dataset.path"
+
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
+        problem = next(unusable_expectations(self._scorers, item.expected), None) if not self.findings else None
+        if problem is not None:
+            colon = "." if self._field == "dataset.items" else ": "
+            self.findings.append(_in_the_spec(f"{where}{colon}expected: {problem}", self._field))
+
+
+def _has(item: Item, name: str) -> bool:
+    return isinstance(item.input, dict) and name.split(".")[0] in item.input
+
+
+def with_size(checked: Checked, dataset_id: str, count: int) -> Checked:
+    """What was found out, now that the size of a stored dataset is known."""
+    known = replace(checked, dataset=Ingested(dataset_id, count))
+    if known.request is None:
+        return known
+    sizes = split_sizes(count, known.request.dataset.splits)
+    return replace(known, splits={split.value: size for split, size in sizes.items()})
+
+
+def searched_samples(checked: Checked) -> int:
+    """How many samples a trial is scored on; 0 when that is not known here."""
+    return 0 if checked.request is None else _of_a_trial(checked.request, checked.splits)
+
+
+def _of_a_trial(request: OptimizationRequest, sizes: Mapping[str, int]) -> int:
+    searched = (sizes.get(split.value, 0) for split in (Split.VALIDATION, Split.TRAIN, Split.ALL))
+    size = next((size for size in searched if size), 0)
+    return min(size, request.samples_per_trial or size)

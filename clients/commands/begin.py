@@ -1,0 +1,77 @@
+"""`ratchet init` and `ratchet schema`: where a spec begins."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.commands.context import CommandError, Context, ExitCode, command
+
+SCHEMA_FILE = "spec.schema.json"
+TEMPLATES = ("spec.yaml", "tickets.jsonl")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+
+    @command(app, "init", "Begin")
+    def init(
+        context: Context,
+        directory: Annotated[
+            Path, typer.Argument(metavar="[DIR]", help="Where to write. [default: here]", show_default=False)
+        ] = Path(),
+    ) -> None:
+        """Write a commented spec and a dataset to start from; never overwrites anything."""
+        written, kept = write_templates(directory)
+        told = [f"{directory / name}: there already, left as it is" for name in kept]
+        told += [f"{directory / name}: written" for name in written]
+        spec = directory / "spec.yaml"
+        told += [
+            "",
+            "Next:",
+            f"  1. in {spec}: put in your prompt (configuration), your model, and its prices",
+            f"  2. in {directory / 'tickets.jsonl'}: put in your own samples, one JSON object a line",
+            "  3. set OPENAI_API_KEY, and OPENAI_BASE_URL for any other OpenAI-compatible endpoint",
+            f"  4. ratchet check {spec}",
+            f"  5. ratchet run {spec}",
+        ]
+        context.facts({"directory": str(directory), "written": written, "kept": kept}, "\n".join(told))
+
+    @command(app, "schema", "Begin")
+    def schema(context: Context) -> None:
+        """Print the JSON Schema of the spec, by which editors complete and check it."""
+        print(schema_text())
+
+
+def write_templates(directory: Path) -> tuple[list[str], list[str]]:
+    """Write what is missing; the names written, and the names that were there."""
+    contents = {name: files("clients.templates").joinpath(name).read_text("utf-8") for name in TEMPLATES}
+    contents[SCHEMA_FILE] = schema_text() + "\n"
+    written: list[str] = []
+    kept: list[str] = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            try:
+                with (directory / name).open("x", encoding="utf-8") as file:
+                    file.write(text)
+                written.append(name)
+            except FileExistsError:
+                kept.append(name)
+    except OSError as error:
+        raise CommandError(
+            f"cannot write in {directory}: {error.strerror or error}; give another directory", ExitCode.BAD_INPUT
+        ) from None
+    return written, kept
+
+
+def schema_text() -> str:
+    """The schema as text."""
+    import json
+
+    from workflows.model.spec.request import spec_schema
+
+    return json.dumps(spec_schema(), indent=2, ensure_ascii=False)

@@ -1,0 +1,131 @@
+"""`ratchet report`: how a run went, from the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clients.commands.context import CommandError, Context, ExitCode, command, print_json
+from clients.commands.run import GateOption, VerbosityOption
+from clients.commands.steer import RunArgument
+from ratchet._visible import visible
+
+if TYPE_CHECKING:  # what commands show with is imported when one is run
+    from clients.reports.facts import RunFacts
+    from clients.reports.gates import GateResult
+    from clients.reports.text.boxes import Verbosity
+    from clients.runs.summary import Ending
+
+FORMATS = ("text", "markdown", "html", "json", "yaml")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+
+    @command(app, "report", "Watch")
+    def report(
+        context: Context,
+        run_id: RunArgument,
+        verbosity: VerbosityOption = "summary",
+        form: Annotated[
+            str,
+            typer.Option(
+                "--format",
+                metavar="FORMAT",
+                help="text, markdown, html (one file to keep or send), json or yaml (the history file).",
+            ),
+        ] = "text",
+        output: Annotated[
+            Path | None, typer.Option("--output", metavar="FILE", help="Write it there instead of showing it.")
+        ] = None,
+        slices: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--slice",
+                metavar="FIELD",
+                help="Show the score of every value of tags, expected or e.g. input.language; again for more.",
+            ),
+        ] = None,
+        gate: GateOption = None,
+    ) -> int:
+        """Report on a run, finished or not: as a box, Markdown, HTML with charts, JSON with everything, or the YAML history."""
+        from clients.runs.interruption import run_async
+        from clients.runs.summary import ending_of
+
+        if form not in FORMATS:
+            raise CommandError(f"--format: {form!r} is unknown; use one of {', '.join(FORMATS)}")
+        form = "json" if context.json else form
+        ending = ending_of(verbosity, Path(), gate, None, None)
+        return run_async(context, lambda _: show_report(context, run_id, ending, form, output, slices))
+
+
+async def show_report(
+    context: Context, run_id: str, ending: Ending, form: str, output: Path | None, slices: list[str] | None = None
+) -> int:
+    """Read the run and show it, or write it to a file."""
+    from clients.reports.gates import meets
+    from clients.reports.history.entries import report_json
+    from clients.runs.lookup import reach_run
+    from clients.runs.summary import facts_or_error, gated, gates_json
+
+    async with reach_run(context.home, run_id) as (servers, _):
+        facts = await facts_or_error(servers, run_id, _fields(slices))
+    judged = [meets(gate, facts) for gate in ending.gates]
+    code = gated(ExitCode.DONE, judged)
+    if form == "json" and output is None:
+        print_json(report_json(facts) | gates_json(judged))
+        return code
+    text = _formatted(facts, ending.verbosity, form, judged)
+    if output is None:
+        print(visible(text), end="", flush=True)
+        return code
+    _write(output, text)
+    context.facts({"run_id": run_id, "written": str(output)}, f"{output}: written")
+    return code
+
+
+def _formatted(facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequence[GateResult]) -> str:
+    from clients.reports.history.entries import report_json
+    from clients.reports.history.files import history_text
+    from clients.reports.html import html
+    from clients.reports.markdown import markdown
+    from clients.reports.text.boxes import box
+    from clients.runs.summary import gates_json
+
+    match form:
+        case "json":
+            return json.dumps(report_json(facts) | gates_json(judged), ensure_ascii=False, indent=2) + "\n"
+        case "yaml":
+            return history_text(facts)
+        case "markdown":
+            return markdown(facts, verbosity, judged)
+        case "html":
+            return html(facts, verbosity, judged)
+    told = [gate.words[:1].upper() + gate.words[1:] for gate in judged]
+    return "\n".join([box(facts, verbosity), *told]) + "\n"
+
+
+def _fields(given: list[str] | None) -> list[str] | None:
+    """As the spec's dataset.slices would say it, and refused like there."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ratchet._explanation import explain
+    from workflows.model.spec.dataset import ItemField
+
+    for field in given or []:
+        try:
+            TypeAdapter(ItemField).validate_python(field)
+        except ValidationError as error:
+            raise CommandError(f"--slice: {explain(error)[0]}") from None
+    return given
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--output: cannot write {output}: {error.strerror or error}") from None

@@ -1,0 +1,36 @@
+"""The demo: a real run on real servers; only the model is simulated."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from clients.commands.context import Context, ExitCode
+from clients.demo.model_process import NO_KEY, simulated_model
+from clients.reports.text.boxes import Verbosity
+from clients.runs.interruption import Interruption
+from clients.runs.start import RunOptions, run_spec
+from clients.runs.summary import Ending
+
+SERVERS = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "DATABASE_URL")
+
+
+async def demonstrate(context: Context, verbosity: Verbosity, output: Path, interruption: Interruption) -> int:
+    """Run the packaged example against the simulated model, as `ratchet run --new` would."""
+    for name in SERVERS:
+        os.environ.pop(name, None)  # the demo never touches servers that matter
+    async with simulated_model(context) as base_url:
+        os.environ |= {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": NO_KEY}
+        context.say(
+            "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
+            "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"
+        )
+        options = RunOptions(new=True, yes=True, ending=Ending(verbosity, output, "make dev"))
+        with as_file(files("clients.demo") / "example") as example:
+            code = await run_spec(context, example / "spec.yaml", options, interruption)
+        if code == ExitCode.DONE:
+            context.say(
+                f"Spec:        {files('clients.demo') / 'example' / 'spec.yaml'}; `ratchet init` begins one of your own"
+            )
+    return code

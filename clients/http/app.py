@@ -1,0 +1,209 @@
+"""The HTTP API: everything that looks at runs or steers them, in one application.
+
+Reads come from the store, so they outlive Temporal's retention; what changes a run is a signal, an update or a cancellation of
+its workflow. Started by `ratchet serve` and by `ratchet dev`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import uvicorn
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.security import HTTPBearer
+from pydantic import Field
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp
+
+from clients.http import DEFAULT_HOST, DEFAULT_PORT
+from clients.http.backend import Backend
+from clients.http.bodies import JsonRoute
+from clients.http.encoded_slashes import WholeSegments
+from clients.http.errors import Refused, answer_errors, responses
+from clients.http.feed import Feed
+from clients.http.routes import releases, replays, run_comparison, runs, start, steering, streams, trials
+from clients.http.routes.page import serve_page
+from clients.http.security import API, SESSION_COOKIE, Guard, Trust
+from clients.runs.ended_runs import looking_after_ended_runs
+from clients.runs.servers import Servers
+from ratchet._frozen import Payload
+from store.connection import Database
+
+CONNECTIONS: Final = 10
+"""To PostgreSQL, one more listens."""
+SEND_BUFFER: Final = 64 * 1024
+"""Bytes that the kernel keeps for a reader who does not read; left to itself it would keep megabytes for each."""
+CLOSING_TAKES_AT_MOST: Final = 5
+
+BEARER: Final = HTTPBearer(auto_error=False, description="The server's token, where it has one. The guard checks it.")
+
+session_router = APIRouter(prefix="/v1/private/session", tags=["session"], route_class=JsonRoute)
+
+
+class TokenGiven(Payload):
+    """The server's token."""
+
+    token: str = Field(max_length=1000)
+
+
+@session_router.post("", operation_id="openSession", status_code=204, responses=responses(), response_class=Response)
+async def open_session(given: TokenGiven, request: Request) -> Response:
+    """Exchange the token for a cookie, which scripts cannot read, so that the page need not keep the token."""
+    trust: Trust = request.app.state.trust
+    response = Response(status_code=204)
+    if trust.token is None:
+        return response
+    if not trust.knows_token(given.token.strip()):
+        raise Refused(401, "this is not the server's token", "token")
+    _remember(response, trust, request)
+    return response
+
+
+@session_router.delete("", operation_id="closeSession", status_code=204, responses=responses(), response_class=Response)
+async def close_session() -> Response:
+    """Forget the cookie."""
+    response = Response(status_code=204)
+    response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict", path="/")
+    return response
+
+
+def welcomed(trust: Trust, token: str, request: Request) -> Response:
+    """The link that the server printed was opened: its token becomes a cookie, and leaves the address."""
+    response = RedirectResponse("/", 303, headers={"Cache-Control": "no-store"})
+    if trust.knows_token(token.strip()):
+        _remember(response, trust, request)
+    return response
+
+
+def _remember(response: Response, trust: Trust, request: Request) -> None:
+    response.set_cookie(
+        SESSION_COOKIE, trust.session or "", httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+    )
+
+
+class Health(Payload):
+    """That the server answers."""
+
+    status: str = "ok"
+
+
+def create_app(backend: Backend, trust: Trust) -> ASGIApp:
+    """The application behind its guard."""
+    app = api_of(backend, trust)
+    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
+    return WholeSegments(Guard(app, trust), API)
+
+
+def api_of(backend: Backend, trust: Trust) -> FastAPI:
+    """The paths."""
+    app = FastAPI(
+        title="Ratchet",
+        summary="Look at optimizations, and steer them",
+        description=str(__doc__),
+        version="1",
+        openapi_url="/v1/private/openapi.json",
+        docs_url=None,  # the usual pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.backend, app.state.trust = backend, trust
+    answer_errors(app)
+    for part in (streams, runs, trials, replays, run_comparison, start, steering, releases):
+        app.include_router(part.router, dependencies=[Depends(BEARER)])
+    app.include_router(session_router)
+
+    @app.get("/health", operation_id="getHealth", tags=["session"])
+    async def health() -> Health:
+        """Whether the server answers; it says nothing of others."""
+        return Health()
+
+    serve_page(app, lambda token, request: welcomed(trust, token, request))
+    return app
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server answers."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{self.port}"  # noqa: S104 (read, not bound)
+
+
+class PortTaken(OSError):
+    """Somebody else answers there."""
+
+
+@asynccontextmanager
+async def serving_http(
+    servers: Servers, trust: Trust, task_queue: str, *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT
+) -> AsyncIterator[Address]:
+    """Serve until the block is left. Port 0 takes any that is free."""
+    listening = _bound(host, port)
+    database = await Database.open(servers.database_url, most_connections=CONNECTIONS)
+    try:
+        async with looking_after_ended_runs(servers.client, database), Feed(database).serving() as feed:
+            app = create_app(Backend(servers, database, feed, task_queue), trust)
+            config = uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                timeout_graceful_shutdown=CLOSING_TAKES_AT_MOST,
+            )
+            server = _Server(config)
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            try:
+                await server.ready.wait()
+                yield Address(host, listening.getsockname()[1])
+            finally:
+                feed.close()
+                server.should_exit = True
+                with contextlib.suppress(asyncio.CancelledError):
+                    await serving
+    finally:
+        listening.close()
+        await database.close()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the command that serves, and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    try:
+        listening.bind((host.strip("[]"), port))
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise PortTaken(f"{host}:{port} cannot be bound: {error.strerror or error}") from error
+    listening.setblocking(False)
+    return listening

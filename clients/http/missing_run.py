@@ -1,0 +1,60 @@
+"""What is told of a run that the store does not know: it waits for a worker, was refused before it began, or never was."""
+
+from __future__ import annotations
+
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from clients.http.backend import Backend
+from clients.http.errors import Refused
+from clients.runs.lookup import WORKFLOW
+from clients.runs.waits import pollers_of, queues_waited_for, told_waits
+from store.read.rows import LiveProgress
+
+
+async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
+    """The run's row, or a refusal that says why there is none."""
+    row = await backend.reader.progress(run_id)
+    if row is None:
+        raise await why_unknown(backend, run_id)
+    return row
+
+
+async def refuse_unknown_run(backend: Backend, run_id: str) -> None:
+    """Pass when the store has the run."""
+    if not await backend.reader.has_run(run_id):
+        raise await why_unknown(backend, run_id)
+
+
+async def execution_of(backend: Backend, run_id: str) -> WorkflowExecutionDescription | None:
+    """What Temporal knows of a run; None when it knows nothing, or knows something else by that id."""
+    try:
+        description = await backend.servers.client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+            return None
+        raise
+    return description if description.workflow_type == WORKFLOW else None
+
+
+async def why_unknown(backend: Backend, run_id: str) -> Refused:
+    """Why the store has no such run."""
+    execution = await execution_of(backend, run_id)
+    if execution is None:
+        return Refused(
+            404, f"there is no run {run_id!r}; GET /v1/private/optimizations lists those there are", "optimization_id"
+        )
+    if execution.status == WorkflowExecutionStatus.RUNNING:
+        waits = await queues_waited_for(backend.servers, execution, pollers_of(backend.servers))
+        told = f"{run_id} has not begun: it " + (f"waits for {told_waits(waits)}" if waits else "is being prepared; ask again")
+        return Refused(404, told, "optimization_id", retry_after=1)
+    return Refused(404, f"{run_id} was refused before it began: {await _reason(backend, run_id)}", "optimization_id")
+
+
+async def _reason(backend: Backend, run_id: str) -> str:
+    try:
+        await backend.servers.client.get_workflow_handle(run_id).result()
+    except WorkflowFailureError as error:
+        return error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
+    return "it left nothing in the store"

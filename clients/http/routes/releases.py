@@ -1,0 +1,77 @@
+"""Releases over HTTP: those a run asked for, and somebody's word on the one that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from activities.releases.requests import ask_desk
+from clients.http.backend import Backend, RunId, Served
+from clients.http.bodies import JsonRoute
+from clients.http.errors import Refused, responses
+from clients.http.missing_run import refuse_unknown_run
+from clients.http.security import Trust
+from ratchet._frozen import Payload
+from ratchet._values import ShortText
+from workflows.model.spec.release import PersonName, ReleaseState, Ruling
+
+ANSWERED_WITHIN: Final = 30.0
+"""Seconds that a worker has to move the tag."""
+
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["releases"], route_class=JsonRoute)
+
+
+class Word(Payload):
+    """Who says it, and why."""
+
+    by: PersonName
+    """The name that the audit log and the spec's `approvers` know."""
+    comment: ShortText = Field(default="")
+
+
+@router.get("/releases", operation_id="listReleases", responses=responses(404))
+async def list_releases(run_id: RunId, backend: Served) -> list[ReleaseState]:
+    """The releases that a run asked for, the newest first, with what became of them."""
+    await refuse_unknown_run(backend, run_id)
+    return await backend.reader.releases(run_id=run_id)
+
+
+@router.post("/approve", operation_id="approveRelease", responses=responses(404, 409, 504))
+async def approve(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
+    """Approve the release that a run asked for, and carry it out."""
+    return await _ruled(backend, run_id, "approve", word, established(request))
+
+
+@router.post("/reject", operation_id="rejectRelease", responses=responses(404, 409, 504))
+async def reject(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
+    """Reject the release that a run asked for; nothing moves."""
+    return await _ruled(backend, run_id, "reject", word, established(request))
+
+
+def established(request: Request) -> str:
+    """What is known of who asks: all holders of the token are one."""
+    trust: Trust = request.app.state.trust
+    return "HTTP, by a holder of the server's token" if trust.token is not None else "HTTP, by anybody on that machine"
+
+
+async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word, through: str) -> ReleaseState:
+    await refuse_unknown_run(backend, run_id)
+    waiting = [state for state in await backend.reader.releases(run_id=run_id) if state.status == "pending"]
+    if not waiting:
+        raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
+    said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment, through=through)
+    call = ask_desk(backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}")
+    try:
+        async with asyncio.timeout(ANSWERED_WITHIN):
+            return await call
+    except TimeoutError:
+        raise Refused(504, f"no worker answered {ruling} within {ANSWERED_WITHIN:g} s; ask again", retry_after=5) from None
+    except WorkflowUpdateFailedError as error:
+        told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
+        raise Refused(409, f"{ruling} was refused: {told}") from None

@@ -1,0 +1,261 @@
+"""Reading trials: the list, one in full, its items, its candidate, and two of them side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field, StringConstraints
+from starlette.responses import Response
+
+from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
+from clients.http.encoded_answers import encoded
+from clients.http.errors import Refused, responses
+from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
+from clients.http.responses import Trial as TrialAnswer
+from clients.http.responses import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
+from clients.reports.diff import FactorDifference, differences
+from ratchet._frozen import Payload
+from store.read.candidates import Ancestor, StoredCandidate
+from store.read.comparisons import Comparison
+from store.read.rows import ItemPage
+from store.read.sample_pairs import Turn
+from store.read.slice_scores import RunSlices, SliceScores, TooMuch, slice_scores, slices_in_run
+from workflows.model.trial import Purpose
+
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["trials"])
+
+WhichPurpose = Annotated[
+    Purpose | None, Query(description="Which trial of the candidate; left out, the one that searched, not the confirmation.")
+]
+SliceField = Annotated[str, StringConstraints(pattern=r"^(tags|(input|expected)(\.[^.\x00-\x1f\x7f]+)*)$", max_length=200)]
+"""Like the spec's `dataset.slices`."""
+QueriedCandidate = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROLS)]
+
+WhichPart = Annotated[
+    str | None,
+    Query(max_length=40, pattern=NO_CONTROLS, description="Of several trials on some samples only: the one with this `part`."),
+]
+
+
+class ComparedAncestor(Payload):
+    """A candidate and what another one changed of it."""
+
+    candidate_id: str | None
+    mask_id: str
+    objective_score: float | None
+    changes: tuple[FactorDifference, ...]
+
+
+class CandidateDetail(Payload):
+    """A candidate, and what it changes of the baseline and of each of its parents."""
+
+    optimization_id: str
+    candidate_id: str
+    mask_id: str
+    round: int
+    index: int
+    rationale: str | None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What the optimizer noted: origin, operators, components, parameters."""
+    configuration: dict[str, Any]
+    baseline: ComparedAncestor
+    parents: tuple[ComparedAncestor, ...]
+    children: tuple[str, ...]
+
+
+@router.get("/trials", operation_id="listTrials", responses=responses(404), response_model=TrialPage)
+async def list_trials(
+    run_id: RunId,
+    backend: Served,
+    offset: Offset = 0,
+    limit: Limit = 100,
+    newest_first: Annotated[bool, Query(description="The newest trials first, instead of the order of proposals.")] = False,
+) -> Response:
+    """Trials in the order of their proposals, confirmations last."""
+    page = await backend.reader.trials(run_id, offset=offset, limit=limit, newest_first=newest_first)
+    if page is None:
+        raise await why_unknown(backend, run_id)
+
+    def told() -> str:
+        items = tuple(TrialAnswer(**trial_of(row)) for row in page.items)
+        return TrialPage(total=page.total, items=items).model_dump_json(by_alias=True)
+
+    return await encoded(told)
+
+
+@router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
+async def get_trial(
+    run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None, part: WhichPart = None
+) -> TrialDetail:
+    """One trial with its configuration and what each sample scored."""
+    row = await backend.reader.trial(run_id, candidate_id, purpose, part)
+    if row is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return TrialDetail(**trial_of(row))
+
+
+@router.get("/trials/{candidate_id}/items", operation_id="listItems", responses=responses(404))
+async def list_items(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    purpose: WhichPurpose = None,
+    part: WhichPart = None,
+    only_failed: Annotated[bool, Query(description="Only answers that did not pass.")] = False,
+    offset: Offset = 0,
+    limit: Limit = 50,
+) -> ItemPage:
+    """What a trial was answered, with the samples, in their order."""
+    page = await backend.reader.items(
+        run_id, candidate_id, purpose=purpose, part=part, only_failed=only_failed, offset=offset, limit=limit
+    )
+    if page is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return page
+
+
+@router.get("/trials/{candidate_id}/slices", operation_id="listSlices", responses=responses(404))
+async def list_slices(
+    run_id: RunId,
+    candidate_id: CandidateId,
+    backend: Served,
+    purpose: WhichPurpose = None,
+    field: Annotated[
+        list[SliceField],
+        Query(
+            max_length=10,
+            description="`tags`, `expected` or e.g. `input.language`; again for more. Default: those that the spec names, else"
+            " `tags`.",
+        ),
+    ] = [],  # noqa: B006 (FastAPI copies it)
+) -> TrialSlices:
+    """What a trial and the baseline scored on each part of the dataset."""
+    found = await backend.reader.slices_of_trial(run_id, candidate_id, purpose, field)
+    if found is None:
+        await refuse_unknown_run(backend, run_id)
+        raise _no_trial(run_id, candidate_id, purpose)
+    return slices_of(run_id, candidate_id, found)
+
+
+@router.get("/slices", operation_id="listRunSlices", responses=responses(404))
+async def list_run_slices(run_id: RunId, backend: Served) -> RunSlices:
+    """By which fields the trials of a run can be looked at, and which slices there are of each."""
+    async with backend.database.snapshot() as connection:
+        found = await slices_in_run(connection, run_id)
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
+
+
+@router.get("/slices/scores", operation_id="listSliceScores", responses=responses(404, 409))
+async def list_slice_scores(
+    run_id: RunId,
+    backend: Served,
+    field: Annotated[SliceField, Query(description="Whose values the slices are: `tags`, `expected`, `input.language`…")],
+    candidate: Annotated[
+        list[QueriedCandidate] | None,
+        Query(
+            max_length=200,
+            description="A candidate whose trials are wanted; again for more. Default: all trials, where the answer of"
+            " listRunSlices says `all_at_once`.",
+        ),
+    ] = None,
+) -> SliceScores:
+    """What many trials scored on each slice: what a table of trials shows beside their scores."""
+    try:
+        async with backend.database.snapshot() as connection:
+            found = await slice_scores(connection, run_id, field, candidate)
+    except TooMuch as error:
+        raise Refused(409, f"{error}; name the candidates that are wanted", "candidate") from None
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return found
+
+
+@router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))
+async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Served) -> CandidateDetail:
+    """A candidate's configuration, and what it changes of the baseline and of its parents."""
+    candidate = await backend.reader.candidate(run_id, candidate_id)
+    if candidate is None:
+        await refuse_unknown_run(backend, run_id)
+        raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
+    return await asyncio.to_thread(_compared, run_id, candidate)
+
+
+def _compared(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
+    def against(ancestor: Ancestor) -> ComparedAncestor:
+        return ComparedAncestor(
+            candidate_id=ancestor.candidate_id,
+            mask_id=ancestor.config_hash,
+            objective_score=ancestor.score,
+            changes=differences(ancestor.configuration, candidate.configuration),
+        )
+
+    return CandidateDetail(
+        optimization_id=run_id,
+        candidate_id=candidate.candidate_id,
+        mask_id=candidate.config_hash,
+        round=candidate.round,
+        index=candidate.index,
+        rationale=candidate.rationale,
+        extra=candidate.extra,
+        configuration=candidate.configuration,
+        baseline=against(candidate.baseline),
+        parents=tuple(against(parent) for parent in candidate.parents),
+        children=candidate.children,
+    )
+
+
+@router.get("/comparison", operation_id="compareTrials", responses=responses(404), response_model=Comparison)
+async def compare_trials(
+    run_id: RunId,
+    backend: Served,
+    candidate: Annotated[str, Query(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id.")],
+    against: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=500,
+            pattern=NO_CONTROLS,
+            description="The candidate to compare with. Default: the baseline.",
+        ),
+    ] = None,
+    against_run: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=500,
+            pattern=NO_CONTROLS,
+            description="The run of the candidate to compare with. Default: this one.",
+        ),
+    ] = None,
+    purpose: WhichPurpose = None,
+    only: Annotated[Turn | None, Query(description="Only samples that took this turn.")] = None,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many samples at most.")] = 20,
+) -> Response:
+    """Two trials, of one run or of two, sample by sample: what was fixed and broken, with the outputs of both side by side."""
+    await refuse_unknown_run(backend, run_id)
+    other_run = against_run or run_id
+    row = await existing_run(backend, other_run)
+    reference = against or row.baseline_candidate_id
+    if reference is None:
+        told = f"the baseline of {other_run} is not measured yet; name another candidate with `against`"
+        raise Refused(404, told, "against")
+    found = await backend.reader.comparison(
+        (other_run, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
+    )
+    if found is None:
+        if await backend.reader.trial(other_run, reference, purpose) is None:
+            raise _no_trial(other_run, reference, purpose)
+        raise _no_trial(run_id, candidate, purpose)
+    return await encoded(lambda: found.model_dump_json(by_alias=True))
+
+
+def _no_trial(run_id: str, candidate_id: str, purpose: Purpose | None) -> Refused:
+    what = f"trial of {candidate_id!r}" + (f" with purpose {purpose.value}" if purpose else "")
+    return Refused(404, f"run {run_id} has no {what}; GET …/trials lists those there are", "candidate_id")

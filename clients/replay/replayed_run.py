@@ -1,0 +1,395 @@
+"""A run's course, gone through again: the workflow's own books are kept by the workflow's own rules, round after round.
+
+Taken as it is recorded is only what comes from outside: which configurations were proposed, what was answered, when
+things happened, and what people asked for. Everything else follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from clients.replay.consistency import contradictions
+from clients.replay.differences import NOTHING, Difference
+from clients.replay.trial_source import Asked, Recomputing, candidate_of
+from clients.reports.facts import Iteration, RunFacts
+from ratchet._canonical import content_hash
+from ratchet.optimizer import Part, StopReason, TrialFacts
+from workflows.model.run.candidates import Candidate, ReasonCode
+from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
+from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, Spend
+from workflows.model.trial import Purpose, Split, TrialResult
+from workflows.rules.decisions.budget import Room
+from workflows.rules.decisions.stop_rules import Limits
+from workflows.rules.statistics.detectable_effect import assumed_plan
+from workflows.run.ending import (
+    RunEnded,
+    confirmation_references,
+    confirmed,
+    ended_by_rules,
+    ending_of,
+    result_of,
+    scoring_broke,
+    to_confirm,
+    uncovered,
+    unmeasured,
+)
+from workflows.run.references import planning_of, race_of, references_of
+from workflows.run.round_records import PROPOSAL_FAILURE, last_round, round_record
+from workflows.run.state import RunBook
+
+REPORTED = "what the optimizer reported as its {name}"
+GOES_ON = "the run goes on: no stop rule and no budget calls for an end"
+OF_PEOPLE = {StopReason.STOPPED_EARLY, StopReason.CANCELLED}
+OF_PROPOSERS = {
+    StopReason.PROPOSAL_FAILURE,
+    StopReason.SAMPLE_BUDGET,
+    StopReason.TOKEN_BUDGET,
+    StopReason.COST_BUDGET,
+}
+
+
+@dataclass(slots=True)
+class Course:
+    """One run, gone through once."""
+
+    facts: RunFacts
+    trials: Recomputing
+    findings: list[Difference] = field(default_factory=list)
+    """What contradicts itself without being a recorded value that comes out otherwise."""
+    _book: RunBook = field(init=False)
+    _records: list[RoundRecord] = field(default_factory=list)
+    _again: dict[str, Iteration] = field(default_factory=dict)
+    _end: RunEnded | None = None
+
+    async def again(self) -> RunFacts:
+        """The run as it comes out again."""
+        facts = self.facts
+        self.findings += contradictions(facts)
+        self._book = RunBook(facts.run_id, facts.request, self._started_at)
+        self._book.open(self._prepared())
+        self._book.status = "running"
+        await self._opening()
+        for stored in facts.rounds[1:]:
+            await self._round(stored)
+        await self._left_over()
+        result = await self._result()
+        return self._facts(result)
+
+    # -- opening ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _started_at(self) -> Any:
+        result = self.facts.result
+        return result.started_at if result is not None and result.started_at is not None else self.facts.started_at
+
+    def _prepared(self) -> Prepared:
+        facts = self.facts
+        samples = {drawn.split: drawn.samples for drawn in facts.splits}
+        searched = samples[facts.search_split]
+        return Prepared(
+            dataset_id=facts.dataset_id or "",
+            evaluation_suite_id=facts.evaluation_suite_id or "",
+            search_split=facts.search_split,
+            search_samples=searched,
+            test_samples=samples.get(Split.TEST, 0),
+            train_samples=samples.get(Split.TRAIN, 0) if facts.search_split is not Split.TRAIN else 0,
+            plan=assumed_plan(facts.request, searched),
+        )
+
+    async def _opening(self) -> None:
+        book, facts = self._book, self.facts
+        baseline = book.baseline_candidate(content_hash(facts.request.baseline))
+        for noise in self._further(Purpose.NOISE):
+            result = await self._measured(noise, Asked(planning=planning_of(book)))
+            book.record_noise(result)
+            self._end = unmeasured(book, result)
+        for past in facts.iterations[:1]:
+            self._expect("iterations[0].candidate_id", past.candidate_id, baseline.candidate_id)
+            result = await self._measured(past, Asked())
+            if not facts.rounds:
+                return
+            measured = book.record_baseline(candidate_of(past), result)
+            self._limited(facts.rounds[0])
+            self._record([candidate_of(past)], [measured], facts.rounds[0])
+            self._end = unmeasured(book, result)
+
+    # -- rounds -----------------------------------------------------------------------------------------------------------
+
+    async def _round(self, stored: RoundRecord) -> None:
+        book = self._book
+        number = book.round + 1
+        if book.best is None or book.baseline is None or self._end is not None:
+            told = self._end.message if self._end is not None else "there is no baseline to go on from"
+            self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run has ended: {told}"))
+            return
+        self._stopped_too_late(number)
+        past = [one for one in self.facts.iterations if one.round == number]
+        candidates = [candidate_of(one) for one in past]
+        await self._parts(number)
+        results = await self._trials_of(past)
+        self._proposals(number)
+        rejected = sum(1 for rejection in self.facts.rejections if rejection.round == number)
+        book.counts = book.counts.model_copy(
+            update={
+                "proposed": book.counts.proposed + len(past) + rejected,
+                "rejected": book.counts.rejected + rejected,
+                "running": len(past),
+            }
+        )
+        self._limited(stored)
+        self._out_of_budget(number, candidates)
+        self._lost(stored)
+        measured = book.record_round(candidates, results)
+        self._record(candidates, measured, stored)
+        self._end = scoring_broke(results)
+
+    async def _trials_of(self, past: Sequence[Iteration]) -> list[TrialResult]:
+        """A round's trials: those that won their race and will be the best are measured in full."""
+        book = self._book
+        asked = self._asked(len(past))
+        results = [await self._measured(one, asked) for one in past]
+        candidates = [candidate_of(one) for one in past]
+        finished: list[int] = []
+        while (place := book.unfinished_winner(candidates, results, finished)) is not None:
+            in_full = Asked(asked.references, asked.race, in_full=True)
+            results[place] = await self._measured(past[place], in_full)
+            finished.append(place)
+        return results
+
+    def _asked(self, candidates: int) -> Asked:
+        return Asked(references_of(self._book), race_of(self._book, candidates))
+
+    async def _parts(self, number: int) -> None:
+        """The steps of a round that measured some samples only."""
+        for one in self._further(Purpose.EXPLORATION):
+            if one.round == number:
+                split: Literal["train", "search"] = "search" if one.split == self.facts.search_split else "train"
+                part = Part(split=split, first=one.first, count=one.samples)
+                candidate = candidate_of(one).model_copy(update={"part": part})
+                self._book.record_parts([candidate], [await self._measured(one, Asked())])
+
+    def _proposals(self, number: int) -> None:
+        accounts = self._book.accounts
+        for cost in self.facts.proposals:
+            if cost.round == number:
+                accounts.spend = _plus(accounts.spend, Spend(tokens=cost.tokens, cost=cost.cost))
+
+    def _out_of_budget(self, number: int, candidates: Sequence[Candidate]) -> None:
+        """Nothing was admitted, and a budget was what kept it out: that ends the run."""
+        book = self._book
+        refused = any(one.round == number and one.reason_code is ReasonCode.BUDGET for one in self.facts.rejections)
+        if refused and not candidates:
+            room = Room(book.limits.budget, book.accounts.counted, book.needs)
+            room.take(book.needs.calls)
+            book.accounts.over = room.over
+
+    def _lost(self, stored: RoundRecord) -> None:
+        """Asking for proposals failed, which only the record knows."""
+        why = stored.extra.get(PROPOSAL_FAILURE)
+        if not isinstance(why, str):
+            self._book.use_round()
+        elif self._book.lose_round(why):
+            self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run ended: {why}"))
+
+    def _limited(self, stored: RoundRecord) -> None:
+        """What people changed by then."""
+        self._book.paused_for = stored.paused_for
+        self._in_force(stored.limits)
+
+    def _in_force(self, limits: LimitsInForce | None) -> None:
+        book = self._book
+        if limits is not None:
+            book.adjusted = True
+            book.limits = Limits(limits.stop, limits.budget, book.limits.max_consecutive_failed_trials)
+
+    def _record(self, candidates: Sequence[Candidate], told: Sequence[TrialFacts], stored: RoundRecord) -> None:
+        record = round_record(self._book, candidates, [], told, stored.decided_at)
+        self._records.append(record.model_copy(update={"extra": stored.extra}))
+
+    def _stopped_too_late(self, number: int) -> None:
+        """After every round but the last, nothing calls for an end."""
+        last = self.facts.rounds[number - 1]
+        end = ended_by_rules(self._book, last.decided_at)
+        if end is not None:
+            self.findings.append(Difference(f"rounds[{number - 1}].stopped", False, f"the run ends here: {end.message}"))
+
+    async def _left_over(self) -> None:
+        """Trials of a round that was never decided, and of its steps."""
+        opened = self._book.best is not None and self._book.baseline is not None
+        left = [one for one in self.facts.iterations if one.trial_id not in self._again]
+        for one in left:
+            await self._measured(one, self._asked(len(left)) if opened else Asked())
+
+    # -- closing ----------------------------------------------------------------------------------------------------------
+
+    async def _result(self) -> OptimizationResult | None:
+        stored, book = self.facts.result, self._book
+        if stored is None:
+            return None
+        after_round = ended_by_rules(book, self._records[-1].decided_at) if book.best and self._records else None
+        await self._after_the_last_round(stored)
+        end = self._ended(stored, after_round)
+        confirmation = await self._confirmation(stored) if end.status == "completed" else None
+        result = result_of(book, end, confirmation, stored.finished_at or self.facts.started_at)
+        ending = ending_of(book, end, stored.ending.decided_at) if stored.ending else None
+        last = last_round(book, end.reason, end.status)
+        if last is not None and self._records:
+            self._records[-1] = last.model_copy(update={"extra": self._records[-1].extra})
+        return result.model_copy(update={**self._reported(stored, result), "ending": ending})
+
+    def _reported(self, stored: OptimizationResult, result: OptimizationResult) -> dict[str, Any]:
+        """What others than the frame put into the result: the optimizer, and whoever was asked for a release."""
+        others = set(OptimizationResult.model_fields) - result.model_fields_set - {"ending"}
+        told = {name: getattr(stored, name) for name in sorted(others)}
+        for name in [name for name, value in told.items() if value is not None and name != "release"]:
+            self.trials.tally.cannot(REPORTED.format(name=name))
+        return told
+
+    async def _after_the_last_round(self, stored: OptimizationResult) -> None:
+        """What was spent after the last decided round. A run that was interrupted booked only what it had waited for."""
+        book = self._book
+        before = book.accounts.spend
+        steps = [one.round for one in self.facts.proposals] + [one.round for one in self._further(Purpose.EXPLORATION)]
+        for number in sorted(set(steps)):
+            if number > book.round:
+                await self._parts(number)
+                self._proposals(number)
+        if stored.status != "completed" and _within(before, stored.spend, book.accounts.spend):
+            book.accounts.spend = stored.spend
+            book.accounts.lost, book.accounts.reused = stored.lost, stored.reused
+            book.counts = _interrupted(book.counts, stored.counts)
+        if stored.ending is not None:
+            book.paused_for = stored.ending.paused_for
+            self._in_force(stored.ending.limits)
+
+    def _ended(self, stored: OptimizationResult, after_round: RunEnded | None) -> RunEnded:
+        """The end as the rules have it, or as the record has it where rules have no say."""
+        recorded = RunEnded(stored.stop_reason, stored.message, stored.status, by=stored.ending.by if stored.ending else None)
+        if stored.ending is None:
+            self.trials.tally.cannot("why the run ended: the record does not say who decided it")
+            return recorded
+        if self._book.best is None and self._end is None:
+            return recorded
+        by_rules = self._end or ended_by_rules(self._book, stored.ending.decided_at)
+        by, reason = stored.ending.by, stored.stop_reason
+        if by == "rules":
+            if by_rules is None:
+                self.findings.append(Difference("result.stop_reason", reason.value, GOES_ON))
+            return by_rules or recorded
+        own = {"person": OF_PEOPLE, "proposer": OF_PROPOSERS, "failure": {StopReason.EXECUTION_FAILURE}}.get(by)
+        if own is not None and reason not in own:
+            self.findings.append(Difference("result.stop_reason", reason.value, f"no end that comes from the {by}"))
+        sooner = {"optimizer": by_rules, "proposer": after_round}.get(by)
+        if sooner is not None:
+            self.findings.append(Difference("result.ending.by", by, f"rules: {sooner.message}"))
+            return sooner
+        status = {"person": "cancelled" if reason is StopReason.CANCELLED else "completed", "failure": "failed"}
+        return RunEnded(reason, stored.message, status.get(by, "completed"), by=by)  # type: ignore[arg-type]
+
+    async def _confirmation(self, stored: OptimizationResult) -> Confirmation | None:
+        book, told = self._book, stored.confirmation
+        pair = to_confirm(book)
+        if not pair:
+            return None
+        if refused := uncovered(book, pair):
+            return Confirmation(refused=refused)
+        if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
+            return told  # who has read the samples before, the run itself does not know
+        measured = {one.candidate_id: one for one in self._further(Purpose.CONFIRMATION)}
+        missing = [one.candidate_id for one in pair if one.candidate_id not in measured]
+        if missing:
+            self.findings.append(Difference("further", NOTHING, f"the confirmation of {', '.join(missing)}"))
+            return told
+        results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
+        for result in results:
+            book.accounts.book_trial(result)
+        judged, alike = None, False
+        if len(pair) == 2 and all(result.status == "completed" for result in results):
+            baseline, winner = (self._again[measured[one.candidate_id].trial_id] for one in pair)
+            reference = confirmation_references(book, [candidate_of(baseline)])[0]
+            judged = await self.trials.judged(baseline, winner, Asked((reference,)))
+            if not (book.prepared and book.prepared.test_samples):
+                alike = await self._alike((baseline, winner))
+        found = confirmed(
+            book,
+            results[0].objective_score,
+            results[-1].objective_score,
+            judged,
+            afresh=not (book.prepared and book.prepared.test_samples),
+            alike=alike,
+        )
+        seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
+        return found.model_copy(update=seen)
+
+    async def _alike(self, again: Sequence[Iteration]) -> bool:
+        """Whether fresh answers scored as those of the search did."""
+        for afresh in again:
+            before = next((one for one in self.facts.iterations if one.candidate_id == afresh.candidate_id), None)
+            if before is None or not await self.trials.alike(before, afresh):
+                return False
+        return True
+
+    # -- what comes out ---------------------------------------------------------------------------------------------------
+
+    def _facts(self, result: OptimizationResult | None) -> RunFacts:
+        facts, book = self.facts, self._book
+        again = [self._again.get(one.trial_id, one).model_copy(update={"number": n}) for n, one in enumerate(facts.iterations)]
+        further = [self._again.get(one.trial_id, one).model_copy(update={"number": 0}) for one in facts.further]
+        every = [*again, *further]
+        update: dict[str, Any] = {
+            "iterations": tuple(again),
+            "further": tuple(further),
+            "rounds": tuple(self._records),
+            "result": result,
+            "plan": book.plan,
+            "noise": book.noise,
+            "answers": sum(one.statistics.sample_count for one in every),
+            "reused": sum(one.reused for one in every),
+        }
+        if result is not None:
+            counts = result.counts.model_copy(update={"running": 0})  # none runs any more
+            update |= {"status": result.status, "counts": counts, "spend": result.spend}
+        return facts.model_copy(update=update)
+
+    def _further(self, purpose: Purpose) -> list[Iteration]:
+        return [one for one in self.facts.further if one.purpose is purpose]
+
+    async def _measured(self, past: Iteration, asked: Asked) -> TrialResult:
+        again = await self.trials.trial(past, asked)
+        self._again[past.trial_id] = again.iteration
+        return again.result
+
+    def _expect(self, where: str, stored: Any, recomputed: Any) -> None:
+        if stored != recomputed:
+            self.findings.append(Difference(where, stored, recomputed))
+
+
+def _plus(one: Spend, other: Spend) -> Spend:
+    return Spend(
+        samples=one.samples + other.samples,
+        trials=one.trials + other.trials,
+        tokens=one.tokens + other.tokens,
+        cost=one.cost + other.cost,
+    )
+
+
+def _interrupted(counts: Counts, stored: Counts) -> Counts:
+    """Of a round that was never decided, only the totals say what was proposed and what was still running."""
+    names = ("proposed", "rejected", "running")
+    known = {name: max(getattr(counts, name), getattr(stored, name)) for name in names}
+    return counts.model_copy(update=known)
+
+
+def _within(low: Spend, spend: Spend, high: Spend) -> bool:
+    slack = 1e-9
+    return all(
+        getattr(low, name) - slack <= getattr(spend, name) <= getattr(high, name) + slack
+        for name in ("samples", "trials", "tokens", "cost")
+    )
+
+
+def plain(facts: RunFacts) -> Mapping[str, Any]:
+    """The facts as plain values, without what replay has nothing to say about."""
+    return facts.model_dump(mode="json", exclude={"request", "slices", "releases"})

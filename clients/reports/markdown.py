@@ -1,0 +1,213 @@
+"""A run as Markdown, for pull requests, job summaries and wikis. What users and models wrote is fenced or escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from clients.reports.compressions import compression_text, edit_text
+from clients.reports.diff import FactorDifference, differences
+from clients.reports.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell, treatment
+from clients.reports.formatting import counted, duration_text, objective_text, score_text
+from clients.reports.gates import GateResult
+from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
+from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
+from clients.reports.release_outcome import release_text
+from clients.reports.score_differences import caution_text, confirmation_text, error_rate_text, optimism_text
+from clients.reports.text.boxes import Verbosity
+from clients.reports.text.progress_lines import termination
+from clients.reports.text.summary import (
+    adjusted_text,
+    can_find,
+    errors_text,
+    importance_text,
+    lost_text,
+    reused_text,
+    score_line,
+)
+from clients.reports.text.terminal_text import ellipsized, one_line, visible
+from ratchet._markdown import inert
+from workflows.rules.scoring.slices import Slices
+
+ROWS: Final = 20
+"""Iterations that a summary lists; a full report lists all."""
+LONGEST_CELL: Final = 120
+
+
+def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Sequence[GateResult] = ()) -> str:
+    """The run's report, and how it fared at the gates."""
+    parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _verdict(facts, gates)]
+    if verbosity is Verbosity.MINIMAL:
+        return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
+    parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
+    slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
+    parts += [] if slices is None else _slices(slices)
+    if verbosity is Verbosity.FULL:
+        parts += [*_decisions(facts), *_rejections(facts)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def escaped(text: str, longest: int | None = None) -> str:
+    """On one line, with nothing left that Markdown or HTML would obey."""
+    line = one_line(text)
+    line = line if longest is None else ellipsized(line, longest)
+    return inert(line)
+
+
+def fenced(text: str, kind: str = "") -> str:
+    """A block of code whose fence is longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{visible(text)}\n{fence}"
+
+
+def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
+    lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
+    if facts.status != "completed":
+        lines.append(f"- **{facts.status.upper()}**: {escaped(termination(facts))}")
+    if facts.result is not None and facts.result.confirmation is not None:
+        lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
+        told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)
+        lines += [f"- {escaped(text)}" for text in told if text]
+    if score_line(facts):
+        lines.append(f"- **Search**: {escaped(score_line(facts))}")
+    return "\n".join(lines)
+
+
+def _figures(facts: RunFacts) -> str:
+    spend, rows = facts.spend, [("Objective", objective_text(facts.request))]
+    rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
+    rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
+    told = (
+        ("Can find", can_find(facts)),
+        ("Error rate", error_rate_text(facts.request.judgement)),
+        ("Release", release_text(facts)),
+    )
+    rows += [(label, text) for label, text in told if text]
+    rows.append(
+        (
+            "Spent",
+            f"{spend.cost:.4g}, {spend.tokens:,} tokens, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
+        )
+    )
+    more = (
+        ("Counted", counted_text(facts)),
+        ("In part", parts_text(facts)),
+        ("Lost rounds", lost_rounds_text(facts)),
+        ("Errors", errors_text(facts)),
+        ("Adjusted", adjusted_text(facts)),
+        ("Mattered", importance_text(facts)),
+        ("Reused", reused_text(facts)),
+        ("Lost", lost_text(facts)),
+    )
+    rows += [(label, text) for label, text in more if text]
+    if facts.result is not None and facts.result.compression is not None:
+        rows.append(("Compressed", compression_text(facts.result.compression)))
+    if facts.finished_at is not None:
+        rows.append(("Took", duration_text((facts.finished_at - facts.started_at).total_seconds())))
+    rows.append(("Ended", termination(facts)))
+    rows.append(("Run", facts.run_id))
+    return table(("", ""), [(f"**{label}**", escaped(text)) for label, text in rows])
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; its cells are escaped already."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _best_value(facts: RunFacts) -> list[str]:
+    best = best_iteration(facts)
+    if best is None:
+        return []
+    changed = differences(facts.request.baseline, best.configuration)
+    if not changed:
+        return ["### Best value", "The baseline itself."]
+    return ["### Best value", *[part for change in changed for part in _change(change)]]
+
+
+def _change(change: FactorDifference) -> list[str]:
+    """A text as a diff by lines; anything else as before and after."""
+    return [f"**{escaped(change.factor)}**", fenced(line_diff(change), "diff")]
+
+
+def line_diff(change: FactorDifference) -> str:
+    """Whole lines with `-`, `+` or a blank before them."""
+    import difflib
+
+    before = "".join(segment.text for segment in change.segments if segment.kind != "added").splitlines()
+    after = "".join(segment.text for segment in change.segments if segment.kind != "removed").splitlines()
+    return "\n".join(line for line in difflib.ndiff(before, after) if not line.startswith("?"))
+
+
+def _edits(facts: RunFacts) -> list[str]:
+    found = facts.result.compression if facts.result is not None else None
+    if found is None or not found.edits:
+        return []
+    lines = [f"- {'✅' if edit.kept else '❌'} {escaped(edit_text(edit))}" for edit in found.edits]
+    return ["### Edits, the largest saving first", "\n".join(lines)]
+
+
+def _front(facts: RunFacts) -> list[str]:
+    names = front_objectives(facts)
+    if len(names) < 2:
+        return []
+    rows = [
+        (escaped(member_name(facts, member)), *(escaped(gain_text(member, name)) for name in names))
+        for member in front_of(facts)
+    ]
+    return ["### Pareto front, gains over the baseline", table(("candidate", *map(escaped, names)), rows)]
+
+
+def _iterations(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+    rows = compared(facts)
+    shown = rows if verbosity is Verbosity.FULL else rows[:ROWS]
+    if not shown:
+        return []
+    heads = ("#", "candidate", "score", "passed", "verdict", "cost", "why")
+    cells = [_iteration(facts, iteration) for iteration, _ in shown]
+    left = len(rows) - len(shown)
+    more = [f"…and {left} more; `ratchet report RUN --verbosity full --format markdown` lists them."] if left else []
+    return ["### Iterations, the best first", table(heads, cells), *more]
+
+
+def _iteration(facts: RunFacts, iteration: Iteration) -> tuple[str, ...]:
+    decision = decision_on(facts, iteration)
+    statistics = iteration.statistics
+    return (
+        str(iteration.number),
+        escaped(iteration.candidate_id),
+        "" if iteration.score is None else score_text(iteration.score),
+        f"{statistics.success_count}/{statistics.sample_count}",
+        escaped(decision.verdict.value) if decision and decision.verdict else "",
+        f"{statistics.total_cost:.4g}",
+        escaped(iteration.rationale or "", LONGEST_CELL),
+    )
+
+
+def _slices(slices: Slices) -> list[str]:
+    rows = [
+        (
+            escaped(part.name),
+            f"{part.samples:,}",
+            *("" if one is None else score_text(one) for one in (part.baseline, part.best)),
+        )
+        for part in slices.slices
+    ]
+    left = [f"…and {count:,} more values of {escaped(field)}." for field, count in slices.left_out.items()]
+    heading = f"### Slices of the {slices.split.value} samples"
+    return [heading, table(("slice", "samples", "baseline", "best"), rows), *left]
+
+
+def _decisions(facts: RunFacts) -> list[str]:
+    told = [(iteration, decision_on(facts, iteration)) for iteration in facts.iterations if iteration.round]
+    lines = [f"- {one.number}: {escaped(decision.explanation)}" for one, decision in told if decision and decision.explanation]
+    return ["### Decisions", "\n".join(lines)] if lines else []
+
+
+def _rejections(facts: RunFacts) -> list[str]:
+    if not facts.rejections:
+        return []
+    rows = [(str(found.round), escaped(found.reason_code), escaped(found.message, LONGEST_CELL)) for found in facts.rejections]
+    return ["### Rejected before any spend", table(("round", "reason", "message"), rows)]

@@ -1,0 +1,208 @@
+"""A run while it goes on, drawn in place on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from clients.reports.formatting import duration_text, percent_text, telling_apart
+from clients.reports.score_differences import VERDICTS
+from clients.reports.text.terminal_text import one_line
+from clients.runs.lookup import TERMINAL
+from workflows.model.spec.execution import Budget
+from workflows.model.spec.request import OptimizationRequest
+
+if TYPE_CHECKING:
+    from store.read.rows import LiveProgress
+
+FRAMES_PER_SECOND = 8
+WIDEST = 100
+BAR = 28
+TRIALS_SHOWN = 5
+DECISIONS_SHOWN = 3
+
+
+class LiveDisplay:
+    """A panel that follows a run, with finished iterations scrolling past above it."""
+
+    def __init__(self, run_id: str, request: OptimizationRequest | None = None, console: Console | None = None) -> None:
+        self._run_id = run_id
+        self._request = request
+        self._progress: LiveProgress | None = None
+        self._note = "starting"
+        self._decisions: list[str] = []
+        self._live = Live(self, console=console, refresh_per_second=FRAMES_PER_SECOND, transient=True)
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._live.stop()
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Lines that stay, above the panel."""
+        for line in lines:
+            self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def decided(self, decisions: Iterable[str]) -> None:
+        """What rounds decided, and why; the newest stay in sight."""
+        self._decisions = [*self._decisions, *decisions][-DECISIONS_SHOWN:]
+
+    def note(self, text: str) -> None:
+        """What the run is waiting for; empty when nothing is unusual."""
+        self._note = text
+
+    def update(self, progress: LiveProgress, request: OptimizationRequest | None) -> None:
+        """The newest counters."""
+        self._progress, self._request = progress, request or self._request
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Panel(self._body(), title=Text(one_line(self._run_id)), title_align="left", width=min(options.max_width, WIDEST))
+
+    def _body(self) -> Table:
+        body = Table.grid(padding=(0, 2))
+        body.add_column(style="dim", no_wrap=True)
+        body.add_column(ratio=1)
+        progress = self._progress
+        if progress is None:
+            body.add_row("Status", Text(self._note))
+        else:
+            self._fill(body, progress)
+        body.add_row("", Text("Ctrl-C lets go of the run; it is not lost", style="dim"))
+        return body
+
+    def _fill(self, body: Table, progress: LiveProgress) -> None:
+        status = f"{progress.status} · {_doing(progress)}" + (f" · {self._note}" if self._note else "")
+        body.add_row("Status", Text(status, style="yellow" if progress.status == "paused" else "bold"))
+        body.add_row("Round", round_text(progress, self._request))
+        counts = progress.counts
+        body.add_row(
+            "Trials",
+            f"{counts.completed} done · {counts.running} running · {counts.failed} failed · {counts.stopped} stopped · "
+            f"{counts.rejected} rejected",
+        )
+        body.add_row("In flight", self._in_flight(progress))
+        body.add_row("Score", Text(score_text(progress)))
+        body.add_row("Spend", spend_text(progress, self._request))
+        body.add_row("Time", time_text(progress, self._request))
+        for number, told in enumerate(self._decisions):
+            body.add_row("" if number else "Decided", Text(told, overflow="ellipsis", no_wrap=True))
+
+    def _in_flight(self, progress: LiveProgress) -> Table | str:
+        if not progress.in_flight:
+            return "nothing"
+        rows = Table.grid(padding=(0, 1))
+        rows.add_column(no_wrap=True)
+        rows.add_column()
+        rows.add_column(no_wrap=True)
+        for trial in progress.in_flight[:TRIALS_SHOWN]:
+            bar = ProgressBar(total=max(trial.expected, 1), completed=min(trial.answered, trial.expected), width=BAR)
+            purpose = "" if trial.purpose in ("baseline", "candidate") else f" {trial.purpose}"
+            rows.add_row(Text(one_line(trial.candidate_id)), bar, f"{trial.answered:,}/{trial.expected:,}{purpose}")
+        left = len(progress.in_flight) - TRIALS_SHOWN
+        if left > 0:
+            rows.add_row(f"and {left} more", "", f"{progress.answered:,}/{progress.expected:,} in all")
+        return rows
+
+
+def _doing(progress: LiveProgress) -> str:
+    if progress.status in TERMINAL:
+        return one_line(progress.message)
+    if progress.baseline_score is None:
+        return "measuring the baseline"
+    return f"round {progress.round + 1}" if progress.counts.running else f"{progress.round} rounds decided"
+
+
+def round_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
+    """`4 of at most 20`"""
+    most = request.stop.max_rounds if request else 0
+    return f"{progress.round} decided" + (f" of at most {most}" if most else "")
+
+
+def score_text(progress: LiveProgress) -> str:
+    """`0.61 baseline → 0.84 best (+37.70%), r3-8f0c44a1, better in the search`"""
+    if progress.baseline_score is None:
+        return "not measured yet"
+    if progress.best_score is None or progress.best_score == progress.baseline_score:
+        return f"{telling_apart(progress.baseline_score)[0]} baseline, nothing better yet"
+    before, after = telling_apart(progress.baseline_score, progress.best_score)
+    change = (
+        (progress.best_score - progress.baseline_score) / abs(progress.baseline_score) * 100 if progress.baseline_score else 0
+    )
+    told = f"{before} baseline → {after} best" + (f" ({percent_text(change)})" if change else "")
+    verdict = f", {VERDICTS[progress.search_verdict]} in the search" if progress.search_verdict else ""
+    return f"{told}, {one_line(progress.best_candidate_id or '')}{verdict}"
+
+
+def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
+    """What was paid for, each beside its budget."""
+    spend, budget = progress.spend, request.budget if request else Budget()
+    parts = [
+        f"cost {spend.cost:.4f}" + (f" of {budget.cost:g}" if budget.cost else "") if spend.cost or budget.cost else "",
+        f"{spend.tokens:,}" + (f" of {budget.tokens:,}" if budget.tokens else "") + " tokens",
+        f"{spend.samples:,}" + (f" of {budget.samples:,}" if budget.samples else "") + " samples",
+        f"{spend.trials:,} of {budget.trials:,} trials" if budget.trials else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def time_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
+    """Time gone, and the most that is left at the present rate."""
+    ended = max(progress.finished_at or datetime.now(UTC), progress.started_at)
+    elapsed = max((ended - progress.started_at).total_seconds() - progress.stood_still_seconds, 0.0)
+    left = seconds_left(progress, request, elapsed)
+    return f"{duration_text(elapsed)}" + (f" · at most about {duration_text(left)} left" if left is not None else "")
+
+
+def seconds_left(progress: LiveProgress, request: OptimizationRequest | None, elapsed: float) -> float | None:
+    """Until the nearest of the time budget and the rounds; a stop rule may end the run sooner."""
+    if request is None or progress.finished_at is not None:
+        return None
+    bounds: list[float] = []
+    if request.stop.max_rounds and progress.round:
+        bounds.append(elapsed / (progress.round + 1) * (request.stop.max_rounds - progress.round))
+    if request.budget.wall_time:
+        bounds.append(request.budget.wall_time.total_seconds() - elapsed)
+    return max(min(bounds), 0.0) if bounds else None
+
+
+class PlainDisplay:
+    """For pipes and logs: the lines, and what is unusual, and nothing that moves; decisions where they are asked for."""
+
+    def __init__(self, print_line: Callable[[str], None], *, decisions: bool = False) -> None:
+        self._print = print_line
+        self._tells_decisions = decisions
+        self._noted = ""
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._print(line)
+
+    def decided(self, decisions: Iterable[str]) -> None:
+        if self._tells_decisions:
+            for told in decisions:
+                self._print(f"  {told}")
+
+    def note(self, text: str) -> None:
+        if text and text != self._noted:
+            self._print(f"({text})")
+        self._noted = text
+
+    def update(self, progress: LiveProgress, request: OptimizationRequest | None) -> None:
+        return None

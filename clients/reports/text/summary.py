@@ -1,0 +1,211 @@
+"""Where a run stands, in a few lines: from its live progress while it runs, from the store when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from clients.reports.facts import (
+    RunFacts,
+    best_iteration,
+    decision_on,
+    errors_met,
+    improvement,
+    least_coverage,
+    looks_further,
+    plan_of,
+)
+from clients.reports.formatting import change_text, duration_text, score_text, telling_apart
+from clients.reports.release_outcome import release_text
+from clients.reports.score_differences import VERDICTS, confirmed_text, plan_text
+from clients.reports.text.progress_lines import termination
+from clients.reports.text.terminal_text import one_line
+from workflows.model.run.contract import Progress
+from workflows.model.run.rounds import Counts, Spend
+from workflows.rules.scoring.error_counts import told
+
+NEAREST = 3
+"""How many stop rules are shown."""
+
+FACTORS = 8
+"""Of how many factors the importance is shown."""
+
+
+def progress_text(progress: Progress) -> str:
+    """The answer of the `progress` query."""
+    left = "" if progress.seconds_left is None else f", at most {duration_text(progress.seconds_left)} left"
+    rate = f", {progress.trials_per_hour:.0f} trials an hour" if progress.trials_per_hour else ""
+    nearest = sorted(progress.stop_rules, key=lambda rule: -rule.nearness)[:NEAREST]
+    return _rows(
+        {
+            "Run": progress.optimization_id,
+            "Status": f"{progress.status}: {progress.phase}" if progress.phase != progress.status else progress.status,
+            "Round": str(progress.round),
+            "Best": _best(progress.baseline_score, progress.best_score, progress.best_candidate_id),
+            "Trials": _trials(progress.counts),
+            "Can find": progress.plan,
+            "Spend": _spend(progress.spend, progress.budget),
+            "Time": f"{duration_text(progress.elapsed_seconds)}{rate}{left}",
+            "Stops at": ", ".join(f"{rule.rule} ({rule.nearness:.0%} there)" for rule in nearest),
+        }
+    )
+
+
+def status_text(facts: RunFacts, now: datetime) -> str:
+    """A run as the store knows it."""
+    best, change, found = best_iteration(facts), improvement(facts), plan_of(facts)
+    budget = facts.limits.budget
+    limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
+    return _rows(
+        {
+            "Run": facts.run_id,
+            "Status": facts.status,
+            "Ended": termination(facts) if facts.is_over else "",
+            "Round": str(max((record.round for record in facts.rounds), default=0)),
+            "Best": _best(
+                change.before if change else None, change.after if change else None, best.candidate_id if best else None
+            ),
+            "Verdict": _verdict(facts),
+            "Trials": _trials(facts.counts),
+            "Can find": found.words if found else "",
+            "Spend": _spend(facts.spend, limits),
+            "Adjusted": adjusted_text(facts),
+            "Release": release_text(facts),
+            "Errors": errors_text(facts),
+            "Reused": reused_text(facts),
+            "Lost": lost_text(facts),
+            "Time": time_text(facts, now),
+        }
+    )
+
+
+def time_text(facts: RunFacts, now: datetime) -> str:
+    """How long the run took so far, as its time budget counts it, and how long it stood still."""
+    still = facts.stood_still_seconds
+    took = max(((facts.finished_at or now) - facts.started_at).total_seconds() - still, 0.0)
+    allowed = facts.limits.budget.wall_time
+    of = f" of {duration_text(allowed.total_seconds())}" if allowed else ""
+    return f"{duration_text(took)}{of}" + (f", and stood still for {duration_text(still)}" if still >= 1 else "")
+
+
+def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:
+    if best is None:
+        return "none yet"
+    if baseline is None:
+        return f"{score_text(best)} ({candidate})"
+    before, after = telling_apart(baseline, best)
+    return f"{after} ({candidate}), baseline {before} ({change_text(baseline, best)})"
+
+
+def _verdict(facts: RunFacts) -> str:
+    """What was confirmed; until then what the search's own round decided of the best, which is said with it."""
+    confirmation = facts.result.confirmation if facts.result else None
+    if confirmation is not None:
+        return confirmed_text(confirmation, facts.direction)
+    best = best_iteration(facts)
+    decision = decision_on(facts, best) if best is not None else None
+    if decision is None or decision.verdict is None or decision.reference is None:
+        return ""
+    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}; not confirmed"
+
+
+def _trials(counts: Counts) -> str:
+    told = [f"{counts.completed} completed"]
+    told += [
+        f"{count} {name}"
+        for name, count in (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))
+        if count
+    ]
+    return f"{', '.join(told)}; {counts.proposed} proposed, {counts.rejected} rejected"
+
+
+def errors_text(facts: RunFacts) -> str:
+    """What went wrong, and the share of answers in the iteration that has the fewest; nothing if all is well."""
+    errors, coverage = errors_met(facts), least_coverage(facts)
+    least = "" if coverage is None or coverage >= 1.0 else f"; coverage {coverage:.1%} at least"
+    return told(errors) + least if errors else ""
+
+
+def score_line(facts: RunFacts) -> str:
+    """From the first score to the best; only the score where nothing else was to be measured."""
+    change = improvement(facts)
+    if change is None:
+        return ""
+    before, after = telling_apart(change.before, change.after)
+    return f"{before} → {after} ({change_text(change.before, change.after)})" if looks_further(facts) else after
+
+
+def can_find(facts: RunFacts) -> str:
+    """The smallest gain that the run could find, and how surely."""
+    found = plan_of(facts)
+    return "" if found is None else plan_text(found, facts.request.judgement)
+
+
+def reused_text(facts: RunFacts) -> str:
+    """What other runs had paid for already."""
+    return f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused else ""
+
+
+def adjusted_text(facts: RunFacts) -> str:
+    """What people changed of stop rules and budget while the run went on: `max_rounds 20 → 30, wall_time none → 2h`."""
+    if facts.adjusted is None:
+        return ""
+    asked: list[tuple[BaseModel, BaseModel]] = [
+        (facts.request.stop, facts.adjusted.stop),
+        (facts.request.budget, facts.adjusted.budget),
+    ]
+    changed = [
+        f"{name} {_limit_text(getattr(before, name))} → {_limit_text(getattr(after, name))}"
+        for before, after in asked
+        for name in type(before).model_fields
+        if getattr(before, name) != getattr(after, name)
+    ]
+    return ", ".join(changed)
+
+
+def _limit_text(limit: Any) -> str:
+    if not limit:
+        return "none"
+    return duration_text(limit.total_seconds()) if isinstance(limit, timedelta) else f"{limit:,}"
+
+
+def lost_text(facts: RunFacts) -> str:
+    """What counts against the budget without an answer to show for it, and what took more than it was said to."""
+    lost = facts.lost
+    parts = []
+    if lost.samples and not lost.tokens and not lost.cost:
+        parts.append(f"{lost.samples:,} calls without an answer may have been paid for; nobody knows what they took")
+    elif lost.samples or lost.tokens or lost.cost:
+        at_most = ", ".join([f"{lost.tokens:,} tokens", *([f"cost {score_text(lost.cost)}"] if lost.cost else [])])
+        parts.append(f"{lost.samples:,} calls without an answer may have been paid for, with at most {at_most}")
+    if lost.exceeded:
+        parts.append(f"{lost.exceeded:,} calls took more than was set aside for them; raise target.at_most or max_tokens")
+    return "; ".join(parts)
+
+
+def importance_text(facts: RunFacts) -> str:
+    """Which of the searched factors mattered, the most important first; nothing where that is not known."""
+    found = facts.result.importances if facts.result is not None else None
+    shown = [f"{one.factor} {one.share:.0%}" for one in found.factors[:FACTORS]] if found else []
+    left = len(found.factors) - len(shown) if found else 0
+    return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def _spend(spend: Spend, budget: Mapping[str, float]) -> str:
+    def told(name: str, amount: str, limit: str) -> str:
+        return f"{amount} of {limit} {name}" if budget.get(name) else f"{amount} {name}"
+
+    return ", ".join(
+        [
+            told("samples", f"{spend.samples:,}", f"{budget.get('samples', 0):,.0f}"),
+            told("tokens", f"{spend.tokens:,}", f"{budget.get('tokens', 0):,.0f}"),
+            told("cost", score_text(spend.cost), score_text(budget.get("cost", 0.0))),
+        ]
+    )
+
+
+def _rows(values: Mapping[str, str]) -> str:
+    return "\n".join(f"{name + ':':<10}{one_line(value)}" for name, value in values.items() if value)

@@ -1,0 +1,66 @@
+"""A run's id is derived from what it would do, so that the same spec finds the same run again.
+
+`{name}-{first 10 hex}` of the hash over the spec (its defaults left out), the content of its dataset and the code of its
+plug-ins. Another run of the same spec gets `-2`, `-3`, … behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from ratchet._canonical import content_hash
+from workflows.model.spec.request import OptimizationRequest
+
+LENGTH_OF_HASH = 10
+LENGTH_OF_CODE_HASH = 12
+
+
+def run_id_of(
+    request: OptimizationRequest, dataset_id: str, fingerprints: Mapping[str, str], sources: Mapping[str, str]
+) -> str:
+    """The id of the first run of this spec.
+
+    `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
+    `fingerprints` are those of its plug-ins, `sources` the hashes of the files they load from beside the spec. Where the spec
+    states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
+    """
+    content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
+    content.get("execution", {}).pop("evaluation_task_queue", None)  # follows from the code
+    if request.prompt is not None and request.prompt.snapshot is not None:
+        snapshot = request.prompt.snapshot
+        content["prompt"] = {"template": snapshot.template.hash, "overlay": snapshot.overlay_hash}
+    splits = request.dataset.splits
+    content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json", exclude_none=True) if splits else None}
+    versioned = all(version is not None for version in request.plugin_references.values())
+    code = {"plugins": dict(fingerprints), "sources": {} if versioned else dict(sources)}
+    return f"{request.name}-{content_hash({'spec': content, 'code': code})[:LENGTH_OF_HASH]}"
+
+
+def further_ids(first: str) -> Iterator[str]:
+    """The first id, then `-2`, `-3`, … behind it."""
+    yield first
+    number = 2
+    while True:
+        yield f"{first}-{number}"
+        number += 1
+
+
+def without_number(run_id: str) -> str:
+    """The id of the first run of the same spec."""
+    return re.sub(rf"(-[0-9a-f]{{{LENGTH_OF_HASH}}})-\d+$", r"\1", run_id)
+
+
+def plugin_task_queue(task_queue: str, code_hash: str) -> str:
+    """Where a worker with exactly this code serves, so that one with older code never answers."""
+    return f"{task_queue}-evaluation-{code_hash[:LENGTH_OF_CODE_HASH]}"
+
+
+def is_plugin_queue(queue: str, task_queue: str) -> bool:
+    """Whether a queue is named like those of workers with exactly one code."""
+    return re.fullmatch(rf"{re.escape(task_queue)}-evaluation-[0-9a-f]{{{LENGTH_OF_CODE_HASH}}}", queue) is not None
+
+
+def by_dataset_id(request: OptimizationRequest, dataset_id: str) -> OptimizationRequest:
+    """The request with its dataset named by content, as workers far away need it."""
+    return request.model_copy(update={"dataset": request.dataset.stored_as(dataset_id)})

@@ -1,0 +1,170 @@
+"""Releases that a person asks for: the prompt's one writer is asked, and its answer is told."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import pydantic
+
+from activities.releases.requests import ask_desk
+from clients.commands.context import CommandError, Context, ExitCode
+from clients.embedded.stack import stack_state
+from clients.prompts.stores import os_user, user
+from clients.reports.release_outcome import state_text
+from clients.reports.text.terminal_text import one_line
+from clients.runs.lookup import reach_run
+from clients.runs.servers import Servers, has_data, reach_servers, task_queue
+from clients.runs.updates import answered, refusals
+from ratchet._explanation import explain
+from workflows.model.run.contract import OptimizationResult
+from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
+from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.releases.release_gate import evidence_of, regression, unconfirmed
+from workflows.rules.releases.target import released_prompt
+
+EXIT_CODES = {"stale_base": ExitCode.FAILED, "failed": ExitCode.FAILED, "expired": ExitCode.FAILED}
+OPTIONS = {"prompt": "NS/KEY", "from_tag": "--from", "version": "--to"}
+"""How the command line calls a field that it does not call by its name."""
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """What was said on the command line."""
+
+    prompt: str | None = None
+    tag: str | None = None
+    canary: bool = False
+    force: bool = False
+    by: str | None = None
+    reason: str = ""
+
+
+async def release_run(context: Context, run_id: str, options: ReleaseOptions) -> int:
+    """Release the winner of a finished run."""
+    ran_before = stack_state(context.home).running
+    async with reach_run(context.home, run_id) as (servers, run):
+        if run.is_open:
+            raise CommandError(f"{run_id} is {run.status}; `ratchet stop {run_id}` ends it, and keeps the best")
+        detail = await servers.reader.run(run_id)
+        if detail is None or detail.result is None:
+            raise CommandError(f"{run_id} has no result, so there is nothing to release; `ratchet report {run_id}` shows it")
+        request = OptimizationRequest.model_validate(detail.spec)
+        asked = _of_run(request, detail.result, options)
+        note = unconfirmed(detail.result.confirmation)
+        if note is not None:
+            context.note(f"ratchet: {note}")
+        state = await _ask(context, servers, asked.prompt, "request", asked, sleeps=servers.embedded and not ran_before)
+        return _told(context, state)
+
+
+def _of_run(request: OptimizationRequest, result: OptimizationResult, options: ReleaseOptions) -> ReleaseRequest:
+    """What is asked for, refused where the run has nothing to release or its confirmation speaks against it."""
+    run_id = result.optimization_id
+    if result.best_config_hash is None:
+        raise CommandError(f"{run_id} found nothing that works; `ratchet report {run_id}` shows why")
+    if not result.changes:
+        raise CommandError(f"{run_id} found nothing better than its baseline, so there is nothing to release")
+    named = released_prompt(request)
+    prompt = options.prompt or (named.prompt if named else None)
+    if prompt is None:
+        raise CommandError(f"the spec of {run_id} names no prompt; say which with --prompt NAMESPACE/KEY")
+    shown = regression(result.confirmation, request.objective.direction)
+    if shown is not None and not options.force:
+        told = f"{run_id} is not released: {shown}; --force releases it all the same"
+        raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})
+    return _request(
+        "canary" if options.canary else "promote",
+        prompt,
+        options,
+        tag=options.tag or (named.tag if named else "stable"),
+        run_id=run_id,
+        candidate_id=result.best_candidate_id,
+        config_hash=result.best_config_hash,
+        evidence=evidence_of(result, request.objective.direction),
+    )
+
+
+async def release_tag(context: Context, prompt: str, source: str, options: ReleaseOptions) -> int:
+    """Release what a canary has proven."""
+    asked = _request("promote", prompt, options, tag=options.tag or "stable", from_tag=source)
+    return await _ask_about(context, prompt, asked)
+
+
+async def roll_back(context: Context, prompt: str, version: str | None, options: ReleaseOptions) -> int:
+    """Move a tag to another version."""
+    asked = _request("rollback", prompt, options, tag=options.tag or "stable", version=version and version.removeprefix("v"))
+    return await _ask_about(context, prompt, asked)
+
+
+async def rule_on(context: Context, run_id: str, ruling: Literal["approve", "reject"], by: str | None, comment: str) -> int:
+    """Approve or reject what a run asked for."""
+    ran_before = stack_state(context.home).running
+    async with reach_run(context.home, run_id) as (servers, _):
+        waiting = await _waiting(servers, run_id)
+        said = _ruling(waiting.release_id, by or user(), comment)
+        state = await _ask(context, servers, waiting.prompt, ruling, said, sleeps=servers.embedded and not ran_before)
+        return _told(context, state)
+
+
+async def _waiting(servers: Servers, run_id: str) -> ReleaseState:
+    releases = await servers.reader.releases(run_id=run_id)
+    waiting = [state for state in releases if state.status == "pending"]
+    if not waiting:
+        how = f"; its last one: {state_text(releases[0])}" if releases else "; it asked for none"
+        raise CommandError(f"{run_id} has no release that waits for approval{how}", facts={"run_id": run_id})
+    return waiting[0]
+
+
+async def _ask_about(context: Context, prompt: str, asked: ReleaseRequest) -> int:
+    if not has_data(context.home):
+        raise CommandError(f"there is no prompt {prompt!r}: nothing is stored here yet; see `ratchet prompts seed --help`")
+    ran_before = stack_state(context.home).running
+    async with reach_servers(context.home) as servers:
+        state = await _ask(context, servers, prompt, "request", asked, sleeps=servers.embedded and not ran_before)
+        return _told(context, state)
+
+
+async def _ask(
+    context: Context, servers: Servers, prompt: str, update: str, asked: ReleaseRequest | Ruling, *, sleeps: bool
+) -> ReleaseState:
+    call = ask_desk(servers.client, task_queue(), prompt, update, asked, f"cli-{uuid.uuid4().hex}")
+    with refusals("the release" if update == "request" else update, prompt=prompt):
+        return await answered(context, servers, update, call, sleeps=sleeps)
+
+
+def _request(kind: ReleaseKind, prompt: str, options: ReleaseOptions, **more: object) -> ReleaseRequest:
+    given = {"release_id": uuid.uuid4().hex[:16], "prompt": prompt, "kind": kind, "by": options.by or user()}
+    with _mistakes():
+        return ReleaseRequest.model_validate({**given, "reason": options.reason, **more})
+
+
+def _ruling(release_id: str, by: str, comment: str) -> Ruling:
+    with _mistakes():
+        return Ruling(release_id=release_id, by=by, comment=comment, through=f"command line, as {os_user()}")
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    try:
+        yield
+    except pydantic.ValidationError as error:
+        raise CommandError("\n".join(_as_option(line) for line in explain(error))) from None
+
+
+def _as_option(message: str) -> str:
+    field, separator, problem = message.partition(": ")
+    return f"{OPTIONS.get(field, f'--{field}')}{separator}{problem}"
+
+
+def _told(context: Context, state: ReleaseState) -> int:
+    """Where the release stands; a tag that did not move is an error unless it was not to move."""
+    code = EXIT_CODES.get(state.status, ExitCode.DONE)
+    facts = state.model_dump(mode="json")
+    if code is not ExitCode.DONE:
+        raise CommandError(one_line(state_text(state)), code, facts=facts)
+    context.facts(facts, one_line(state_text(state)))
+    return code

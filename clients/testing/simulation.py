@@ -1,0 +1,240 @@
+"""Whole runs without Temporal and without a database: the real books, the real optimizer, a synthetic target."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from clients.testing.measurement import Measuring
+from clients.testing.simulated_frame import SimulatedFrame
+from clients.testing.simulated_outcomes import Outcomes
+from clients.testing.world import World
+from ratchet._canonical import content_hash
+from ratchet.optimizer import CandidateProposal, StopReason, TrialFacts
+from workflows.model.activities.computation import StoredTrial
+from workflows.model.run.candidates import Candidate, Rejection
+from workflows.model.run.contract import Prepared
+from workflows.model.run.rounds import RoundRecord, RunStatus
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.trial import Purpose, Split, TrialResult
+from workflows.optimizers import build_optimizer
+from workflows.optimizers.frame import ProposalFailed
+from workflows.optimizers.guard import OptimizerGuard
+from workflows.rules.proposals.optimizer_step import Call
+from workflows.rules.spec.check import check_request
+from workflows.run.ending import RunEnded, ended_by_rules
+from workflows.run.round_records import last_round, round_record
+from workflows.run.state import RunBook
+
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+"""No time passes in a simulation: budgets of wall time are not simulated."""
+
+UNDER_TEST = "simulated:optimizer"
+METRIC = "score"
+PASSES_AT = 0.5
+
+MOST_IDLE_STEPS = 100
+"""So many steps in a row that end no round and pay for nothing would go on for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What became of a simulated run."""
+
+    status: RunStatus
+    stop_reason: StopReason
+    message: str
+    baseline_score: float | None
+    best_score: float | None
+    best_candidate_id: str | None
+    best_configuration: Mapping[str, Any]
+    calls: int
+    """Of the target, each paid for once."""
+    proposals: int
+    """Of the world's proposer."""
+    rounds: tuple[RoundRecord, ...]
+    trials: tuple[StoredTrial, ...]
+    """Everything that was measured, in order, with its means by sample."""
+    rejections: tuple[Rejection, ...]
+    history: tuple[TrialFacts, ...]
+    state: Mapping[str, Any]
+    """The optimizer's, at the end."""
+    overhead_seconds: float = field(compare=False)
+    """Spent outside of the world: the optimizer's and the frame's own time."""
+
+
+def simulate(
+    request: OptimizationRequest | Mapping[str, Any],
+    world: World,
+    *,
+    optimizer: Callable[..., Any] | None = None,
+    call: Call | None = None,
+) -> Simulated:
+    """Run an optimizer to its end against a synthetic target, by the rules of real runs: admission, decisions, budgets, stops.
+
+    `request` is a spec, of which `target`, `dataset`, `scorers` and `objective` may be left out; `budget: {samples: 500}`
+    counts calls of the world's target. The same request and the same world give the same run.
+
+    `optimizer` is a class of your own, or whatever makes one; `request` may then say its `optimizer.options` and
+    `optimizer.candidates_per_round`. With `call` its methods are called in another way than directly.
+    """
+    return asyncio.run(simulate_async(request, world, optimizer=optimizer, call=call))
+
+
+async def simulate_async(
+    request: OptimizationRequest | Mapping[str, Any],
+    world: World,
+    *,
+    optimizer: Callable[..., Any] | None = None,
+    call: Call | None = None,
+) -> Simulated:
+    """The same where a loop runs already."""
+    if optimizer is not None and isinstance(request, Mapping):
+        request = {**request, "optimizer": {"name": "python", "ref": UNDER_TEST, **request.get("optimizer", {})}}
+    return await _Run(_complete(request, world), world, optimizer, call).to_the_end()
+
+
+def _complete(request: OptimizationRequest | Mapping[str, Any], world: World) -> OptimizationRequest:
+    if isinstance(request, Mapping):
+        splits = {"train": 0.5, "validation": 0.5} if world.train else None
+        stand_ins = {
+            "target": {"kind": "python", "ref": "simulated:target"},
+            "dataset": {"items": [{"id": "simulated", "input": {}}], "splits": splits},
+            "scorers": [{"kind": "reported", "name": METRIC}],
+            "objective": {"metric": METRIC},
+        }
+        request = OptimizationRequest.model_validate({**stand_ins, **request})
+    if request.judgement.racing is not None or request.noise_first is not None:
+        raise ValueError("racing and measuring the noise first are not simulated; leave judgement.racing, noise and auto out")
+    if problems := check_request(request):
+        raise ValueError("; ".join(problems))
+    return request
+
+
+class _Run:
+    """One simulated run; its steps are those of `workflows.optimization`."""
+
+    def __init__(self, request: OptimizationRequest, world: World, make: Callable[..., Any] | None, call: Call | None) -> None:
+        self._book = RunBook("simulated", request, BEGINNING)
+        search_split = Split.VALIDATION if world.train else Split.ALL
+        self._book.open(
+            Prepared(
+                dataset_id="0" * 64,
+                evaluation_suite_id="0" * 64,
+                search_split=search_split,
+                search_samples=min(len(world.samples), request.samples_per_trial or len(world.samples)),
+                train_samples=min(len(world.train), request.samples_per_trial or len(world.train)),
+            )
+        )
+        self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
+        self._measuring = Measuring(self._book, self._outcomes)
+        self._frame = SimulatedFrame(self._book, world, self._measuring, make, call)
+        self._optimizer = build_optimizer(request.optimizer, self._frame)
+        self._rounds: list[RoundRecord] = []
+        self._rejections: list[Rejection] = []
+        self._idle_steps = 0
+
+    async def to_the_end(self) -> Simulated:
+        began = time.perf_counter()
+        try:
+            await self._measure_baseline()
+            while True:
+                self._stop_if_decided()
+                candidates, rejections = self._book.admit(await self._propose())
+                for candidate in candidates:
+                    self._frame.remember(candidate.candidate_id, candidate.configuration)
+                calls = self._outcomes.calls
+                results = await self._measuring.run_all(candidates, Purpose.CANDIDATE)
+                self._observe(candidates, rejections, results)
+                self._refuse_standstill(candidates, self._outcomes.calls - calls)
+        except RunEnded as end:
+            outside = time.perf_counter() - began - self._outcomes.seconds - self._frame.seconds
+            return self._told(end, outside)
+
+    async def _measure_baseline(self) -> None:
+        candidate = self._book.baseline_candidate(content_hash(self._book.request.baseline))
+        self._frame.remember(candidate.candidate_id, candidate.configuration)
+        [result] = await self._measuring.run_all([candidate], Purpose.BASELINE)
+        facts = self._book.record_baseline(candidate, result)
+        self._rounds.append(round_record(self._book, [candidate], [], [facts], BEGINNING))
+        if result.status != "completed":
+            why = result.error or result.stopped_early
+            raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline was not measured: {why}", "failed")
+        with self._optimizer_code("initialize"):
+            self._book.optimizer_state = self._optimizer.initialize(self._book.context())
+
+    def _stop_if_decided(self) -> None:
+        book = self._book
+        if end := ended_by_rules(book, BEGINNING):
+            raise end
+        with self._optimizer_code("should_stop"):
+            decision = self._optimizer.should_stop(book.optimizer_state, book.trial_history)
+        if decision.should_stop:
+            message = decision.message or f"Stopped by {book.request.optimizer.name}"
+            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
+
+    async def _propose(self) -> Sequence[CandidateProposal]:
+        book = self._book
+        self._frame.begin_step()
+        try:
+            with self._optimizer_code("propose"):
+                proposed = self._optimizer.propose(
+                    book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
+                )
+                proposals = [*(await proposed if inspect.isawaitable(proposed) else proposed)]
+        except ProposalFailed as error:
+            if book.lose_round(str(error)):
+                raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
+            return []
+        book.use_round()
+        return proposals
+
+    def _observe(
+        self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
+    ) -> None:
+        book = self._book
+        self._rejections += rejections
+        ends_round = book.ends_round(candidates)
+        learned = book.record_parts(candidates, results)
+        facts = book.record_round(candidates, results) if ends_round else []
+        if candidates or book.lost_why is None:
+            with self._optimizer_code("observe"):
+                book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*learned, *facts])
+        if ends_round:
+            self._rounds.append(round_record(book, candidates, rejections, facts, BEGINNING))
+
+    def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
+        self._idle_steps = 0 if paid or not all(candidate.part for candidate in candidates) else self._idle_steps + 1
+        if self._idle_steps > MOST_IDLE_STEPS:
+            told = f"{MOST_IDLE_STEPS} steps in a row asked only for what is known already; this would go on for ever"
+            raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed")
+
+    def _optimizer_code(self, method: str) -> OptimizerGuard:
+        return OptimizerGuard(self._book.request.optimizer.name, method)
+
+    def _told(self, end: RunEnded, overhead_seconds: float) -> Simulated:
+        book = self._book
+        if (last := last_round(book, end.reason, end.status)) is not None:
+            self._rounds[-1] = last
+        return Simulated(
+            status=end.status,
+            stop_reason=end.reason,
+            message=end.message,
+            baseline_score=book.baseline.score if book.baseline else None,
+            best_score=book.best.score if book.best else None,
+            best_candidate_id=book.best.candidate_id if book.best else None,
+            best_configuration=book.best.configuration if book.best else {},
+            calls=self._outcomes.calls,
+            proposals=self._frame.proposals,
+            rounds=tuple(self._rounds),
+            trials=tuple(self._measuring.stored),
+            rejections=tuple(self._rejections),
+            history=tuple(book.history),
+            state=book.optimizer_state.model_dump(mode="json"),
+            overhead_seconds=overhead_seconds,
+        )

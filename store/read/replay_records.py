@@ -1,0 +1,79 @@
+"""What replay reads of the store: what a run's trials were measured on, and the answers that each was concluded from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from store.connection import Connection, Database
+from store.encoding import from_json
+from store.read import rows
+from store.write import outcomes
+from workflows.model.run.decisions import Reference
+from workflows.model.spec.judgement import MustPass
+from workflows.model.suite import EvaluationSuite, MeasuredSample
+from workflows.model.trial import Split
+from workflows.rules.scoring.tally import Tally
+
+
+async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, ...]:
+    """Every split of a run."""
+    found = await connection.fetch(
+        """
+        SELECT suite.split, suite.samples, coalesce(suite.body -> 'same_as', '{}') AS same_as,
+               CASE WHEN min(s.weight) <> max(s.weight) THEN array_agg(s.weight ORDER BY drawn.position) END AS weights
+        FROM suites suite
+        JOIN suite_samples drawn USING (run_id, split)
+        JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
+        WHERE suite.run_id = $1 GROUP BY suite.run_id, suite.split ORDER BY suite.split
+        """,
+        run_id,
+    )
+    return tuple(rows.DrawnSplit(**{**dict(row), "same_as": from_json(row["same_as"])}) for row in found)
+
+
+async def proposal_costs(connection: Connection, run_id: str) -> tuple[rows.ProposalCost, ...]:
+    """What proposals took, by round."""
+    found = await connection.fetch(
+        "SELECT round, sum(tokens)::bigint AS tokens, sum(cost) AS cost FROM model_answers WHERE run_id = $1"
+        " GROUP BY round ORDER BY round",
+        run_id,
+    )
+    return tuple(rows.ProposalCost(**row) for row in found)
+
+
+class RecordedOutcomes:
+    """The outcomes of finished trials."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def suite(self, run_id: str, split: Split) -> EvaluationSuite:
+        """What every trial on a split is measured with."""
+        async with self._database.connection() as connection:
+            return await outcomes.load_suite(connection, run_id, split)
+
+    async def tally(self, tally: Tally, trial: Reference, until: datetime | None) -> None:
+        """Add up what the answers to a trial were worth, without those that came after it was concluded."""
+        key = (tally.suite, trial.config_hash, trial.first_replicate, trial.replicates)
+        async with self._database.snapshot() as connection:
+            async for batch in outcomes.measured_in_batches(connection, *key, until=until):
+                tally.add(batch)
+
+    async def measured(self, suite: EvaluationSuite, trial: Reference, until: datetime | None) -> list[MeasuredSample]:
+        """The same answers one by one, for what depends on single ones."""
+        async with self._database.connection() as connection:
+            return await outcomes.measured(
+                connection,
+                suite.run_id,
+                suite.split,
+                trial.config_hash,
+                suite.evaluator,
+                trial.first_replicate,
+                trial.replicates,
+                until=until,
+            )
+
+    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
+        """The places in a split of samples that every candidate must pass, with their ids."""
+        async with self._database.connection() as connection:
+            return await outcomes.must_pass(connection, run_id, split, named)

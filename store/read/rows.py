@@ -1,0 +1,381 @@
+"""What clients read of the store: frozen rows, ready to be written as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from ratchet._frozen import Payload
+from ratchet.optimizer import TrialStatus
+from workflows.model.run.amounts import Resource
+from workflows.model.run.candidates import ReasonCode
+from workflows.model.run.contract import Confirmation, OptimizationResult
+from workflows.model.run.decisions import Decision
+from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
+from workflows.model.spec.release import ReleaseState
+from workflows.model.trial import Purpose, Split, TrialSummary
+
+
+class RunSummary(Payload):
+    """One line per run."""
+
+    run_id: str
+    name: str
+    use_case: str
+    experiment: str
+    status: RunStatus
+    stop_reason: str | None
+    message: str
+    optimizer: str
+    objective: str
+    direction: str
+    round: int
+    counts: Counts
+    spend: Spend
+    baseline_candidate_id: str | None
+    baseline_score: float | None
+    best_candidate_id: str | None
+    best_score: float | None
+    verdict: Verdict | None = None
+    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
+    confirmed."""
+    search_verdict: Verdict | None = None
+    """Of the best candidate against the best of its time, as its round decided."""
+    started_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    stood_still_seconds: float = 0.0
+    """Since the start, paused or served by nobody: what the time budget does not count."""
+
+
+class ListedRun(RunSummary):
+    """A run with what its progress is measured against."""
+
+    max_rounds: int
+    """As in force now; 0 is no limit. Likewise the budget."""
+    budget: dict[str, Any]
+    confirmation: Confirmation | None
+    """Baseline and winner on the untouched split, once the run is over."""
+
+
+class RunPage(Payload):
+    total: int
+    items: tuple[ListedRun, ...]
+
+
+class TrialInFlight(Payload):
+    """A trial that runs now."""
+
+    candidate_id: str
+    purpose: Purpose
+    round: int
+    answered: int
+    expected: int
+    """Answers it will have when it is over."""
+    started_at: datetime
+
+
+class LiveProgress(RunSummary):
+    """What a progress display polls."""
+
+    answered: int
+    """Answers of the trials that run now."""
+    expected: int
+    """Answers they will have when they are over."""
+    in_flight: tuple[TrialInFlight, ...] = ()
+    """These trials, in the order of their proposals."""
+
+
+class RunDetail(RunSummary):
+    """A run with all that is stored in its row."""
+
+    spec: dict[str, Any]
+    result: OptimizationResult | None
+    dataset_id: str
+    dataset_name: str
+    dataset_count: int
+    dataset_merged: int = 0
+    """How many of the samples it draws count as one with another."""
+    evaluation_suite_id: str
+    search_split: Split
+    limits: dict[str, Any]
+    """What the adjust update changed of budget, stop rules and concurrency."""
+    task_queue: str
+    versions: dict[str, str]
+    life: int
+    plan: Plan | None = None
+    """What the run can find out."""
+    noise: Noise | None = None
+    """How much the baseline's scores vary, where that was measured first."""
+    lost: Unanswered = Field(default_factory=Unanswered)
+
+
+class RoundRow(Payload):
+    """A decided round. `record` is the RoundRecord in full, but for its rejections."""
+
+    round: int
+    best_candidate_id: str | None
+    best_score: float | None
+    best_so_far_id: str | None
+    best_so_far: float | None
+    stop_reason: str | None
+    stopped: bool
+    extra: dict[str, Any]
+    record: dict[str, Any]
+    decided_at: datetime
+
+
+class RoundPage(Payload):
+    total: int
+    items: tuple[RoundRow, ...]
+
+
+class StoredTrial(Payload):
+    """A trial with its candidate."""
+
+    run_id: str
+    trial_id: str
+    candidate_id: str
+    purpose: Purpose
+    config_hash: str
+    round: int
+    index: int
+    parent_candidate_ids: tuple[str, ...]
+    rationale: str | None
+    extra: dict[str, Any]
+    split: Split
+    samples: int
+    replicates: int
+    first_replicate: int
+    status: TrialStatus | str
+    """A `TrialStatus`, or `running`."""
+    score: float | None
+    coverage: float | None
+    summary: TrialSummary
+    stopped_early: str | None
+    error: str | None
+    failure: str | None
+    paid_samples: int
+    paid_tokens: int
+    paid_cost: float
+    reused_samples: int = 0
+    lost_samples: int = 0
+    """Calls without an answer that may have been paid for."""
+    lost_tokens: int = 0
+    lost_cost: float = 0.0
+    exhausted: Resource | None = None
+    """The budget that did not cover the whole trial."""
+    duration_ms: int | None
+    started_at: datetime
+    finished_at: datetime | None
+    score_low: float | None = None
+    score_high: float | None = None
+    evidence: tuple[Evidence, ...] = ()
+    """What its comparison with the baseline, and with the best of its time, found."""
+    looks: tuple[RaceDecision, ...] = ()
+    """At a trial that raced: what each look at it decided."""
+    judged: Decision | None = None
+    """What its round decided about it, and why."""
+    experiment_id: str | None = None
+    """The external runner's, when it runs the trial."""
+    part: str = ""
+    """Tells trials of some samples only apart; empty for others."""
+    first_sample: int = 0
+    """The place of its first sample in the split."""
+    split_samples: int = 0
+    """How many samples the split has."""
+
+
+class TrialInFull(StoredTrial):
+    """A trial with its configuration and what each sample was worth."""
+
+    configuration: Configuration
+    sample_means: tuple[float | None, ...] | None
+
+
+class TrialPage(Payload):
+    """Some of a run's trials, in the order of their proposals."""
+
+    total: int
+    items: tuple[StoredTrial, ...]
+
+
+class RejectionRow(Payload):
+    """A proposal that was kept out."""
+
+    round: int
+    proposed_index: int
+    reason_code: ReasonCode
+    message: str
+    config_hash: str | None
+    parent_candidate_ids: tuple[str, ...]
+
+
+class RejectionPage(Payload):
+    total: int
+    items: tuple[RejectionRow, ...]
+
+
+class Node(Payload):
+    """A candidate in the lineage."""
+
+    candidate_id: str
+    config_hash: str
+    round: int
+    index: int
+    status: str | None
+    """None for a candidate whose trial in full has not begun."""
+    score: float | None
+    rationale: str | None
+    is_best: bool
+    is_baseline: bool
+    parts: int = 0
+    """How often it was measured on some samples only."""
+
+
+class Edge(Payload):
+    """From a parent to its child; a candidate may have several parents."""
+
+    parent: str
+    child: str
+
+
+class LineageGraph(Payload):
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class ItemRow(Payload):
+    """One outcome with its sample."""
+
+    position: int
+    replicate: int
+    item_id: str
+    item_hash: str
+    input: Any
+    expected: Any
+    weight: float
+    tags: tuple[str, ...]
+    status: str
+    passed: bool
+    scores: dict[str, float]
+    score_details: dict[str, Any] = Field(default_factory=dict)
+    output: Any
+    error: str | None
+    feedback: str
+    tokens: int
+    cost: float
+    latency_ms: float | None
+    ttft_ms: float | None
+    trace: Any
+    reused_from: str | None
+    created_at: datetime
+
+
+class ItemPage(Payload):
+    total: int
+    items: tuple[ItemRow, ...]
+
+
+class EventRow(Payload):
+    """Something that happened; `id` is the SSE event id, `key` names the happening itself."""
+
+    id: int
+    run_id: str
+    key: str = ""
+    type: str
+    payload: dict[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WireEvent:
+    """An event for those who only pass it on: its payload is JSON text."""
+
+    id: int
+    key: str
+    type: str
+    payload: str
+    created_at: datetime
+
+
+class DatasetVersion(Payload):
+    """A name that a dataset was added under."""
+
+    name: str
+    version: int
+    created_at: datetime
+
+
+class ValueCount(Payload):
+    """A value and how many samples have it."""
+
+    value: Any
+    samples: int
+
+
+class DatasetRow(Payload):
+    dataset_id: str
+    name: str
+    count: int
+    created_at: datetime
+    runs: int
+    """How many runs use it."""
+    versions: tuple[DatasetVersion, ...] = ()
+
+
+class DatasetDetail(DatasetRow):
+    """A dataset with what its samples have in common; of every list the most frequent."""
+
+    used_by: tuple[str, ...]
+    total_weight: float
+    input_fields: tuple[ValueCount, ...]
+    expected: tuple[ValueCount, ...]
+    tags: tuple[ValueCount, ...]
+
+
+class SampleView(Payload):
+    position: int
+    item_id: str
+    item_hash: str
+    input: Any
+    expected: Any
+    weight: float
+    tags: tuple[str, ...]
+
+
+class DrawnSplit(Payload):
+    """The samples that trials of a run were measured on."""
+
+    split: Split
+    samples: int
+    weights: tuple[float, ...] | None
+    """In the order of the suite; None when all weigh alike."""
+    same_as: dict[int, int] = Field(default_factory=dict)
+    """For samples that count as one with another: where they are, and where the first of their cluster is."""
+
+
+class ProposalCost(Payload):
+    """What the proposals of a round took."""
+
+    round: int
+    tokens: int
+    cost: float
+
+
+class RunReport(Payload):
+    """Everything a report, an export or a replay of decisions needs."""
+
+    run: RunDetail
+    rounds: tuple[RoundRow, ...]
+    trials: tuple[TrialInFull, ...]
+    rejections: tuple[RejectionRow, ...]
+    splits: tuple[DrawnSplit, ...] = ()
+    proposals: tuple[ProposalCost, ...] = ()
+    releases: tuple[ReleaseState, ...] = ()
+    """What was asked for in its name, the newest first."""

@@ -1,0 +1,75 @@
+"""Numbered SQL migrations, applied once, by whichever process comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from store.connection import Connection
+
+_ONE_AT_A_TIME = 0x5241_5443_4845_5431  # any number that nobody else locks
+
+
+class StoreError(RuntimeError):
+    """The store refuses for good; the message says what to do."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was migrated by a newer Ratchet than this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All that this version of Ratchet knows, in order."""
+    found = [file for file in files("store.migrations").iterdir() if file.name.endswith(".sql")]
+    known = (Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found)
+    return tuple(sorted(known, key=lambda migration: migration.version))
+
+
+async def migrate(connection: Connection, known: tuple[Migration, ...] | None = None) -> None:
+    """Bring the schema up to date, all of it or nothing."""
+    known = migrations() if known is None else known
+    newest = known[-1].version
+    if await _version(connection) == newest:
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _ONE_AT_A_TIME)
+        # Before anything is read: only a statement that locks makes us notice tables that came while we waited.
+        await connection.execute(
+            "CREATE TABLE IF NOT EXISTS schema_migrations"
+            " (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        present = await _version(connection)
+        if present > newest:
+            raise SchemaTooNew(
+                f"the database has schema version {present}, this Ratchet knows {newest}: "
+                "upgrade Ratchet, or use another database"
+            )
+        for migration in known:
+            if migration.version > present:
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)", migration.version, migration.name
+                )
+
+
+async def newer_version(connection: Connection) -> tuple[int, int] | None:
+    """The schema's version and the newest that this Ratchet knows, where somebody has migrated past it."""
+    present, newest = await _version(connection), migrations()[-1].version
+    return (present, newest) if present > newest else None
+
+
+async def _version(connection: Connection) -> int:
+    if await connection.fetchval("SELECT to_regclass('schema_migrations')") is None:
+        return 0
+    return int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations"))

@@ -1,0 +1,139 @@
+"""Datasets in the store: immutable, addressed by their content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from store.connection import Connection
+from store.encoding import storable_text
+from store.schema import StoreError
+
+_TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
+_JSON_COLUMNS = {"input": "input", "expected": "expected"}
+
+
+class SampleRow(NamedTuple):
+    """One sample as it is stored."""
+
+    position: int
+    item_hash: str
+    item_id: str
+    input: str
+    """Canonical JSON; so is `expected`."""
+    expected: str
+    weight: float
+    tags: list[str]
+
+
+async def dataset_size(connection: Connection, dataset_id: str) -> int | None:
+    """How many samples a dataset has; None when it is not in the store."""
+    size: int | None = await connection.fetchval("SELECT count FROM datasets WHERE dataset_id = $1", dataset_id)
+    return size
+
+
+async def new_dataset(connection: Connection, dataset_id: str, name: str, count: int) -> bool:
+    """Claim a dataset until the transaction ends; False when it is there already."""
+    claimed = await connection.fetchval(
+        "INSERT INTO datasets (dataset_id, name, count) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING true",
+        dataset_id,
+        storable_text(name),
+        count,
+    )
+    return bool(claimed)
+
+
+async def add_samples(connection: Connection, dataset_id: str, rows: Sequence[SampleRow]) -> None:
+    """Add a batch of samples to a dataset that this transaction has claimed."""
+    await connection.copy_records_to_table(
+        "samples", records=[(dataset_id, *row) for row in rows], columns=["dataset_id", *SampleRow._fields]
+    )
+
+
+async def item_hashes(connection: Connection, dataset_id: str) -> list[str]:
+    """The samples of a dataset, in order."""
+    rows = await connection.fetch("SELECT item_hash FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
+    return [row["item_hash"] for row in rows]
+
+
+async def contents(connection: Connection, dataset_id: str) -> list[bytes]:
+    """A hash of what every sample says, in order: of input and expected, whatever its id, weight and tags. Both are canonical,
+    so that equal ones are equal texts."""
+    rows = await connection.fetch(
+        "SELECT sha256(convert_to(input::text || E'\\n' || expected::text, 'UTF8')) AS content FROM samples"
+        " WHERE dataset_id = $1 ORDER BY position",
+        dataset_id,
+    )
+    return [row["content"] for row in rows]
+
+
+async def tags(connection: Connection, dataset_id: str) -> list[list[str]]:
+    """The tags of every sample, in order."""
+    rows = await connection.fetch("SELECT tags FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
+    return [row["tags"] for row in rows]
+
+
+async def names_among(
+    connection: Connection, dataset_id: str, ids: Sequence[str], tags: Sequence[str]
+) -> tuple[set[str], set[str]]:
+    """Which of these ids and tags samples of a dataset have."""
+    found_ids = await connection.fetch(
+        "SELECT item_id FROM samples WHERE dataset_id = $1 AND item_id = ANY($2)", dataset_id, list(ids)
+    )
+    found_tags = await connection.fetch(
+        "SELECT tag FROM unnest($2::text[]) AS tag"
+        " WHERE EXISTS (SELECT FROM samples WHERE dataset_id = $1 AND tags @> ARRAY[tag])",
+        dataset_id,
+        list(tags),
+    )
+    return {row["item_id"] for row in found_ids}, {row["tag"] for row in found_tags}
+
+
+async def name_version(connection: Connection, name: str, dataset_id: str) -> int:
+    """The version under which a name stands for a dataset: its newest, or a new one when that has other content."""
+    called = storable_text(name)
+    await connection.execute("INSERT INTO dataset_names (name, newest) VALUES ($1, 0) ON CONFLICT DO NOTHING", called)
+    newest: int = await connection.fetchval("SELECT newest FROM dataset_names WHERE name = $1 FOR UPDATE", called)
+    present = await connection.fetchrow(
+        "SELECT version, dataset_id FROM dataset_versions WHERE name = $1 ORDER BY version DESC LIMIT 1", called
+    )
+    if present is not None and present["dataset_id"] == dataset_id:
+        return int(present["version"])
+    await connection.execute("UPDATE dataset_names SET newest = $2 WHERE name = $1", called, newest + 1)
+    await connection.execute(
+        "INSERT INTO dataset_versions (name, version, dataset_id) VALUES ($1, $2, $3)", called, newest + 1, dataset_id
+    )
+    return newest + 1
+
+
+async def named_dataset(connection: Connection, name: str) -> str | None:
+    """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none."""
+    by_name = (
+        "SELECT dataset_id FROM dataset_versions WHERE name = $1 AND ($2::int IS NULL OR version = $2)"
+        " ORDER BY version DESC LIMIT 1"
+    )
+    found: str | None = await connection.fetchval(by_name, storable_text(name), None)
+    called, _, version = name.rpartition("@")
+    if found is None and called and version.isdecimal() and len(version) < 9:
+        found = await connection.fetchval(by_name, storable_text(called), int(version))
+    return found
+
+
+async def strata(connection: Connection, dataset_id: str, field: str) -> list[str | None]:
+    """The value of a field of every sample, in order, as JSON text; None where it has none. Of `tags`, all of them."""
+    part, *path = field.split(".")
+    value = f"({_JSON_COLUMNS[part]} #> $2::text[])::text" if part in _JSON_COLUMNS else _TAGS
+    rows = await connection.fetch(
+        f"SELECT {value} AS value FROM samples WHERE dataset_id = $1 AND $2::text[] IS NOT NULL ORDER BY position",  # noqa: S608
+        dataset_id,
+        path,
+    )
+    return [row["value"] for row in rows]
+
+
+async def delete_dataset(connection: Connection, dataset_id: str) -> bool:
+    """Delete a dataset that no run uses; whether there was one."""
+    run = await connection.fetchval("SELECT run_id FROM runs WHERE dataset_id = $1 LIMIT 1", dataset_id)
+    if run is not None:
+        raise StoreError(f"dataset {dataset_id[:12]} is used by run {run!r}: delete the run first")
+    return bool(await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id))

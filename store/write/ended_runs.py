@@ -1,0 +1,194 @@
+"""Runs whose workflow is over without having said so: which they may be, and how their end is written down for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from store.connection import Connection
+from store.encoding import storable_text
+from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
+from store.write.budgets import SECONDS_UNTIL_STALE, settle_left_open
+from workflows.model.trial import SEARCHING
+
+CUT_OFF = "the run was ended from outside before this trial did"
+
+DAYS_TO_COME_BACK = 30
+"""For so long a terminated run is looked at, because a reset may let it go on."""
+
+_ONE_LOOKS = 0x45_4E44
+"""With a namespace's own number: whoever holds it looks after the runs of that namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnendedRun:
+    """A run that the store does not know the end of, or knows to be terminated although it may go on again."""
+
+    run_id: str
+    execution_id: str
+    """The execution that prepared it: the first of its chain, unless it was reset to before that."""
+    namespace_id: str
+    """Of its Temporal; empty when that was not noted."""
+    status: str
+    untouched: float
+    """Seconds since anything of it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an execution ended, as Temporal tells it."""
+
+    status: Literal["terminated", "failed", "cancelled"]
+    message: str
+    at: datetime | None = None
+    """By Temporal's clock; None when it does not say."""
+
+
+async def begin_looking(connection: Connection, namespace_id: str) -> bool:
+    """Whether nobody else looks after this namespace's runs now; who may, ends it on the same connection."""
+    return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", _ONE_LOOKS, namespace_id))
+
+
+async def end_looking(connection: Connection, namespace_id: str) -> None:
+    """Let others look."""
+    await connection.execute("SELECT pg_advisory_unlock($1, hashtext($2))", _ONE_LOOKS, namespace_id)
+
+
+async def unended_runs(connection: Connection, namespace_id: str) -> list[UnendedRun]:
+    """Runs without an end, and those that were terminated of late, unless they are known to be another Temporal's."""
+    rows = await connection.fetch(
+        """
+        SELECT run_id, execution_id, namespace_id, status, extract(epoch FROM now() - updated_at)::float8 AS untouched FROM runs
+        WHERE namespace_id IN ('', $1) AND (status IN ('initialized', 'running', 'paused')
+              OR (status = 'terminated' AND finished_at > now() - make_interval(days => $2)))
+        ORDER BY run_id
+        """,
+        namespace_id,
+        DAYS_TO_COME_BACK,
+    )
+    return [UnendedRun(**row) for row in rows]
+
+
+async def write_end(connection: Connection, unended: UnendedRun, ended: Ended) -> bool:
+    """Write down a run's end in its place. False when the run has done so itself by now, or was started anew."""
+    run = await _locked_as_it_was(connection, unended)
+    if run is None:
+        return False
+    events = await _cut_off_trials(connection, run.run_id)
+    message = storable_text(ended.message)
+    stands = await connection.fetchrow(
+        """
+        UPDATE runs SET
+            status = $2, status_changes = status_changes + 1, stop_reason = NULL, message = $3, updated_at = now(),
+            finished_at = greatest(started_at, least(coalesce($4, now()), now()))
+        WHERE run_id = $1 RETURNING best_candidate_id, best_score, baseline_score
+        """,
+        run.run_id,
+        ended.status,
+        message,
+        ended.at,
+    )
+    ending = {"status": ended.status, "stop_reason": None, "message": message, **dict(stands or {})}
+    events.append(status_event(run, ended.status))
+    events.append(Event(f"finished/{ended.status}/{run.status_changes + 1}", "run_finished", ending))
+    await announce(connection, run, events)
+    return True
+
+
+async def take_back_end(connection: Connection, terminated: UnendedRun) -> bool:
+    """Its execution was reset: the run goes on. Its trials that were cut off may still say how they ended."""
+    run = await _locked_as_it_was(connection, terminated)
+    if run is None:
+        return False
+    await connection.execute(
+        "UPDATE runs SET status = 'running', status_changes = status_changes + 1, message = '', finished_at = NULL,"
+        " updated_at = now() WHERE run_id = $1",
+        run.run_id,
+    )
+    await announce(connection, run, [status_event(run, "running")])
+    return True
+
+
+async def settle_what_is_over(connection: Connection) -> None:
+    """Give back what nobody renews any more of the budgets of runs that are over; end what began after a run was terminated.
+
+    A worker hears of a terminated run some seconds later: until then it keeps its books, and its trials say how they ended.
+    """
+    rows = await connection.fetch(
+        """
+        SELECT run_id FROM budget_leases JOIN runs USING (run_id)
+        WHERE status = ANY($1) AND renewed_at < now() - make_interval(secs => $2)
+        UNION
+        SELECT run_id FROM trials t JOIN runs r USING (run_id) WHERE r.status = 'terminated' AND t.status = 'running'
+        ORDER BY run_id
+        """,
+        sorted(TERMINAL),
+        SECONDS_UNTIL_STALE,
+    )
+    for row in rows:
+        async with connection.transaction():
+            run = await lock_run(connection, row["run_id"])
+            if run.status in TERMINAL:
+                await settle_left_open(connection, run.run_id)
+            if run.status == TERMINATED:
+                await announce(connection, run, await _cut_off_trials(connection, run.run_id))
+
+
+async def _locked_as_it_was(connection: Connection, seen: UnendedRun) -> LockedRun | None:
+    """The run's row under lock; None when it is not what was looked at any more."""
+    try:
+        run = await lock_run(connection, seen.run_id)
+    except RunUnknown:
+        return None
+    execution = await connection.fetchval("SELECT execution_id FROM runs WHERE run_id = $1", seen.run_id)
+    ended = run.status in TERMINAL
+    return run if execution == seen.execution_id and ended == (seen.status == TERMINATED) else None
+
+
+async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
+    """Trials at work, as those whose run ended before them, with what they had paid by then.
+
+    What they say themselves later is counted as the difference.
+    """
+    cut_off = await connection.fetch(
+        """
+        WITH given AS (
+            SELECT t.candidate_id, t.purpose, t.part, paid.* FROM trials t JOIN suites suite USING (run_id, split)
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS samples, coalesce(sum(o.tokens), 0)::bigint AS tokens, coalesce(sum(o.cost), 0) AS cost
+                FROM outcomes o
+                WHERE o.config_hash = t.config_hash AND o.evaluator = suite.evaluator AND o.run_id = t.run_id
+                  AND o.trial_id = t.trial_id AND o.reused_from IS NULL
+            ) paid
+            WHERE t.run_id = $1 AND t.status = 'running'
+        )
+        UPDATE trials SET status = 'cancelled', finished_at = now(), error = $2, paid_samples = given.samples,
+                          paid_tokens = given.tokens, paid_cost = given.cost
+        FROM given
+        WHERE trials.run_id = $1 AND trials.candidate_id = given.candidate_id AND trials.purpose = given.purpose
+          AND trials.part = given.part
+        RETURNING trials.candidate_id, trial_id, trials.purpose, round, index, status, score, trials.part, trials.samples,
+                  paid_samples, paid_tokens, paid_cost
+        """,
+        run_id,
+        CUT_OFF,
+    )
+    if not cut_off:
+        return []
+    await connection.execute(
+        "UPDATE runs SET stopped = stopped + $2, paid_trials = paid_trials + $3, paid_samples = paid_samples + $4,"
+        " paid_tokens = paid_tokens + $5, paid_cost = paid_cost + $6 WHERE run_id = $1",
+        run_id,
+        sum(row["purpose"] in SEARCHING for row in cut_off),
+        len(cut_off),
+        *(sum(row[f"paid_{name}"] for row in cut_off) for name in ("samples", "tokens", "cost")),
+    )
+    return [_cut_off_event(dict(row)) for row in cut_off]
+
+
+def _cut_off_event(row: dict[str, Any]) -> Event:
+    names = ("candidate_id", "trial_id", "purpose", "round", "index", "status", "score")
+    payload = {name: row[name] for name in names} | ({"part": row["part"], "samples": row["samples"]} if row["part"] else {})
+    key = trial_key(row["purpose"], row["candidate_id"], row["part"])
+    return Event(f"{key}/cancelled", "trial_added_or_updated", payload)

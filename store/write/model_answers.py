@@ -1,0 +1,52 @@
+"""Models' answers to requests for better texts: each is kept as it comes, and read by whoever asks the same."""
+
+from __future__ import annotations
+
+from store.connection import Connection
+from store.encoding import storable_text
+from store.events import lock_run
+from store.model_answer import ModelAnswer
+from store.write.budgets import spend_unmetered
+from workflows.model.run.amounts import Amount
+
+
+async def load(connection: Connection, run_id: str, request_hash: str) -> ModelAnswer | None:
+    row = await connection.fetchrow(
+        "SELECT round, index, answer, cut_off, tokens, cost FROM model_answers WHERE run_id = $1 AND request_hash = $2",
+        run_id,
+        request_hash,
+    )
+    return None if row is None else ModelAnswer(*row)
+
+
+async def keep(
+    connection: Connection, run_id: str, request_hash: str, answer: ModelAnswer, *, metered: bool = False
+) -> ModelAnswer:
+    """Store an answer and count what it cost, unless the same was answered before; return the one that counts."""
+    await lock_run(connection, run_id)
+    new = await connection.fetchval(
+        """
+        INSERT INTO model_answers (run_id, request_hash, round, index, answer, cut_off, tokens, cost)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING true
+        """,
+        run_id,
+        request_hash,
+        answer.round,
+        answer.index,
+        storable_text(answer.text),
+        answer.cut_off,
+        answer.tokens,
+        answer.cost,
+    )
+    if new and not metered:
+        await spend_unmetered(connection, run_id, Amount(tokens=answer.tokens, cost=answer.cost))
+    if new:
+        await connection.execute(
+            "UPDATE runs SET paid_tokens = paid_tokens + $2, paid_cost = paid_cost + $3 WHERE run_id = $1",
+            run_id,
+            answer.tokens,
+            answer.cost,
+        )
+    counts = await load(connection, run_id, request_hash)
+    assert counts is not None
+    return counts

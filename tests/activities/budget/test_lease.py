@@ -1,0 +1,535 @@
+"""Budgets hold whoever is killed when: random shards over real PostgreSQL, against a world that counts what is really paid.
+
+`RATCHET_BUDGET_SEEDS` sets how many seeds are tried (12 by default).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from activities.budget.lease import Purse, fresh_nonce
+from activities.budget.metering import Bound, BudgetExhausted, at_most, carrying, metered
+from activities.endpoints.chat_models import ChatModels, Patience
+from activities.endpoints.gate import Gates
+from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
+from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
+from store.connection import Database, is_away
+from store.write.transactions import Store
+from tests.support.store_examples import ExampleRun
+from workflows.model.run.amounts import NOTHING, Amount
+from workflows.model.run.contract import LedgerInput
+from workflows.model.spec.execution import Budget
+from workflows.model.spec.targets.at_most import AtMost
+
+SEEDS = range(int(os.environ.get("RATCHET_BUDGET_SEEDS", "12")))
+
+EACH = Amount(tokens=100, cost=0.01)
+"""The most that one call takes, where it is stated."""
+
+
+class Killed(RuntimeError):
+    """What a dead worker's calls to the store end with, so that nothing it still does arrives there."""
+
+
+@dataclass
+class Connection:
+    """A worker's way to the store, which death cuts."""
+
+    store: Store
+    dead: bool = False
+
+    def _alive(self) -> None:
+        if self.dead:
+            raise Killed
+
+    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+        self._alive()
+        leased = await self.store.lease(key, books, request)
+        self._alive()
+        return leased
+
+    async def write_books(self, key: LeaseKey, books: Books) -> None:
+        self._alive()
+        await self.store.write_books(key, books)
+
+    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+        self._alive()
+        await self.store.close_lease(key, books)
+
+
+@dataclass
+class World:
+    """Targets, and what they are really paid."""
+
+    random: Random
+    paid: Amount = NOTHING
+    in_flight: int = 0
+    most_in_flight: int = 0
+    failing: float = 0.0
+    known: bool = False
+    unknown_in_flight: int = 0
+
+    async def call(self, bound: Bound, most: Amount) -> None:
+        """One call: it is paid for when it is made, and says what it took when it is over, if it says anything."""
+        async with metered(bound) as call:
+            actual = Amount(
+                tokens=self.random.randint(most.tokens // 2, most.tokens), cost=most.cost * self.random.uniform(0.5, 1)
+            )
+            self.paid += Amount(1, actual.tokens, actual.cost)
+            self.in_flight += 1
+            self.unknown_in_flight += not self.known
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            assert self.known or self.unknown_in_flight == 1, "nothing is known, and still calls are made side by side"
+            try:
+                await asyncio.sleep(self.random.uniform(0, 0.004))
+            finally:
+                self.in_flight -= 1
+                self.unknown_in_flight -= not self.known
+            if self.random.random() < self.failing:
+                raise CandidateFault("broke off half-way, after it was paid for")
+            self.known = True
+            call.took(actual.tokens, actual.cost)
+
+    async def step(self, most: Amount) -> None:
+        """One call of several, which takes far less than it could, as calls of chat models do."""
+        async with metered(lambda: most) as call:
+            actual = most.times(self.random.choice([0.01, 0.01, 1.0]))
+            self.paid += actual
+            await asyncio.sleep(self.random.uniform(0, 0.002))
+            call.took(actual.tokens, actual.cost)
+
+
+@dataclass
+class Shard:
+    """A shard that is worked on until it is done, the budget is exhausted, or its worker dies."""
+
+    run: ExampleRun
+    world: World
+    holder: str
+    calls: int
+    stated: AtMost | None
+    attempt: int = 0
+    answered: int = 0
+    exhausted: str | None = None
+
+    def purse(self, connection: Connection) -> Purse:
+        self.attempt += 1
+        key = LeaseKey(self.run.run_id, self.holder, self.attempt, fresh_nonce(), "baseline", self.run.trial().trial_id)
+        return Purse(connection, key, is_away, most_needed=self.calls - self.answered)
+
+    async def work(self, connection: Connection, side_by_side: int) -> None:
+        room = asyncio.Semaphore(side_by_side)
+        purse = self.purse(connection)
+        async with purse.open(), asyncio.TaskGroup() as group:
+            for _ in range(self.calls - self.answered):
+                await room.acquire()
+                if self.exhausted is not None or connection.dead:
+                    break
+                group.create_task(self._pair(purse, connection)).add_done_callback(lambda _: room.release())
+
+    async def _pair(self, purse: Purse, connection: Connection) -> None:
+        try:
+            ticket = await purse.ticket()
+        except BudgetExhausted as error:
+            self.exhausted = error.resource
+            return
+        try:
+            with carrying(ticket), contextlib.suppress(CandidateFault):
+                await self.world.call(at_most(self.stated), EACH)
+                ticket.answered(0, 0.0)
+                self.answered += 1
+        except BudgetExhausted as error:
+            self.exhausted = error.resource
+        finally:
+            ticket.close()
+        if self.world.random.random() < 0.5:
+            await purse.written_with(connection.write_books)
+
+
+@dataclass
+class Chains(Shard):
+    """Samples of several calls, of which each may take something else."""
+
+    steps: int = 2
+    known_steps: int = 1
+    """What the purse is told."""
+    refused: Amount = NOTHING
+
+    def purse(self, connection: Connection) -> Purse:
+        purse = super().purse(connection)
+        purse._calls_each = self.known_steps
+        return purse
+
+    async def _pair(self, purse: Purse, connection: Connection) -> None:
+        most = Amount(samples=1)
+        ticket = None
+        try:
+            ticket = await purse.ticket()
+            with carrying(ticket):
+                for _ in range(self.steps if self.exhausted is None else 0):
+                    most = EACH.times(self.world.random.uniform(0.3, 1.7))
+                    await self.world.step(most)
+            if self.exhausted is None or ticket.begun:
+                ticket.answered(0, 0.0)
+                self.answered += 1
+        except BudgetExhausted as error:
+            self.exhausted, self.refused = error.resource, most
+        finally:
+            if ticket is not None:
+                ticket.close()
+
+
+@dataclass
+class Used:
+    spent: Amount
+    lost: Amount
+    held: Amount
+    exceeded: int
+
+    @property
+    def all(self) -> Amount:
+        return self.spent + self.lost + self.held
+
+
+async def used(database: Database, run_id: str) -> Used:
+    """All that counts against the budget, at one moment."""
+    async with database.connection() as connection:
+        row = await connection.fetchrow(
+            """
+            SELECT b.spent_samples + coalesce(sum(l.spent_samples), 0)::bigint,
+                   b.spent_tokens + coalesce(sum(l.spent_tokens), 0)::bigint,
+                   b.spent_cost + coalesce(sum(l.spent_cost), 0),
+                   b.lost_samples + coalesce(sum(l.lost_samples), 0)::bigint,
+                   b.lost_tokens + coalesce(sum(l.lost_tokens), 0)::bigint,
+                   b.lost_cost + coalesce(sum(l.lost_cost), 0),
+                   coalesce(sum(l.held_samples), 0)::bigint, coalesce(sum(l.held_tokens), 0)::bigint,
+                   coalesce(sum(l.held_cost), 0), b.exceeded
+            FROM budgets b LEFT JOIN budget_leases l USING (run_id) WHERE run_id = $1 GROUP BY b.run_id
+            """,
+            run_id,
+        )
+    assert row is not None
+    return Used(Amount(*row[:3]), Amount(*row[3:6]), Amount(*row[6:9]), row[9])
+
+
+def covers(budget: Budget, amount: Amount) -> bool:
+    within = [
+        not budget.samples or amount.samples <= budget.samples,
+        not budget.tokens or amount.tokens <= budget.tokens,
+        not budget.cost or amount.cost <= budget.cost * (1 + 1e-6),
+    ]
+    return all(within)
+
+
+def random_budget(random: Random) -> Budget:
+    """At least one limit, of some 20 to 120 calls."""
+    calls = random.randint(20, 120)
+    kinds = random.sample(["samples", "tokens", "cost"], random.randint(1, 3))
+    return Budget(
+        samples=calls if "samples" in kinds else 0,
+        tokens=int(calls * EACH.tokens * random.uniform(0.5, 1.2)) if "tokens" in kinds else 0,
+        cost=calls * EACH.cost * random.uniform(0.5, 1.2) if "cost" in kinds else 0.0,
+    )
+
+
+@dataclass
+class Workers:
+    """Works on shards with random deaths, and takes them up again until all of them have ended."""
+
+    run: ExampleRun
+    world: World
+    shards: list[Shard]
+    random: Random
+    kills_left: int
+    kills: int = 0
+    done: list[Shard] = field(default_factory=list)
+
+    async def all_done(self) -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            for shard in self.shards:
+                group.create_task(self._until_it_ends(shard))
+
+    async def _until_it_ends(self, shard: Shard) -> None:
+        while shard.answered < shard.calls and shard.exhausted is None:
+            connection = Connection(self.run.store)
+            work = asyncio.create_task(shard.work(connection, self.random.randint(1, 8)))
+            if self.kills_left and self.random.random() < 0.7:
+                self.kills_left -= 1
+                await asyncio.wait({work}, timeout=self.random.uniform(0.005, 0.08))
+                if not work.done():
+                    self.kills += 1
+                    connection.dead = True
+                    work.cancel()
+                    shard.exhausted = None  # nobody heard of it
+            await asyncio.wait({work})
+            if not connection.dead:
+                work.result()
+                return
+
+
+async def opened(example: ExampleRun, budget: Budget, **changes: Any) -> ExampleRun:
+    run = await example.open(budget=budget.model_dump(mode="json", exclude_defaults=True), **changes)
+    await run.store.begin_trial(run.trial())
+    return run
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_no_budget_is_ever_overshot(seed: int, example: ExampleRun, database: Database) -> None:
+    """With several workers, shards side by side, calls that fail after they were paid, and workers killed at any moment."""
+    random = Random(seed)
+    budget = random_budget(random)
+    run = await opened(example, budget)
+    world = World(random, failing=random.choice([0.0, 0.1, 0.3]), known=True)
+    stated = AtMost(tokens=EACH.tokens, cost=EACH.cost)
+    shards = [Shard(run, world, f"shard-{n}", random.randint(5, 60), stated) for n in range(random.randint(1, 6))]
+    workers = Workers(run, world, shards, random, kills_left=random.choice([0, 3, 8]))
+    async with watched(database, run.run_id, lambda: budget):
+        await workers.all_done()
+    await run.store.settle_trial(run.trial())
+    account = await used(database, run.run_id)
+    assert account.held == NOTHING
+    assert covers(budget, world.paid), f"paid {world.paid} of {budget}"
+    assert covers(budget, account.all)
+    assert account.all.samples >= world.paid.samples
+    if budget.tokens or budget.cost:  # what nobody limits is not set aside, and so not known of calls that say nothing
+        assert account.all.short_of(world.paid) is None, "something was paid and not accounted for"
+    assert account.exceeded == 0
+    if any(shard.exhausted for shard in shards):
+        assert not covers(budget, account.all + Amount(1, EACH.tokens, EACH.cost)), "more could have been done"
+    if not workers.kills and not world.failing:
+        assert account.lost == NOTHING
+        assert account.spent.short_of(world.paid) is None and world.paid.short_of(account.spent) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_samples_of_several_calls_never_starve_each_other(seed: int, example: ExampleRun, database: Database) -> None:
+    """However many calls a sample makes, and whether that is known: it is over, it is within the budget, and `exhausted`
+    means that nothing more fits."""
+    random = Random(seed)
+    budget = random_budget(random)
+    run = await opened(example, budget)
+    world = World(random, known=True)
+    shards = []
+    for number in range(random.randint(1, 4)):
+        steps = random.randint(2, 4)
+        known = random.choice([1, steps])
+        shards.append(Chains(run, world, f"shard-{number}", random.randint(10, 60), None, steps=steps, known_steps=known))
+    side_by_side = random.randint(5, 40)
+    async with watched(database, run.run_id, lambda: budget), asyncio.timeout(60), asyncio.TaskGroup() as group:
+        for shard in shards:
+            group.create_task(shard.work(Connection(run.store), side_by_side))
+    account = await used(database, run.run_id)
+    assert account.held == NOTHING
+    assert covers(budget, account.all)
+    for shard in shards:
+        assert shard.exhausted is not None or shard.answered == shard.calls
+        if shard.exhausted is not None:
+            assert not covers(budget, account.all + shard.refused), "there was room for what was refused"
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_an_adjusted_budget_holds_from_then_on(seed: int, example: ExampleRun, database: Database) -> None:
+    """Limits go up and down while calls are made: what was set aside stays, and nothing beyond it is."""
+    random = Random(seed)
+    budget = Budget(samples=30, cost=0.3)
+    run = await opened(example, budget)
+    world = World(random, known=True)
+    stated = AtMost(tokens=EACH.tokens, cost=EACH.cost)
+    shards = [Shard(run, world, f"shard-{n}", 60, stated) for n in range(3)]
+    highest = budget
+
+    async def adjust() -> None:
+        nonlocal highest
+        for _ in range(6):
+            await asyncio.sleep(random.uniform(0.002, 0.02))
+            changed = Budget(samples=random.randint(5, 120), cost=random.uniform(0.05, 1.0))
+            # Before it takes effect: what is granted from then on may need it.
+            highest = Budget(samples=max(highest.samples, changed.samples), cost=max(highest.cost, changed.cost))
+            await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=changed))
+
+    adjusting = asyncio.create_task(adjust())
+    async with watched(database, run.run_id, lambda: highest):
+        await Workers(run, world, shards, random, kills_left=0).all_done()
+    await adjusting
+    assert covers(highest, world.paid)
+    assert (await used(database, run.run_id)).held == NOTHING
+
+
+async def test_a_lowered_budget_lets_nothing_new_begin(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(samples=30))
+    world = World(Random(1), known=True)
+    stated = AtMost(tokens=EACH.tokens)
+    await Shard(run, world, "before", 10, stated).work(Connection(run.store), 4)
+    lowered = Budget(samples=5)
+    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=lowered))
+    after = Shard(run, world, "after", 10, stated)
+    await after.work(Connection(run.store), 4)
+    assert (world.paid.samples, after.exhausted) == (10, "samples")
+    raised = Budget(samples=15)
+    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=raised))
+    await Shard(run, world, "later", 10, stated).work(Connection(run.store), 4)
+    assert world.paid.samples == 15
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_nobody_states_is_learned_by_one_call_at_a_time(seed: int, example: ExampleRun, database: Database) -> None:
+    budget = Budget(cost=0.3)
+    run = await opened(example, budget)
+    world = World(Random(seed))
+    shards = [Shard(run, world, f"shard-{n}", 20, None) for n in range(3)]
+    await Workers(run, world, shards, Random(seed), kills_left=0).all_done()
+    assert world.most_in_flight > 1, "it was never learned"
+    assert world.paid.cost <= 0.3 + EACH.cost
+    assert (await used(database, run.run_id)).held == NOTHING
+
+
+async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(cost=1.0))
+    world = World(Random(3), known=True)
+    await Shard(run, world, "liar", 10, AtMost(cost=EACH.cost / 4)).work(Connection(run.store), 1)
+    account = await used(database, run.run_id)
+    assert account.exceeded == 10
+    assert account.spent.cost == pytest.approx(world.paid.cost)
+
+
+async def test_what_a_dead_worker_had_set_aside_counts_as_lost(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(samples=100, cost=1.0))
+    shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
+    dying = shard.purse(Connection(run.store))
+    ticket = await dying.ticket()
+    assert await ticket.reserve(lambda: EACH) == EACH
+    held = (await used(database, run.run_id)).held
+    assert held.short_of(Amount(1, EACH.tokens, EACH.cost)) is None
+    await shard.purse(Connection(run.store)).ticket()
+    account = await used(database, run.run_id)
+    assert account.lost == held
+    with pytest.raises(LeaseTaken):
+        await ticket.reserve(lambda: EACH.times(5))
+    lost = await run.store.settle_trial(run.trial())
+    assert lost.samples >= held.samples
+
+
+async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successor_settled(
+    example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(samples=100, cost=1.0))
+    shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
+    superseded = shard.purse(Connection(run.store))
+    ticket = await superseded.ticket()
+    ticket.answered(0, 0.01)
+    ticket.close()
+    successor = shard.purse(Connection(run.store))
+    async with successor.open():
+        (await successor.ticket()).close()
+    settled = await used(database, run.run_id)
+    with pytest.raises(LeaseTaken):
+        await asyncio.gather(*[superseded.ticket() for _ in range(10)])
+    assert await used(database, run.run_id) == settled
+
+
+async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are_lost(
+    example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(samples=100))
+    dying = Purse(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    for _ in range(3):
+        await dying.ticket()
+    held = (await used(database, run.run_id)).held.samples
+    assert held > 3
+    key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 3),))
+    await Purse(run.store, key, is_away, most_needed=50).ticket()
+    assert (await used(database, run.run_id)).lost == Amount(samples=3)
+
+
+async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun, database: Database) -> None:
+    splits = {"validation": 0.5, "test": 0.5}
+    example.samples, example.replicates = 40, 1
+    items = [{"input": {"n": n}, "expected": n} for n in range(40)]
+    run = await opened(example, Budget(samples=100), dataset={"items": items, "splits": splits})
+    world = World(Random(5), known=True)
+    search = Shard(run, world, "search", 100, AtMost(cost=0.1))
+    await search.work(Connection(run.store), 4)
+    assert (search.answered, search.exhausted) == (60, "samples")
+    key = LeaseKey(run.run_id, "confirmation", 1, fresh_nonce(), confirming=True)
+    leased = await run.store.lease(key, Books(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
+    assert (leased.granted.samples, leased.short_of) == (40, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (CandidateFault("HTTP 400", kind="any label at all", billed="no"), NOTHING),
+        (Unreachable("HTTP 500", kind="any label at all", billed="no"), NOTHING),
+        (Throttled("HTTP 429", None), NOTHING),
+        (Refused("HTTP 401"), NOTHING),
+        (NotSent("a placeholder names nothing"), NOTHING),
+        (CandidateFault("a label decides nothing", kind="http 400"), EACH),
+        (Unreachable("the connection was lost"), EACH),
+        (TookTooLong("took longer than 1 s"), EACH),
+        (CandidateFault("an answer came, and no bill", billed="yes"), EACH),
+        (CandidateFault("raised", kind="raised ValueError"), EACH),
+        (TimeoutError(), EACH),
+    ],
+)
+async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_billed(
+    error: Exception, lost: Amount, example: ExampleRun, database: Database
+) -> None:
+    run = await opened(example, Budget(cost=1.0))
+    purse = Shard(run, World(Random(6)), "shard", 1, None).purse(Connection(run.store))
+    async with purse.open():
+        ticket = await purse.ticket()
+        with carrying(ticket), contextlib.suppress(type(error)):
+            async with metered(lambda: EACH):
+                raise error
+        ticket.close()
+    account = await used(database, run.run_id)
+    assert (account.lost.tokens, account.lost.cost) == (lost.tokens, lost.cost)
+    assert account.lost.samples == bool(lost)
+
+
+async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(cost=1.0))
+    purse = Shard(run, World(Random(7)), "shard", 1, None).purse(Connection(run.store))
+    models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
+    hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
+    async with purse.open():
+        ticket = await purse.ticket()
+        with carrying(ticket), contextlib.suppress(Unreachable):
+            await models.ask(base_url="http://127.0.0.1:9/v1", stream=False, timeout=5, prices={}, **hello)  # type: ignore[arg-type]
+        ticket.close()
+    await models.close()
+    assert (await used(database, run.run_id)).all == NOTHING
+
+
+async def test_without_a_ticket_nothing_is_metered() -> None:
+    async with metered(lambda: pytest.fail("nobody asks what it takes")) as call:
+        call.took(1, 1.0)
+
+
+@contextlib.asynccontextmanager
+async def watched(database: Database, run_id: str, limit: Callable[[], Budget]) -> AsyncIterator[None]:
+    """Look at the account again and again: at no moment may more be taken than the limit."""
+    over: list[Amount] = []
+
+    async def look() -> None:
+        while True:
+            amount = (await used(database, run_id)).all
+            if not covers(limit(), amount):
+                over.append(amount)
+            await asyncio.sleep(0.002)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+    assert not over, f"{over[0]} of {limit()}"

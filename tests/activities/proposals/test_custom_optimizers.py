@@ -1,0 +1,48 @@
+"""The activity that a user's optimizer runs in: a step after the other, and only with the code that the run began with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.evaluation import OTHER_CODE
+from ratchet.optimizer import Direction, RunContext
+from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, suite
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.spec.optimizers.custom import PythonOptimizer
+
+
+async def stepped(**changes: Any) -> OwnStepped:
+    context = RunContext(
+        optimization_id="run",
+        evaluation_suite_id="s",
+        objective_name="score",
+        direction=Direction.MAXIMIZE,
+        baseline_candidate_id="r0",
+        baseline_score=0.5,
+        max_candidates_per_step=1,
+    )
+    optimizer = PythonOptimizer(name="python", ref=plugin("Proposes"))
+    step = OwnStep(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
+    async with evaluation(MemoryStore(suite("echo"), [])) as evaluating:
+        return await activity_environment().run(evaluating.step_optimizer, step)
+
+
+async def test_it_begins_then_observes_then_proposes() -> None:
+    first = await stepped()
+    assert [proposal.configuration for proposal in first.proposals] == [{"x": 0}]
+    second = await stepped(state=first.state, observed=())
+    assert [proposal.configuration for proposal in second.proposals] == [{"x": 1}]
+
+
+async def test_other_code_than_the_run_began_with_must_not_decide() -> None:
+    with pytest.raises(ApplicationError, match="a worker with that code") as raised:
+        await stepped(fingerprint="0" * 64)
+    assert raised.value.type == OTHER_CODE
+    assert not raised.value.non_retryable
+
+
+async def test_a_stated_version_may() -> None:
+    assert (await stepped(fingerprint="version:7")).proposals

@@ -1,0 +1,459 @@
+"""New values: from a model that is shown what went wrong, or from a plug-in; paid for once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from temporalio.exceptions import ApplicationError
+
+from activities.proposals.reflection_answer import problems_of, read_answer
+from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
+from clients.demo.model_server import SimulatedModel, simulated_model
+from ratchet import Record
+from tests.support import evaluation_plugins
+from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, samples, suite
+from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
+from workflows.model.run.contract import ProposalInput, Proposed
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.trial import Split
+
+MODEL = "simulated-reflector"
+PROMPT = "You sort tickets.\nTicket: {{input.ticket}}"
+FAILURES = [Record({"ticket": f"I was charged twice, case {n}."}, "bug", 0.0, "expected billing", "billing") for n in range(8)]
+
+
+def request(proposer: ModelProposer | PythonProposer, **more: Any) -> ProposalInput:
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "round": 1,
+        "index": 0,
+        "parent": "c0",
+        "config_hash": "f" * 64,
+        "factors": ("prompt",),
+        "proposer": proposer,
+        "feedback": "Iteration 0: score=0.400, successRate=40.00%\n",
+        "objective": "Mean exact (higher is better)",
+        "limits": {"prompt": 4000},
+        "split": Split.VALIDATION,
+    }
+    return ProposalInput(**{**given, **more})
+
+
+def by_model(base_url: str | None = None, **more: Any) -> ModelProposer:
+    return ModelProposer(kind="model", model=MODEL, base_url=base_url, **more)
+
+
+def by_plugin(name: str, **more: Any) -> PythonProposer:
+    return PythonProposer(kind="python", ref=plugin(name), **more)
+
+
+def memory(**factors: Any) -> MemoryStore:
+    store = MemoryStore(suite("echo"), samples(1), {"prompt": PROMPT, "temperature": 0.5, **factors})
+    store.evidence = FAILURES
+    return store
+
+
+async def proposed(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> Proposed:
+    async with evaluation(store, environment=environment) as evaluating:
+        return await activity_environment().run(evaluating.propose_values, wanted)
+
+
+async def failure(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> ApplicationError:
+    with pytest.raises(ApplicationError) as raised:
+        await proposed(store, wanted, environment)
+    assert store.proposals == {}
+    return raised.value
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SimulatedModel]:
+    async with simulated_model() as server:
+        yield server
+
+
+class TestModels:
+    async def test_a_better_text_comes_back_with_its_price(self, server: SimulatedModel) -> None:
+        prices = {MODEL: {"input": 1.0, "output": 2.0}}
+        answer = await proposed(memory(), request(by_model(server.base_url), prices=prices))
+        assert set(answer.values) == {"prompt"}
+        assert answer.values["prompt"] != PROMPT
+        assert "{{input.ticket}}" in str(answer.values["prompt"])
+        assert answer.tokens > 100
+        assert answer.cost > 0
+
+    async def test_every_text_is_written_and_nothing_else(self, server: SimulatedModel) -> None:
+        store = memory(greeting="Hello, {{input.name}}!", stops=["a"])
+        answer = await proposed(
+            store, request(by_model(server.base_url), factors=("prompt", "temperature", "greeting", "stops"))
+        )
+        assert set(answer.values) == {"prompt", "greeting"}
+        assert server.calls == 1
+
+    async def test_a_template_that_speaks_of_one_factor_is_sent_for_each(self, server: SimulatedModel) -> None:
+        template = "Improve {{factor.name}}:\n<current_value>{{factor.value}}</current_value>\n{{form}}"
+        store = memory(greeting="Hello, {{input.name}}!")
+        await proposed(store, request(by_model(server.base_url, template=template), factors=("prompt", "greeting")))
+        assert server.calls == 2
+
+    async def test_a_retry_does_not_pay_again(self, server: SimulatedModel) -> None:
+        store = memory()
+        first = await proposed(store, request(by_model(server.base_url)))
+        again = await proposed(store, request(by_model(server.base_url)))
+        assert first == again
+        assert server.calls == 1
+
+    async def test_an_answer_outlasts_a_store_that_is_away(self, server: SimulatedModel) -> None:
+        store = memory()
+        store.refusals_left = 2
+        await proposed(store, request(by_model(server.base_url)))
+        assert server.calls == 1
+        assert len(store.proposals) == 1
+
+    async def test_a_model_that_is_down_is_a_failure_that_may_pass(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 500})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
+        assert error.message.startswith("LLM mutation failed: ")
+        assert "HTTP 500" in error.message
+
+    async def test_an_empty_answer_is_one_too(self, server: SimulatedModel) -> None:
+        server.simulate({"lie": "null_content"})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert error.message.startswith("LLM mutation failed: the model gave an empty answer")
+
+    async def test_a_wrong_key_is_final(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 401})
+        error = await failure(memory(), request(by_model(server.base_url)), {"OPENAI_API_KEY": "sk-secret"})
+        assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
+        assert "sk-secret" not in error.message
+
+    async def test_a_long_retry_after_delays_the_retry(self, server: SimulatedModel) -> None:
+        server.simulate({"status": 429, "retry_after": "200"})
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert error.next_retry_delay is not None
+        assert error.next_retry_delay.total_seconds() > 190
+
+    async def test_a_configuration_without_text_is_a_mistake_in_the_spec(self, server: SimulatedModel) -> None:
+        error = await failure(memory(), request(by_model(server.base_url), factors=("temperature",)))
+        assert (error.type, error.non_retryable) == (INVALID_REQUEST, True)
+
+
+class TestWhatTheModelReads:
+    def text(self, **more: Any) -> str:
+        wanted = request(
+            more.pop("proposer", by_model()), **{name: more[name] for name in more if name not in ("records", "texts")}
+        )
+        assert isinstance(wanted.proposer, ModelProposer)
+        hall = [(0.4, {"prompt": "Sort."}), (0.6, {"prompt": "Sort well."})]
+        return request_text(
+            wanted, wanted.proposer, more.get("texts", {"prompt": PROMPT}), Material(more.get("records", FAILURES), hall)
+        )
+
+    def test_text_scores_failures_and_limits(self) -> None:
+        text = self.text()
+        assert f"<current_value>\n{PROMPT}\n</current_value>" in text
+        assert "Iteration 0: score=0.400, successRate=40.00%" in text
+        assert 'Input: {"ticket":"I was charged twice, case 0."}' in text
+        assert "Answer: bug\nExpected: billing\nFeedback: expected billing" in text
+        assert "at most 4000 characters" in text
+        assert "exactly as written here, and no others: {{input.ticket}}." in text
+        assert "<new_value>" in text
+
+    def test_as_many_failures_as_the_spec_says(self) -> None:
+        assert self.text(proposer=by_model(examples=2)).count("Example ") == 2
+        assert "Example" not in self.text(proposer=by_model(examples=0))
+
+    def test_huge_samples_do_not_make_a_huge_request(self) -> None:
+        huge = [Record("i" * 50_000, "o" * 50_000, 0.0, "f" * 50_000, "e" * 50_000) for _ in range(20)]
+        assert len(self.text(records=huge, proposer=by_model(examples=20))) < LONGEST_EXAMPLES + 8_000
+
+    def test_candidates_written_side_by_side_are_asked_to_differ(self) -> None:
+        assert self.text() != self.text(index=1, beside=1)
+
+    def test_braces_in_samples_and_texts_are_data(self) -> None:
+        assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])
+
+    def test_several_texts_are_shown_and_asked_for_by_name(self) -> None:
+        text = self.text(texts={"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"})
+        assert '<current_value name="greeting">\nHello, {{input.name}}!\n</current_value>' in text
+        assert '<new_value name="prompt">…</new_value>\n<new_value name="greeting">…</new_value>' in text
+        assert 'The new text "prompt" has at most 4000 characters.' in text
+
+    def test_a_template_may_show_the_best_so_far_the_best_last(self) -> None:
+        text = self.text(proposer=by_model(template="{{hall_of_fame}}"))
+        assert text == "Score 0.4000:\n<prompt>\nSort.\n</prompt>\n\nScore 0.6000:\n<prompt>\nSort well.\n</prompt>"
+
+    def test_the_optimizers_words_replace_the_usual_ones_and_the_specs_replace_both(self) -> None:
+        assert self.text(template="Better: {{texts}}").startswith("Better: ")
+        assert self.text(template="Better: {{texts}}", proposer=by_model(template="Mine: {{texts}}")).startswith("Mine: ")
+
+    def test_the_specs_own_template_replaces_it(self) -> None:
+        template = "Improve {{factor.name}}: {{factor.value}}\n{{limits}}"
+        assert self.text(proposer=by_model(template=template)).startswith(f"Improve prompt: {PROMPT}\nThe new text has")
+
+    def test_a_template_with_an_unknown_placeholder_is_a_mistake_in_the_spec(self) -> None:
+        with pytest.raises(ApplicationError, match=r"optimizer\.proposer\.template") as raised:
+            self.text(proposer=by_model(template="{{factor.valeu}}"))
+        assert raised.value.type == INVALID_REQUEST
+
+
+ONE = {"prompt": PROMPT}
+SEVERAL = {"prompt": PROMPT, "greeting": "Hello, {{input.name}}!"}
+
+
+class TestReadingTheAnswer:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "<new_value>new</new_value>",
+            "I thought about it.\n<new_value>\nnew\n</new_value>\nDone.",
+            '<new_value name="prompt">new</new_value>',
+            "It goes between <new_value> and </new_value>, so: <new_value>new</new_value>",
+            "I write <new_value> like this: <new_value>new</new_value>",
+            "```xml\n<new_value>\nnew\n</new_value>\n```\nThat is all.",
+            "</new_value> ends it. <new_value>old</new_value> <new_value>new</new_value >",
+        ],
+    )
+    def test_the_text_is_found(self, answer: str) -> None:
+        assert read_answer(answer, ONE).values == {"prompt": "new"}
+
+    @pytest.mark.parametrize("answer", ["Here:\n```\nnew\n```", "```text\nnew\n```\nand ```x```", "  new\n"])
+    def test_where_no_tags_were_asked_for_the_answer_is_the_text(self, answer: str) -> None:
+        assert read_answer(answer, ONE, tagged=False).values == {"prompt": "new"}
+
+    @pytest.mark.parametrize(
+        ("answer", "problem"),
+        [
+            (
+                "The failures show what is missing. <system_prompt>Sort.</system_prompt> {{input.ticket}}",
+                "it has nothing between",
+            ),
+            ("Here:\n```\nSort {{input.ticket}}.\n```", "it has nothing between"),
+            ('{"prompt": "Sort {{input.ticket}}."}', "it has nothing between"),
+            ("&lt;new_value&gt;Sort {{input.ticket}}.&lt;/new_value&gt;", "it has nothing between"),
+            ("<NEW_VALUE>Sort {{input.ticket}}.</NEW_VALUE>", "it has nothing between"),
+            ("Between <new_value> and </new_value>: <new_value>Sort {{input.ticket}}", "the answer was cut off"),
+            ("<new_value>Sort {{input.ticket}}.</new_value> or <new_value>", "the answer was cut off"),
+            ("<new_value>Use <new_value>x</new_value> {{input.ticket}}.</new_value>", "there are tags within tags"),
+            ("<new_value>…</new_value>", "prompt: Factor value cannot be empty"),
+        ],
+    )
+    def test_an_answer_without_the_tags_it_was_asked_for_is_never_the_text(self, answer: str, problem: str) -> None:
+        found = read_answer(answer, ONE)
+        assert not any(found.values.values())
+        assert problems_of(found, ONE, {})[0].startswith(problem)
+
+    @pytest.mark.parametrize(
+        "part", ["<new_value ", "<new_value>", "</new_value>", "<new_value>a</new_value>", "```a\n", "name="]
+    )
+    def test_a_megabyte_of_tags_is_read_at_once(self, part: str) -> None:
+        """Every tag would be looked for to the end of the text, if reading took quadratic time: half an hour."""
+        for texts in (ONE, SEVERAL):
+            read_answer(part * (1_000_000 // len(part)), texts)
+
+    def test_what_is_said_before_is_the_rationale(self) -> None:
+        found = read_answer("Too vague.\n<new_value>new</new_value>", ONE)
+        assert (found.values["prompt"], found.rationale) == ("new", "Too vague.")
+
+    def test_fences_inside_the_tags_belong_to_the_text(self) -> None:
+        found = read_answer("<new_value>Answer in\n```json\n{}\n```</new_value>", ONE)
+        assert found.values["prompt"] == "Answer in\n```json\n{}\n```"
+
+    @pytest.mark.parametrize(
+        ("answer", "values"),
+        [
+            (
+                '<new_value name="greeting">b</new_value> <new_value name="prompt">a</new_value>',
+                {"prompt": "a", "greeting": "b"},
+            ),
+            ("<new_value name='prompt'>a</new_value>", {"prompt": "a"}),
+            ('I write <new_value name="prompt"> like this: <new_value name="prompt">a</new_value>', {"prompt": "a"}),
+            ('<new_value name="other">x</new_value><new_value name="prompt">a</new_value>', {"prompt": "a"}),
+            ('{"prompt": "a", "greeting": "b", "why": "c"}', {"prompt": "a", "greeting": "b"}),
+            ('```json\n{"greeting": "b"}\n```', {"greeting": "b"}),
+        ],
+    )
+    def test_several_texts_are_told_apart_by_name(self, answer: str, values: dict[str, str]) -> None:
+        assert read_answer(answer, SEVERAL).values == values
+
+    @pytest.mark.parametrize(
+        ("answer", "texts", "cut_off", "problem"),
+        [
+            ("<new_value>half a te", ONE, False, "the answer was cut off before the new text ended"),
+            ("half a te", ONE, True, "the answer was cut off before the new text ended"),
+            ("<new_value> \n</new_value>", ONE, False, "prompt: Factor value cannot be empty"),
+            ("   ", ONE, False, "it has nothing between <new_value> and </new_value>, and only what is there is used"),
+            ("Sorry.", SEVERAL, False, "it has no <new_value name=…> for any of prompt, greeting"),
+            (f"<new_value>{PROMPT}</new_value>", ONE, False, "nothing was changed"),
+            ("<new_value>Sort it.</new_value>", ONE, False, "prompt: placeholder {{input.ticket}} was lost; keep it"),
+            (
+                "<new_value>{{input.ticket}} {{input.mood}}</new_value>",
+                ONE,
+                False,
+                "prompt: nothing would fill the placeholder {{input.mood}}; leave it out",
+            ),
+            (
+                f"<new_value>{{{{input.ticket}}}}{'x' * 100}</new_value>",
+                ONE,
+                False,
+                "prompt: Factor value exceeds max length 80 (was 116)",
+            ),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_words(self, answer: str, texts: dict[str, str], cut_off: bool, problem: str) -> None:
+        found = read_answer(answer, texts, cut_off=cut_off)
+        assert problems_of(found, texts, {"prompt": 80}) == [problem]
+
+
+class ScriptedModel:
+    """An endpoint that gives its answers one after the other, and remembers what it was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[list[dict[str, Any]]] = []
+
+    async def reply(self, received: web.Request) -> web.Response:
+        self.asked.append((await received.json())["messages"])
+        content = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
+        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        return web.json_response({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+@asynccontextmanager
+async def scripted(*answers: str) -> AsyncIterator[tuple[ScriptedModel, str]]:
+    model = ScriptedModel(*answers)
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", model.reply)
+    async with TestServer(app) as server:
+        yield model, str(server.make_url("/v1"))
+
+
+GOOD = "<new_value>Sort the ticket: {{input.ticket}}</new_value>"
+
+
+class TestRepair:
+    async def test_a_model_is_shown_what_was_wrong_and_asked_again(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
+            answer = await proposed(memory(), request(by_model(url)))
+        assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
+        assert answer.tokens == 200
+        [_, second] = model.asked
+        assert [message["role"] for message in second] == ["user", "assistant", "user"]
+        assert "placeholder {{input.ticket}} was lost; keep it" in second[-1]["content"]
+
+    async def test_what_stays_wrong_is_left_to_the_validator(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>") as (model, url):
+            answer = await proposed(memory(), request(by_model(url, repairs=1)))
+        assert answer.values == {"prompt": "Sort it."}
+        assert len(model.asked) == 2
+
+    async def test_what_stays_unusable_is_a_failure_for_good_and_says_what_it_took(self) -> None:
+        async with scripted("<new_value>") as (model, url):
+            error = await failure(memory(), request(by_model(url)))
+        assert (error.type, error.non_retryable, error.details) == (PROPOSER_FAILED, True, (None, [300, 0.0]))
+        assert error.message == "LLM mutation failed: the answer was cut off before the new text ended"
+        assert len(model.asked) == 3
+
+    async def test_a_chatty_answer_goes_back_and_never_becomes_the_text_as_a_whole(self) -> None:
+        chatty = "The failures show what is missing.\n```\nSort it: {{input.ticket}}\n```\nIs that of help?"
+        async with scripted(chatty, GOOD) as (model, url):
+            answer = await proposed(memory(), request(by_model(url)))
+        assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
+        assert "only what is there is used" in model.asked[1][-1]["content"]
+        async with scripted(chatty) as (model, url):
+            error = await failure(memory(), request(by_model(url)))
+        assert (error.type, error.non_retryable, len(model.asked)) == (PROPOSER_FAILED, True, 3)
+
+    async def test_a_template_that_asks_for_no_tags_is_answered_with_the_text(self) -> None:
+        async with scripted("Sort: {{input.ticket}}") as (model, url):
+            answer = await proposed(memory(), request(by_model(url, template="Improve {{factor.name}}: {{factor.value}}")))
+        assert (answer.values, len(model.asked)) == ({"prompt": "Sort: {{input.ticket}}"}, 1)
+
+    @pytest.mark.parametrize(
+        "lie", [{"lie": "malformed_json"}, {"lie": "empty_choices"}, {"lie": "null_content"}, {"status": 400}]
+    )
+    async def test_an_answer_that_cannot_be_understood_is_one_of_the_tries(
+        self, server: SimulatedModel, lie: dict[str, Any]
+    ) -> None:
+        server.simulate(lie)
+        error = await failure(memory(), request(by_model(server.base_url)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, True)
+        assert server.calls == (1 if "status" in lie else 3)
+
+    async def test_an_attempt_that_died_between_two_answers_pays_only_for_the_second(self) -> None:
+        async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
+            store = memory()
+            await proposed(store, request(by_model(url)))
+            store.proposals.clear()
+            again = await proposed(store, request(by_model(url)))
+        assert len(model.asked) == 2
+        assert (again.values, again.tokens) == ({"prompt": "Sort the ticket: {{input.ticket}}"}, 200)
+
+    async def test_the_same_request_of_a_later_round_is_put_in_other_words_and_never_paid_for_twice(self) -> None:
+        async with scripted(GOOD) as (model, url):
+            store = memory()
+            for number in (1, 2, 3):
+                await proposed(store, request(by_model(url), round=number))
+            store.proposals.clear()
+            again = await proposed(store, request(by_model(url), round=2))
+        texts = [messages[0]["content"] for messages in model.asked]
+        assert len(set(texts)) == 3
+        assert "You answered this once before" in texts[1]
+        assert "You answered this 2 times before" in texts[2]
+        assert again.tokens == 100
+
+    async def test_requests_that_are_alike_side_by_side_have_answers_of_their_own(self) -> None:
+        async with scripted(GOOD) as (model, url):
+            store = memory()
+            alike = by_model(url, template="Improve this: {{texts}}")
+            for number in (0, 1):
+                await proposed(store, request(alike, index=number, beside=number))
+        assert [messages[0]["content"] for messages in model.asked] == [model.asked[0][0]["content"]] * 2
+
+
+class TestPlugins:
+    async def test_one_is_given_the_current_values_and_what_went_wrong(self) -> None:
+        answer = await proposed(memory(), request(by_plugin("longer", examples=3)))
+        assert answer.values == {"prompt": f"{PROMPT} (3 records)"}
+
+    async def test_async_ones_work_and_values_are_normalized(self) -> None:
+        answer = await proposed(memory(), request(by_plugin("longer_async")))
+        assert answer.values == {"prompt": f"{PROMPT}\nmore"}
+
+    @pytest.mark.parametrize(
+        ("name", "texts"),
+        [
+            ("numbered_proposer", ["candidate 0 of seed 10", "candidate 1 of seed 11"]),
+            ("index_only", ["candidate 0", "candidate 1"]),
+        ],
+    )
+    async def test_one_that_asks_for_them_is_told_its_place_and_a_seed(self, name: str, texts: list[str]) -> None:
+        given = [await proposed(memory(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
+        assert [answer.values["prompt"] for answer in given] == texts
+
+    async def test_a_retry_does_not_call_it_again(self) -> None:
+        evaluation_plugins.calls.clear()
+        store = memory()
+        await proposed(store, request(by_plugin("longer")))
+        await proposed(store, request(by_plugin("longer")))
+        assert evaluation_plugins.calls == ["longer"]
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("raising_proposal", "raised RuntimeError: out of ideas"),
+            ("bad_proposal", "nan is not a finite number"),
+            ("no_mapping", "returned a str; return a mapping"),
+        ],
+    )
+    async def test_one_that_fails_may_be_tried_again(self, name: str, text: str) -> None:
+        error = await failure(memory(), request(by_plugin(name)))
+        assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
+        assert text in error.message
+        assert plugin(name) in error.message

@@ -1,0 +1,67 @@
+"""An answer is used again only where everything that it and its scores depend on is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from activities.preparing import evaluation_plan
+from activities.preparing.evaluation_plan import evaluator_fingerprint
+from tests.support.spec_building import request
+
+RUBRIC = {"kind": "rubric", "rubric": "Is it polite?", "model": "judge"}
+SIMILARITY = {"kind": "similarity", "model": "embedding"}
+PRICES = {"small": {"input": 1, "output": 2}}
+DEARER = {"small": {"input": 9, "output": 9}}
+
+
+def fingerprint(*scorers: dict[str, Any], plugins: dict[str, str] | None = None, **parts: Any) -> str:
+    made = request(scorers=list(scorers), objective={"metric": scorers[0].get("name", scorers[0]["kind"])}, **parts)
+    return evaluator_fingerprint(made, plugins or {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (RUBRIC, {**RUBRIC, "rubric": "Is it short?"}),
+        (RUBRIC, {**RUBRIC, "model": "another judge"}),
+        (RUBRIC, {**RUBRIC, "base_url": "https://elsewhere/v1"}),
+        (RUBRIC, {**RUBRIC, "scale": [0, 10]}),
+        (RUBRIC, {**RUBRIC, "parameters": {"temperature": 0}}),
+        (RUBRIC, {**RUBRIC, "show": []}),
+        (SIMILARITY, {**SIMILARITY, "model": "another embedding"}),
+        ({"kind": "exact"}, {"kind": "exact", "not": True, "name": "exact"}),
+        ({"kind": "exact"}, {"kind": "exact", "extract": {"strip": True}}),
+        ({"kind": "latency", "at_most": 1}, {"kind": "latency", "at_most": 2}),
+        ({"kind": "mean_of", "scorers": [RUBRIC]}, {"kind": "mean_of", "scorers": [{**RUBRIC, "weight": 2}]}),
+    ],
+)
+def test_every_option_of_a_scorer_is_part_of_it(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) == fingerprint(dict(one))
+
+
+def test_what_we_tell_a_judge_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, other = fingerprint({"kind": "all_of", "scorers": [RUBRIC]}), fingerprint({"kind": "exact"})
+    monkeypatch.setattr(evaluation_plan, "INSTRUCTIONS", "Be kind.")
+    assert fingerprint({"kind": "all_of", "scorers": [RUBRIC]}) != before
+    assert fingerprint({"kind": "exact"}) == other
+
+
+def test_prices_are_part_of_it_only_where_the_cost_is_scored() -> None:
+    assert fingerprint({"kind": "cost"}, prices=PRICES) != fingerprint({"kind": "cost"}, prices=DEARER)
+    assert fingerprint({"kind": "exact"}, prices=PRICES) == fingerprint({"kind": "exact"}, prices=DEARER)
+
+
+def test_flags_are_part_of_it_and_their_order_is_not() -> None:
+    exact = {"kind": "exact"}
+    assert fingerprint(exact, flags={"a": 1, "b": 2}) == fingerprint(exact, flags={"b": 2, "a": 1})
+    assert len({fingerprint(exact), fingerprint(exact, flags={"a": 1}), fingerprint(exact, flags={"a": 2})}) == 3
+    assert fingerprint(exact) == fingerprint(exact, flags={})
+
+
+def test_the_source_of_a_plug_in_within_a_combination_is_part_of_it() -> None:
+    combined = {"kind": "any_of", "scorers": [{"kind": "python", "ref": "mine:score"}]}
+    assert fingerprint(combined, plugins={"mine:score": "a"}) != fingerprint(combined, plugins={"mine:score": "b"})
+    assert fingerprint({"kind": "exact"}, plugins={"mine:score": "a"}) == fingerprint({"kind": "exact"}, plugins={})

@@ -1,0 +1,43 @@
+"""Commands on a home without a worker: whichever comes first tells that a run was terminated in Temporal."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+from clients.embedded.stack import embedded_stack
+from clients.temporal import connect
+from tests.clients.commands.test_runs_from_the_command_line import Bench, ending, read_until
+from tests.clients.commands.test_runs_from_the_command_line import bench as bench
+from tests.clients.commands.test_runs_from_the_command_line import running_home as running_home
+
+
+async def terminated(home: Path, run_id: str) -> None:
+    async with embedded_stack(home, ui=False) as stack:
+        client = await connect(stack.temporal_address)
+        await client.get_workflow_handle(run_id).terminate(reason="not wanted")
+
+
+async def test_commands_tell_at_once_that_a_run_was_terminated(bench: Bench) -> None:
+    bench.write("unwanted", inputs=[{"n": 1, "waits": True}])
+    process = bench.attached("run", "spec.yaml")
+    run_id = read_until(process, "Started").split()[-1]
+    bench.until(bench.waits_in_round_1)
+    process.send_signal(signal.SIGINT)
+    ending(process)
+    await terminated(bench.home, run_id)
+
+    assert {run["run_id"]: run["status"] for run in bench.facts("list")["runs"]}[run_id] == "terminated"
+    status = bench.ratchet("status", run_id).stdout
+    assert "terminated" in status and "terminated in Temporal: not wanted" in status and "In flight" not in status
+    report = bench.ratchet("report", run_id).stdout
+    assert "TERMINATED" in report and "not wanted" in report
+    assert bench.ratchet("watch", run_id).returncode == 1
+
+    assert json.loads(bench.ratchet("export", run_id, "--format", "history-json").stdout)["status"] == "terminated"
+    gone_through = bench.ratchet("replay", run_id)
+    assert gone_through.returncode == 0 and "no difference" in gone_through.stdout, gone_through.stdout + gone_through.stderr
+    bench.open_gate()
+    assert bench.facts("retry", run_id)["status"] == "completed"
+    assert bench.facts("delete", run_id)["deleted"]

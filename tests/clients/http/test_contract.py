@@ -1,0 +1,85 @@
+"""The OpenAPI document is what the server does: schemathesis asks the real one whatever it allows, and what it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.clients.http.conftest import TOKEN
+
+CONFIGURATION = """
+continue-on-failure = true
+request-timeout = 20
+
+[generation]
+deterministic = true
+max-examples = {examples}
+
+[parameters]
+optimization_id = "{run}"
+candidate_id = "{candidate}"
+candidate = "{candidate}"
+
+# Streams never end; test_stream.py reads them.
+[[operations]]
+include-path-regex = "/events$"
+enabled = false
+
+[[operations]]
+include-operation-id = "deleteOptimization"
+parameters = {{ optimization_id = "nowhere" }}
+
+[[operations]]
+include-operation-id = "compareOptimizations"
+parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
+
+# Covering the schema of a spec, which is deep, takes thousands of requests; it is only fuzzed.
+[[operations]]
+include-operation-id = "startOptimization"
+[operations.phases.coverage]
+enabled = false
+
+# What its schema lets through may still make no sense as a whole, or come at the wrong time.
+[[operations]]
+include-method = "POST"
+[operations.checks.positive_data_acceptance]
+enabled = false
+"""
+
+
+@pytest.mark.timeout(900)
+async def test_the_server_does_what_its_openapi_document_says(guarded_url: str, finished: str, tmp_path: Path) -> None:
+    async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best))
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
+    command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
+    command += ["--phases", "coverage,fuzzing"]
+    asking = await asyncio.create_subprocess_exec(
+        *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await asking.communicate()
+    assert asking.returncode == 0, output.decode()[-8000:]
+    assert "Missing test data: 1 operation" in output.decode()  # what is deleted must not be there
+
+
+async def test_the_document_describes_every_path_parameter_and_answer(guarded_url: str) -> None:
+    async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        document = (await client.get("/v1/private/openapi.json")).json()
+    operations = [
+        (path, method, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if path.startswith("/v1/")
+    ]
+    assert len(operations) > 20
+    for path, method, operation in operations:
+        where = f"{method} {path}"
+        assert len(operation["description"]) > 10, where
+        assert {"401", "403", "422", "503"} <= set(operation["responses"]), where
+        assert all(parameter.get("description") for parameter in operation.get("parameters", [])), where

@@ -1,0 +1,167 @@
+"""Starting and steering runs over HTTP: real workflows do what is asked, or say why not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.support.engines import Engines
+
+from tests.clients.http.conftest import hill_spec
+
+
+def gated_spec(gate: Path, **parts: Any) -> dict[str, Any]:
+    """A run whose answers wait until the file is there."""
+    return hill_spec(
+        configuration={
+            "x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10},
+            "gate": str(gate),
+        },
+        target={"kind": "python", "ref": "plugged:waits_for_a_file"},
+        **parts,
+    )
+
+
+async def until(http: httpx.AsyncClient, run_id: str, status: str) -> dict[str, Any]:
+    async with asyncio.timeout(30):
+        while True:
+            answer = await http.get(f"/optimizations/{run_id}")
+            run: dict[str, Any] = answer.json()
+            if answer.status_code == 200 and run["status"] == status:
+                return run
+            await asyncio.sleep(0.05)
+
+
+async def ask(http: httpx.AsyncClient, path: str, body: Any = None, status: int = 200) -> dict[str, Any]:
+    answer = await http.post(f"/optimizations{path}", json=body)
+    assert answer.status_code == status, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def test_a_spec_is_started_once_and_found_again(http: httpx.AsyncClient) -> None:
+    spec = hill_spec(name="posted", stop={"max_rounds": 1})
+    first = await ask(http, "", spec, 201)
+    assert first["created"]
+    await until(http, first["optimization_id"], "completed")
+    again = await ask(http, "", spec, 200)
+    assert (again["optimization_id"], again["created"], again["status"]) == (first["optimization_id"], False, "completed")
+    another = await ask(http, "?new=true", spec, 201)
+    assert another["optimization_id"] == f"{first['optimization_id']}-2"
+    await until(http, another["optimization_id"], "completed")
+
+
+async def test_the_same_spec_posted_by_many_at_once_is_one_run(http: httpx.AsyncClient) -> None:
+    spec = hill_spec(name="crowd", stop={"max_rounds": 1})
+    answers = await asyncio.gather(*(http.post("/optimizations", json=spec) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
+    assert len({answer.json()["optimization_id"] for answer in answers}) == 1
+
+
+async def test_a_spec_with_mistakes_is_refused_field_by_field_and_nothing_begins(
+    http: httpx.AsyncClient, engines: Engines
+) -> None:
+    spec = hill_spec(name="wrong", optimiser="x", replicates=0)
+    answer = await http.post("/optimizations", json=spec)
+    assert answer.status_code == 422
+    assert {problem["field"] for problem in answer.json()["problems"]} == {"optimiser", "replicates"}
+    unknown = await http.post("/optimizations", json=hill_spec(name="wrong", dataset={"name": "never-added"}))
+    assert (unknown.status_code, unknown.json()["error"]["field"]) == (422, "dataset.name")
+    inconsistent = await http.post("/optimizations", json=hill_spec(name="wrong", objective={"metric": "height", "kind": "f1"}))
+    assert inconsistent.status_code == 422
+    assert "classification" in inconsistent.json()["error"]["message"]
+    assert (await http.get("/optimizations?search=wrong")).json()["total"] == 0
+
+
+async def test_a_run_pauses_is_adjusted_takes_a_proposal_goes_on_and_stops(http: httpx.AsyncClient, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    spec = gated_spec(gate, name="steered", stop={"max_rounds": 50, "no_improvement": 0})
+    run_id = (await ask(http, "", spec, 201))["optimization_id"]
+    await until(http, run_id, "running")
+    assert "pausing" in (await ask(http, f"/{run_id}/pause"))["message"]
+    gate.touch()
+    await until(http, run_id, "paused")
+    adjusted = await ask(http, f"/{run_id}/adjust", {"max_rounds": 40, "budget": {"cost": 3.5}})
+    assert "adjusted" in adjusted["message"]
+    shown = await until(http, run_id, "paused")
+    assert (shown["max_rounds"], shown["budget"]["cost"]) == (40, 3.5)
+    proposal = {"configuration": {"x": 600}, "rationale": "further up"}
+    assert "queued" in (await ask(http, f"/{run_id}/proposals", proposal))["message"]
+    await ask(http, f"/{run_id}/resume")
+    async with asyncio.timeout(30):
+        while (best := (await http.get(f"/optimizations/{run_id}")).json())["best_score"] < 0.89:
+            await asyncio.sleep(0.05)
+    candidate = (await http.get(f"/optimizations/{run_id}/candidates/{best['best_candidate_id']}")).json()
+    assert candidate["configuration"]["x"] >= 600
+    assert "asked to stop" in (await ask(http, f"/{run_id}/stop", {"reason": "high enough"}))["message"]
+    ended = await until(http, run_id, "completed")
+    assert (ended["stop_reason"], ended["message"]) == ("stopped_early", "Stopped early: high enough")
+    for wish in ("stop", "cancel", "pause", "resume"):
+        told = await ask(http, f"/{run_id}/{wish}", status=409)
+        assert "completed already" in told["error"]["message"]
+
+
+async def test_a_run_is_cancelled_with_what_it_knows(http: httpx.AsyncClient, tmp_path: Path) -> None:
+    run_id = (await ask(http, "", gated_spec(tmp_path / "gate", name="cut"), 201))["optimization_id"]
+    await until(http, run_id, "running")
+    await ask(http, f"/{run_id}/cancel")
+    ended = await until(http, run_id, "cancelled")
+    assert ended["stop_reason"] == "cancelled"
+    outline = (await http.get(f"/optimizations/{run_id}/outline")).json()
+    assert [trial["status"] for trial in outline["trials"]] == ["cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "body", "field"),
+    [
+        ("adjust", {}, None),
+        ("adjust", {"max_rounds": -1}, "max_rounds"),
+        ("adjust", {"budget": {"cots": 1}}, "budget.cots"),
+        ("proposals", {"configuration": {"y": 1}}, None),
+        ("proposals", {"configuration": {"x": 10**6}}, None),
+    ],
+)
+async def test_wishes_that_make_no_sense_are_refused(
+    http: httpx.AsyncClient, tmp_path: Path, wish: str, body: dict[str, Any], field: str | None
+) -> None:
+    run_id = (await ask(http, "", gated_spec(tmp_path / "gate", name="firm"), 201))["optimization_id"]
+    await until(http, run_id, "running")
+    told = await ask(http, f"/{run_id}/{wish}", body, 422)
+    assert told["error"]["field"] == field, told
+    (tmp_path / "gate").touch()
+    await ask(http, f"/{run_id}/cancel")
+
+
+async def test_the_same_wish_with_the_same_key_is_asked_once(http: httpx.AsyncClient, engines: Engines, tmp_path: Path) -> None:
+    run_id = (await ask(http, "", gated_spec(tmp_path / "gate", name="keyed"), 201))["optimization_id"]
+    await until(http, run_id, "running")
+    proposal = {"configuration": {"x": 77}}
+    for _ in range(3):
+        answer = await http.post(f"/optimizations/{run_id}/proposals", json=proposal, headers={"Idempotency-Key": "once"})
+        assert answer.status_code == 200, answer.text
+    history = await engines.client.get_workflow_handle(run_id).fetch_history()
+    assert sum(event.HasField("workflow_execution_update_accepted_event_attributes") for event in history.events) == 1
+    await ask(http, f"/{run_id}/cancel")
+
+
+async def test_a_run_that_asked_for_no_release_has_none_to_rule_on(http: httpx.AsyncClient, finished: str) -> None:
+    for ruling in ("approve", "reject"):
+        told = await ask(http, f"/{finished}/{ruling}", {"by": "ada"}, 409)
+        assert "waits for approval" in told["error"]["message"]
+        assert (await ask(http, f"/{finished}/{ruling}", {}, 422))["error"]["field"] == "by"
+        await ask(http, f"/nowhere/{ruling}", {"by": "ada"}, 404)
+    assert (await http.get(f"/optimizations/{finished}/releases")).json() == []
+
+
+async def test_only_finished_runs_are_deleted(http: httpx.AsyncClient, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    run_id = (await ask(http, "", gated_spec(gate, name="gone", stop={"max_rounds": 1}), 201))["optimization_id"]
+    await until(http, run_id, "running")
+    assert (await http.delete(f"/optimizations/{run_id}")).status_code == 409
+    gate.touch()
+    await until(http, run_id, "completed")
+    assert (await http.delete(f"/optimizations/{run_id}")).status_code == 200
+    assert (await http.get(f"/optimizations/{run_id}")).status_code == 404

@@ -1,0 +1,98 @@
+"""A real browser before the real page, over the session's stack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from tests.clients.http.conftest import TOKEN, guarded_url, hill_spec, http, servers, split_items, url
+
+__all__ = ["TOKEN", "guarded_url", "hill_spec", "http", "servers", "split_items", "url"]
+
+ARTIFACTS = Path(__file__).parents[3] / ".artifacts" / "page"
+"""Screenshots of every run of the tests, for people to look at; never committed."""
+PATIENCE = 30_000
+expect.set_options(timeout=PATIENCE)
+
+Opens = Callable[..., Awaitable[Page]]
+
+
+def chromium() -> str | None:
+    """Where a browser is: `CHROMIUM`, or what the machine has."""
+    named = os.environ.get("CHROMIUM")
+    return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    path = chromium()
+    if path is None:
+        pytest.skip("there is no Chromium on this machine; install one, or name it with CHROMIUM=/path/to/it")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        found = await playwright.chromium.launch(executable_path=path, args=[*sandbox, "--disable-dev-shm-usage"])
+        yield found
+        await found.close()
+
+
+@pytest.fixture
+async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
+    """Opens the page at a place, such as `runs/seen/trials`. Whatever its console complains of fails the test."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    async def open_at(
+        place: str = "",
+        *,
+        base: str = url,
+        scheme: Any = "light",
+        width: int = 1280,
+        height: int = 900,
+        may_complain: bool = False,
+    ) -> Page:
+        context = await browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = await context.new_page()
+        if not may_complain:
+            page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+        await page.goto(f"{base}/#/{place}")
+        return page
+
+    yield open_at
+    for context in contexts:
+        await context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def accessible() -> Callable[[Page], Awaitable[list[str]]]:
+    """What axe-core finds wrong with what is shown now."""
+
+    async def violations(page: Page) -> list[str]:
+        results = await Axe().run(page)
+        return [
+            f"{found['id']}: {node['html'][:200]} {node['failureSummary']}"
+            for found in results.response["violations"]
+            for node in found["nodes"]
+        ]
+
+    return violations
+
+
+async def keep_picture(page: Page, name: str) -> Path:
+    """Keep what is shown, whole, among the artifacts."""
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    path = ARTIFACTS / f"{name}.png"
+    await page.screenshot(path=path, full_page=True, animations="disabled")
+    return path

@@ -1,0 +1,158 @@
+"""What is left of the budgets, and what is foretold; and how fast the details of very large runs are drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.clients.http.test_steering import gated_spec, until
+from tests.clients.page.conftest import Opens
+
+AT_MOST = 100.0
+"""Milliseconds."""
+
+FORECAST = """
+async ({detail, rounds, isOver, now}) => {
+  const { budgetsOf, forecast, secondsLeft, secondsOfRounds } = await import("/page/detail/budgets.js");
+  const run = { detail, rounds, isOver };
+  const end = secondsOfRounds(run, now);
+  const told = budgetsOf(run, now).map((budget) => [budget.name, {
+    used: budget.used, told: forecast(budget, run, end),
+    left: Number.isFinite(secondsLeft(budget)) ? secondsLeft(budget) : null,
+  }]);
+  return { end, ...Object.fromEntries(told) };
+}
+"""
+START = 1_800_000_000
+"""In seconds; a round takes ten, and costs 0.1."""
+
+
+def stand(*, limit: float, status: str = "running", rounds: int = 5, most: int = 20, now: int = 50) -> dict[str, Any]:
+    def at(second: float) -> str:
+        return datetime.fromtimestamp(START + second, UTC).isoformat()
+
+    def spent(round_index: int) -> dict[str, float]:
+        return {"cost": 0.1 * round_index, "tokens": 100 * round_index, "samples": 8 * round_index, "trials": round_index}
+
+    return {
+        "detail": {
+            "started_at": at(0),
+            "updated_at": at(10 * rounds),
+            "finished_at": at(10 * rounds) if status == "completed" else None,
+            "status": status,
+            "spend": spent(rounds),
+            "budget": {"cost": limit, "wall_time": 600},
+            "max_rounds": most,
+        },
+        "rounds": [{"round_index": n, "timestamp": at(10 * n), "spend": spent(n)} for n in range(rounds + 1)],
+        "isOver": status == "completed",
+        "now": (START + now) * 1000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "end", "left", "told"),
+    [
+        ({"limit": 1.0}, 150, 50, "used up in about 50s, before the last round"),
+        ({"limit": 10.0}, 150, 950, "about 2.00 when the last round is done"),
+        ({"limit": 0.0}, 150, None, "about 2.00 when the last round is done"),
+        ({"limit": 1.0, "most": 0}, None, 50, "used up in about 50s"),
+        ({"limit": 0.0, "most": 0}, None, None, "36.00 an hour"),
+        ({"limit": 1.0, "status": "paused"}, None, 50, ""),
+        ({"limit": 1.0, "status": "completed"}, None, 50, ""),
+        ({"limit": 1.0, "now": 55}, 145, None, None),
+    ],
+)
+async def test_a_forecast_goes_on_at_the_present_rate_to_the_last_round_or_the_end_of_the_budget(
+    open_page: Opens, given: dict[str, Any], end: float | None, left: float | None, told: str | None
+) -> None:
+    page = await open_page("")
+    found = await page.evaluate(FORECAST, stand(**given))
+    assert found["end"] == (None if end is None else pytest.approx(end))
+    if told is not None:
+        assert found["cost"]["left"] == (None if left is None else pytest.approx(left))
+        assert found["cost"]["told"] == told
+    assert found["wall_time"]["used"] == pytest.approx(given.get("now", 50))
+
+
+async def test_the_budget_is_followed_without_a_reload(open_page: Opens, http: httpx.AsyncClient, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    spec = gated_spec(gate, name="burning", budget={"samples": 100}, stop={"max_rounds": 2, "no_improvement": 0})
+    run_id = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
+    await until(http, run_id, "running")
+    page = await open_page(f"runs/{run_id}/budget")
+    calls = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Calls"))
+    await expect(calls).to_contain_text("100%")
+    gate.touch()
+    await until(http, run_id, "completed")
+    spend = (await http.get(f"/optimizations/{run_id}")).json()["spend"]
+    await expect(calls).to_contain_text(str(spend["samples"]))
+    await expect(page.get_by_role("img", name="What is left of each budget over time: Calls")).to_be_visible()
+
+
+async def test_a_candidate_in_flight_is_followed_to_its_end(open_page: Opens, http: httpx.AsyncClient, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    spec = gated_spec(gate, name="flying", stop={"max_rounds": 1, "no_improvement": 0})
+    run_id = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
+    await until(http, run_id, "running")
+    async with asyncio.timeout(30):
+        while not (in_flight := (await http.get(f"/optimizations/{run_id}")).json()["in_flight"]["trials"]):
+            await asyncio.sleep(0.05)
+    candidate = in_flight[0]["candidate_id"]
+    page = await open_page(f"runs/{run_id}/candidates/{candidate}?tab=judgement")
+    await expect(page.locator(".candidate-head")).to_contain_text("Running")
+    gate.touch()
+    await expect(page.locator(".candidate-head")).to_contain_text("Completed")
+    await expect(page.locator(".candidate-head dd").first).to_contain_text("0.")
+
+
+MATRIX = """
+async (count) => {
+  const { samplesView } = await import("/page/detail/samples.js");
+  const kinds = ["both", "fixed", "broken", "neither", "missing"];
+  const turns = Array.from({ length: count }, (_, place) => kinds[(place * 7) % 5]);
+  const counts = Object.fromEntries(kinds.map((kind) => [kind, count / 5]));
+  const found = { turns, counts, total: count, judged: null, items: [] };
+  const place = document.getElementById("main");
+  let answer;
+  const asked = new Promise((resolve) => (answer = () => resolve(found)));
+  const names = { before: "A", after: "B" }, options = new URLSearchParams();
+  samplesView(place, { ask: () => asked, names, options, go() {}, announce() {} });
+  const begun = performance.now();
+  answer();
+  while (!place.querySelector(".strip path")) await new Promise(requestAnimationFrame);
+  return performance.now() - begun;
+}
+"""
+FRONT = """
+async (count) => {
+  const { mount } = await import("/page/detail/pareto.js");
+  const searching = Array.from({ length: count }, (_, n) => ({
+    candidate_id: `c${n}`, gains: { score: Math.sin(n), cost: Math.cos(n * n) },
+  }));
+  const front = searching.slice(0, 30).map(({ candidate_id, gains }) => ({ candidate_id, gains, verdicts: {} }));
+  const detail = { objective_name: "score", baseline_candidate_id: "c0" };
+  const run = { id: "r", searching, rounds: [{ pareto_front: front }], detail };
+  const place = document.getElementById("main");
+  let listener;
+  mount(place, { run, subscribe: (heard) => ((listener = heard), () => {}), navigate() {}, announce() {} });
+  while (!place.querySelector(".dots")) await new Promise(requestAnimationFrame);
+  const begun = performance.now();
+  listener(new Set(["trials"]));
+  await new Promise(requestAnimationFrame);
+  return performance.now() - begun;
+}
+"""
+
+
+@pytest.mark.parametrize("drawing", [MATRIX, FRONT], ids=["samples", "front"])
+async def test_ten_thousand_are_drawn_within_a_tenth_of_a_second(open_page: Opens, drawing: str) -> None:
+    page = await open_page("")
+    taken = [await page.evaluate(drawing, 10_000) for _ in range(4)]
+    assert min(taken) < AT_MOST, taken

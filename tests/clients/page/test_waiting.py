@@ -1,0 +1,41 @@
+"""A run that no worker has taken up: in the list from the start, and no error when it is opened."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from playwright.async_api import expect
+from tests.support.engines import PLUGINS, Engines
+
+from tests.clients.http.conftest import hill_spec
+from tests.clients.page.conftest import Opens
+from worker import Settings, serving
+
+QUEUE = "optimization-evaluation-00000000beef"
+
+
+async def test_a_run_that_waits_for_its_worker_is_shown_as_such_until_it_begins(engines: Engines, open_page: Opens) -> None:
+    spec = hill_spec(name="patient", execution={"evaluation_task_queue": QUEUE})
+    handle = await engines.start(spec, run_id="not-begun")
+    page = await open_page()
+    row = page.locator("table.runs tr", has_text="not-begun")
+    await expect(row).to_contain_text("no worker")
+    await expect(row).to_contain_text(f"waits for a worker on task queue {QUEUE}")
+    await expect(row).to_contain_text("patient")
+    # Of what is not there yet a browser complains by itself.
+    opened = await open_page("runs/not-begun", may_complain=True)
+    await expect(opened.locator("#main")).to_contain_text("has not begun: it waits for a worker on task queue")
+    await expect(opened.locator("#main")).not_to_contain_text("cannot be shown")
+    settings = Settings(
+        engines.addresses.database_url,
+        role="evaluation",
+        evaluation_task_queue=QUEUE,
+        plugins="plugged",
+        plugin_path=PLUGINS,
+        grace=timedelta(seconds=1),
+    )
+    async with serving(engines.client, settings):
+        await expect(opened.locator("h1")).to_have_text("patient")
+        await handle.result()
+        await expect(row).to_contain_text("completed")
+        await expect(row).not_to_contain_text("no worker")

@@ -1,0 +1,196 @@
+"""What clients read: lists, pages, lineage, live counters, reports; and that a deleted run is gone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from store.read.reader import StoreReader
+from tests.support.store_examples import ExampleRun
+from workflows.model.run.candidates import ReasonCode, Rejection
+from workflows.model.run.contract import LedgerInput
+from workflows.model.trial import Conclusion
+
+
+async def searched(example: ExampleRun) -> ExampleRun:
+    """A run with a baseline and three candidates, of which one has two parents."""
+    run = await example.open(
+        dataset={"items": [{"input": {"n": n}} for n in range(10)], "splits": {"validation": 0.5, "test": 0.5}}
+    )
+    parents: dict[str, tuple[str, ...]] = {"baseline": (), "a": ("baseline",), "b": ("baseline",), "ab": ("a", "b")}
+    for n, (name, of) in enumerate(parents.items()):
+        candidate = run.candidate(name, parent_candidate_ids=of, round={"baseline": 0, "ab": 2}.get(name, 1), index=n)
+        trial = run.trial(candidate)
+        await run.store.begin_trial(trial)
+        await run.answer_everything(trial, score=n / 4)
+        await run.record(trial, n / 4)
+    rejections = tuple(
+        Rejection(round=2, proposed_index=index, reason_code=ReasonCode.NO_CHANGE, message="same") for index in (1, 2, 3)
+    )
+    record = run.round(2, rejections=rejections, new_best=True, best_so_far=0.75, best_so_far_id="ab")
+    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(run.round(0), run.round(1), record)))
+    return run
+
+
+async def test_runs_are_listed_with_the_newest_first(example: ExampleRun, reader: StoreReader) -> None:
+    for name in ("one", "two", "three"):
+        await ExampleRun(example.store, example.database, run_id=name).open()
+    last = ExampleRun(example.store, example.database, run_id="two")
+    await last.store.finish_run(last.finish())
+
+    assert [run.run_id for run in await reader.runs()] == ["three", "two", "one"]
+    assert [run.run_id for run in await reader.runs(status="completed")] == ["two"]
+    assert [run.run_id for run in await reader.runs(offset=1, limit=1)] == ["two"]
+
+
+async def test_trials_come_in_pages(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    page = await reader.trials(run.run_id, offset=1, limit=2)
+    newest = await reader.trials(run.run_id, limit=2, newest_first=True)
+    assert page is not None and newest is not None
+    assert (page.total, [trial.candidate_id for trial in page.items]) == (4, ["a", "b"])
+    assert [trial.candidate_id for trial in newest.items] == ["ab", "b"]
+    assert page.items[0].parent_candidate_ids == ("baseline",)
+
+
+async def test_the_lineage_keeps_several_parents(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    graph = await reader.graph(run.run_id)
+    assert graph is not None
+    assert [(node.candidate_id, node.score, node.is_best, node.is_baseline) for node in graph.nodes] == [
+        ("baseline", 0.0, False, True),
+        ("a", 0.25, False, False),
+        ("b", 0.5, False, False),
+        ("ab", 0.75, True, False),
+    ]
+    assert [(edge.parent, edge.child) for edge in graph.edges] == [
+        ("baseline", "a"),
+        ("baseline", "b"),
+        ("a", "ab"),
+        ("b", "ab"),
+    ]
+
+
+async def test_rejections_come_in_pages(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    page = await reader.rejections(run.run_id, offset=1, limit=1)
+    assert page is not None
+    assert (page.total, [item.proposed_index for item in page.items]) == (3, [2])
+
+
+async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    page = await reader.items(run.run_id, "b", offset=2, limit=3)
+    assert page is not None
+    assert (page.total, [(item.position, item.replicate) for item in page.items]) == (10, [(1, 0), (1, 1), (2, 0)])
+    assert page.items[0].output == "answer 1" and page.items[0].scores == {"exact": 0.5} and "n" in page.items[0].input
+    failed = await reader.items(run.run_id, "a", only_failed=True)
+    passed = await reader.items(run.run_id, "b", only_failed=True)
+    assert failed is not None and passed is not None
+    assert (failed.total, passed.total) == (10, 0)
+
+
+async def test_items_of_a_confirmation_are_those_of_the_test_split(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    trial = await run.confirming()
+    await run.store.begin_trial(trial)
+    work = await run.store.load_shard(run.shard(trial))
+    answers = [run.outcome(item_hash=pair.item_hash, replicate=pair.replicate) for pair in work.pairs[:3]]
+    await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, answers)
+
+    progress = await reader.progress(run.run_id)
+    confirmed = await reader.items(run.run_id, "baseline", purpose="confirmation")
+    measured = await reader.items(run.run_id, "baseline")
+
+    assert confirmed is not None and measured is not None and progress is not None
+    assert (confirmed.total, measured.total) == (3, 10)
+    assert (progress.answered, progress.expected, progress.counts.running) == (3, 10, 1)
+
+
+async def test_live_counters_follow_a_trial_as_it_is_answered(example: ExampleRun, reader: StoreReader) -> None:
+    run = await example.open()
+    await run.store.begin_trial(run.trial())
+    await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(n) for n in range(4)])
+
+    running = await reader.progress(run.run_id)
+    await run.record(run.trial(), 0.5)
+    ended = await reader.progress(run.run_id)
+
+    assert running is not None and ended is not None
+    assert (running.status, running.answered, running.expected, running.counts.running) == ("running", 4, 10, 1)
+    assert (ended.answered, ended.expected, ended.counts.running, ended.counts.completed) == (0, 0, 0, 1)
+    assert ended.baseline_score == 0.5
+    assert await reader.progress("unknown") is None
+
+
+async def test_a_report_has_everything_and_is_json(example: ExampleRun, reader: StoreReader) -> None:
+    run = await searched(example)
+    await run.store.finish_run(run.finish(best_score=0.75, best_candidate_id="ab"))
+    report = await reader.report(run.run_id)
+    assert report is not None
+    assert [row.round for row in report.rounds] == [0, 1, 2]
+    assert [trial.configuration["prompt"] for trial in report.trials][1] == "Sort it, a."
+    assert report.trials[3].sample_means == (0.75,) * 5
+    assert len(report.rejections) == 3
+    assert json.loads(report.model_dump_json())["run"]["result"]["best_candidate_id"] == "ab"
+
+
+async def test_a_running_trial_is_in_the_report_without_an_end(example: ExampleRun, reader: StoreReader) -> None:
+    run = await example.open()
+    await run.store.begin_trial(run.trial())
+    report = await reader.report(run.run_id)
+    assert report is not None
+    [trial] = report.trials
+    assert (trial.status, trial.score, trial.sample_means, trial.finished_at) == ("running", None, None, None)
+
+
+@pytest.mark.parametrize("ask", ["run", "report", "trials", "graph", "rejections", "progress"])
+async def test_of_an_unknown_run_there_is_nothing(reader: StoreReader, ask: str) -> None:
+    assert await getattr(reader, ask)("unknown") is None
+
+
+class TestDeleting:
+    """A deleted run is gone, and takes nothing with it that others use."""
+
+    TABLES = (
+        "runs",
+        "suites",
+        "suite_samples",
+        "candidates",
+        "trials",
+        "outcomes",
+        "rejections",
+        "rounds",
+        "proposals",
+        "events",
+    )
+
+    async def counts(self, run: ExampleRun) -> dict[str, int]:
+        async with run.database.connection() as connection:
+            found: dict[str, Any] = {
+                table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in (*self.TABLES, "overlays")
+            }
+            return found
+
+    async def test_nothing_of_it_is_left(self, example: ExampleRun, reader: StoreReader) -> None:
+        run = await searched(example)
+        assert await reader.delete_run(run.run_id)
+        assert not await reader.delete_run(run.run_id)
+        assert set((await self.counts(run)).values()) == {0}
+
+    async def test_another_run_keeps_its_answers_and_its_configuration(self, example: ExampleRun, reader: StoreReader) -> None:
+        run = await searched(example)
+        other = await ExampleRun(example.store, example.database, run_id="other").open()
+        await other.store.begin_trial(other.trial())
+        await other.answer_everything()
+        await other.store.record_trial(other.result(other.trial()), Conclusion(trial=other.trial()), [0.5] * 5)
+
+        await reader.delete_run(run.run_id)
+
+        assert [listed.run_id for listed in await reader.runs()] == ["other"]
+        items = await reader.items("other", "baseline")
+        assert items is not None and items.total == 10
+        assert await example.store.overlay(other.config_hash) == other.configuration
+        assert (await self.counts(run))["overlays"] == 1

@@ -1,0 +1,141 @@
+"""The schema: made once by whoever comes first, refused when it is newer, readable with psql."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import Final
+
+import asyncpg
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from store.connection import Database, SchemaMoved, StoreAway, is_away
+from store.errors import store_errors
+from store.schema import Migration, SchemaTooNew, StoreError, migrate, migrations
+from tests.support.store_examples import ExampleRun, PostgresServer
+
+PASSWORD = "hunter2"
+
+
+async def test_many_processes_that_start_at_once_migrate_a_fresh_database_once(postgres: PostgresServer) -> None:
+    url = postgres.url(await postgres.new_database(template="template0"))
+
+    databases = await asyncio.gather(*(Database.open(url, most_connections=2) for _ in range(8)))
+
+    async with databases[0].connection() as connection:
+        applied = await connection.fetch("SELECT version, name FROM schema_migrations ORDER BY version")
+    assert [row["version"] for row in applied] == [migration.version for migration in migrations()]
+    await asyncio.gather(*(database.close() for database in databases))
+
+
+async def test_a_schema_newer_than_this_ratchet_is_refused_with_what_to_do(database: Database, database_url: str) -> None:
+    async with database.connection() as connection:
+        await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
+
+    with pytest.raises(SchemaTooNew, match=r"schema version 999, this Ratchet knows \d+: upgrade Ratchet"):
+        await Database.open(database_url)
+
+
+async def test_only_migrations_that_are_missing_are_applied(database: Database) -> None:
+    more = (*migrations(), Migration(998, "one more", "CREATE TABLE one_more (n integer)"))
+    async with database.connection() as connection:
+        await migrate(connection, more)
+        await migrate(connection, more)
+        assert await connection.fetchval("SELECT count(*) FROM one_more") == 0
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(database: Database) -> None:
+    broken = (*migrations(), Migration(998, "broken", "CREATE TABLE half_made (n integer); SELECT 1 / 0"))
+    async with database.connection() as connection:
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await migrate(connection, broken)
+        assert await connection.fetchval("SELECT to_regclass('half_made')") is None
+        assert await connection.fetchval("SELECT max(version) FROM schema_migrations") == migrations()[-1].version
+
+
+class TestSchemaThatMovedOn:
+    """While an upgrade goes on, old workers serve for a while. No run ends because of that."""
+
+    STATEMENTS: Final = [
+        "ALTER TABLE outcomes RENAME COLUMN feedback TO told",
+        "ALTER TABLE outcomes DROP CONSTRAINT outcomes_pkey, ADD COLUMN tenant text NOT NULL",
+        "ALTER TABLE outcomes RENAME TO answers",
+    ]
+
+    @pytest.mark.parametrize("migration", STATEMENTS)
+    async def test_an_old_worker_waits_for_a_new_one_and_says_so(self, example: ExampleRun, migration: str) -> None:
+        run = await example.open()
+        async with run.database.connection() as connection:
+            await connection.execute(migration)
+            await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
+
+        with pytest.raises(SchemaMoved, match=r"schema version 999, this worker knows \d+: it waits") as caught, store_errors():
+            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+        assert is_away(caught.value)
+
+    async def test_a_mistake_of_ours_in_a_schema_that_we_know_is_not_waited_for(self, example: ExampleRun) -> None:
+        run = await example.open()
+        async with run.database.connection() as connection:
+            await connection.execute(self.STATEMENTS[0])
+
+        with pytest.raises(ApplicationError, match="refuses this for good: UndefinedColumnError") as caught, store_errors():
+            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+        assert caught.value.non_retryable
+
+
+async def test_every_table_and_view_says_what_it_is_for(database: Database) -> None:
+    async with database.connection() as connection:
+        silent = await connection.fetch(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'v')"
+            " AND relname <> 'schema_migrations' AND obj_description(oid) IS NULL"
+        )
+    assert silent == []
+
+
+async def test_a_run_can_be_followed_with_psql(example: ExampleRun) -> None:
+    run = await example.open()
+    better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",), rationale="be polite"))
+    await run.store.begin_trial(run.trial())
+    await run.record(run.trial(), 0.5)
+    await run.store.begin_trial(better)
+    await run.record(better, 0.75)
+
+    async with run.database.connection() as connection:
+        overview = await connection.fetchrow("SELECT status, baseline_score, completed, running FROM run_overview")
+        trials = await connection.fetch("SELECT candidate_id, purpose, gain, parents, rationale FROM trial_overview")
+        changes = await connection.fetch("SELECT candidate_id, factor, before::text, after::text FROM factor_changes")
+    assert overview is not None and tuple(overview) == ("running", 0.5, 2, 0)
+    assert [tuple(row) for row in trials] == [
+        ("baseline", "baseline", 0.0, [], None),
+        ("better", "candidate", 0.25, ["baseline"], "be polite"),
+    ]
+    assert [tuple(row) for row in changes] == [("better", "prompt", '"Sort it."', '"Sort it, better."')]
+
+
+class TestRefusals:
+    """What cannot be opened says so, and never says the password."""
+
+    async def test_a_wrong_password_does_not_show_in_the_error(self, postgres: PostgresServer) -> None:
+        url = postgres.url("postgres").replace("ratchet@", f"nobody_we_know:{PASSWORD}@")
+        with pytest.raises(StoreError, match="refuses the login") as caught:
+            await Database.open(url)
+        assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+    async def test_a_database_that_is_not_there_is_named(self, postgres: PostgresServer) -> None:
+        with pytest.raises(StoreError, match=r'database "missing" does not exist; create it first'):
+            await Database.open(postgres.url("missing"))
+
+    async def test_an_address_where_nothing_answers_may_be_tried_again(self) -> None:
+        with pytest.raises(StoreAway, match=r"PostgreSQL at 127\.0\.0\.1:1/ratchet does not answer") as caught:
+            await Database.open(f"postgresql://ratchet:{PASSWORD}@127.0.0.1:1/ratchet")
+        assert is_away(caught.value)
+        assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+    @pytest.mark.parametrize(
+        "url", ["not a url", f"mysql://me:{PASSWORD}@there/db", f"postgresql://me:{PASSWORD}@there:port/db"]
+    )
+    async def test_something_that_is_no_url_is_answered_with_the_right_form(self, url: str) -> None:
+        with pytest.raises(StoreError, match="postgresql://user:password@host:port/database") as caught:
+            await Database.open(url)
+        assert PASSWORD not in "".join(traceback.format_exception(caught.value))

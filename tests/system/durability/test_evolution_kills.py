@@ -1,0 +1,25 @@
+"""kill -9 while a run evolves: explorations, classified failures and verdicts are those of an undisturbed run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.killed_runs import ended_alike
+from tests.system.durability.test_kills import SEEDS
+from tests.system.end_to_end.test_evolution import EVOLVING
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def _spec(seed: int) -> dict[str, Any]:
+    return {**EVOLVING, "name": "evolving", "execution": {"concurrent_samples": 6}, "seed": seed}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_killed_evolution_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
+    ended = await ended_alike(_spec(seed), f"evolving-{seed}", seed, tmp_path)
+    assert ended.undisturbed["rounds"] >= 2
+    assert ended.disturbed["confirmation"] == ended.undisturbed["confirmation"]

@@ -1,0 +1,34 @@
+"""kill -9 while a run reflects: parts, leaders and drawn parents are those of an undisturbed run, in both modes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.killed_runs import ended_alike
+from tests.system.durability.test_kills import SEEDS
+from tests.system.end_to_end.test_gepa import EXACT, REFLECTING
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def _spec(seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Without a budget: what is lost in a kill counts against it, so that there is less to search with."""
+    rounds = {"max_rounds": 3, "no_improvement": 0}
+    return {
+        **REFLECTING,
+        "optimizer": {**options, "steps_per_round": 3},
+        "stop": rounds,
+        "budget": {},
+        "execution": {"concurrent_samples": 6},
+        "seed": seed,
+    }
+
+
+@pytest.mark.parametrize("options", [REFLECTING["optimizer"], EXACT], ids=["improved", "exact"])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_killed_reflection_ends_like_an_undisturbed_one(seed: int, options: dict[str, Any], tmp_path: Path) -> None:
+    ended = await ended_alike(_spec(seed, options), f"reflecting-{seed}", seed, tmp_path)
+    assert ended.undisturbed["rounds"] >= 1

@@ -1,0 +1,91 @@
+"""A run against an HTTP endpoint, from the spec to the best configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+from tests.support.engines import Engines
+
+from tests.support.http_endpoints import Asked, json_endpoint
+
+Spec = Callable[..., dict[str, Any]]
+TOKEN = "very-secret-4711"
+
+
+def hill(asked: Asked) -> web.Response:
+    """The higher the better, for 20 tokens a call."""
+    x = asked.body["settings"]["x"]
+    assert isinstance(x, int)
+    return web.json_response({"result": [{"height": f"{x / 1000:.3f}"}], "usage": {"tokens": 20, "cost": 0.5}})
+
+
+def target(url: str, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "http",
+        "url": url,
+        "body": {"settings": "{{factors}}", "where": "{{input}}", "unit": "in {{factors.unit}}"},
+        "response": {"output": "result.0", "tokens": "usage.tokens", "cost": "usage.cost"},
+        **more,
+    }
+
+
+def climbing(spec: Spec, url: str, **more: Any) -> dict[str, Any]:
+    scorers = [{"kind": "python", "name": "height", "ref": "plugged:height"}]
+    return spec(**{"target": target(url), "scorers": scorers, "stop": {"max_rounds": 4, "no_improvement": 0}, **more})
+
+
+async def test_a_run_climbs_over_http_and_pays_what_the_endpoint_says(engines: Engines, spec: Spec) -> None:
+    async with json_endpoint(hill) as endpoint:
+        result = await engines.run(climbing(spec, endpoint.url))
+    assert result["status"] == "completed"
+    assert result["best_score"] > result["baseline_score"] == pytest.approx(0.01)
+    calls = len(endpoint.asked)
+    assert result["spend"] == {"trials": 5, "samples": calls, "tokens": 20 * calls, "cost": 0.5 * calls}
+    asked = endpoint.asked[0]
+    assert asked.body == {"settings": {"x": 10, "unit": "metre"}, "where": 0, "unit": "in metre"} or asked.body["where"] > 0
+    assert {one.headers["X-Ratchet-Run"] for one in endpoint.asked} == {result["optimization_id"]}
+    overlays = {one.headers["X-Ratchet-Overlay"]: one.body["settings"]["x"] for one in endpoint.asked}
+    assert len(overlays) == len(set(overlays.values())) == 5
+
+
+async def test_the_token_is_nowhere_but_in_the_request(engines: Engines, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with json_endpoint(hill) as endpoint:
+        monkeypatch.setenv("RATCHET_HTTP_TOKEN", TOKEN)
+        monkeypatch.setenv("RATCHET_HTTP_URLS", endpoint.origin)
+        handle = await engines.start(climbing(spec, endpoint.url, target=target(endpoint.url, auth="bearer")))
+        assert (await handle.result())["status"] == "completed"
+    assert {one.headers["Authorization"] for one in endpoint.asked} == {f"Bearer {TOKEN}"}
+    async with engines.database.connection() as connection:
+        for table in ("runs", "suites", "trials", "outcomes", "events"):
+            found = await connection.fetchval(f"SELECT count(*) FROM {table} t WHERE t::text LIKE '%{TOKEN}%'")
+            assert found == 0, table
+    history = b"".join(event.SerializeToString() for event in (await handle.fetch_history()).events)
+    assert endpoint.url.encode() in history and TOKEN.encode() not in history
+
+
+async def test_an_endpoint_that_refuses_ends_the_run_at_its_first_answer(engines: Engines, spec: Spec) -> None:
+    async with json_endpoint(lambda _: web.json_response({"detail": "who are you?"}, status=403)) as endpoint:
+        handle = await engines.start(climbing(spec, endpoint.url, execution={"concurrent_samples": 1}))
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == "baseline_failed"
+    for part in ("HTTP 403", "who are you?", endpoint.url, "RATCHET_HTTP_TOKEN"):
+        assert part in failed.value.cause.message
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_placeholder_that_names_nothing_is_refused_before_anything_is_called(engines: Engines, spec: Spec) -> None:
+    async with json_endpoint(hill) as endpoint:
+        handle = await engines.start(climbing(spec, endpoint.url, target=target(endpoint.url, body={"q": "{{factors.y}}"})))
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == "InvalidRequest"
+    assert "target.body.q: placeholder {{factors.y}} names no factor" in failed.value.cause.message
+    assert endpoint.asked == []

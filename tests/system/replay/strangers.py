@@ -1,0 +1,44 @@
+"""Those who answer for others while histories are recorded: a worker of somebody else, and the reference runner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.endpoints.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
+from tests.support.allowed import allow
+from tests.support.example_modules import example
+
+
+@asynccontextmanager
+async def strangers(client: Client) -> AsyncIterator[str]:
+    """Serve both; gives the runner's URL."""
+    failed: set[str] = set()
+
+    @activity.defn(name="hill_elsewhere")
+    async def hill_elsewhere(call: dict[str, Any]) -> Any:
+        wishes = call["execution_params"]
+        for sample in call.get("samples") or [call["sample"]]:
+            if wishes.get("hang") == sample["id"]:
+                await asyncio.sleep(60)
+            if wishes.get("fail_first") and sample["id"] not in failed:
+                failed.add(sample["id"])
+                raise ConnectionError("not yet")
+        answer = {"value": {"height": 1 - abs(call["configuration"]["x"] - 700) / 1000}}
+        return [answer for _ in call["samples"]] if "samples" in call else answer
+
+    runners = example("external-runner/runner.py")
+    async with (
+        Worker(client, task_queue="strangers", activities=[hill_elsewhere], graceful_shutdown_timeout=timedelta(0)),
+        runners.serving(runners.Runner(client)) as url,
+    ):
+        allow(RUNNER_URLS, url)
+        allow(ACTIVITY_QUEUES, "strangers")
+        yield url

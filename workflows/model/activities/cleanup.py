@@ -1,0 +1,23 @@
+"""What is cleared away by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ratchet._frozen import Payload
+
+
+class SweepInput(Payload):
+    """The input of `JanitorWorkflow`."""
+
+    grace: timedelta = timedelta(days=1)
+    """How long a run must be over before what it left is removed."""
+
+
+class Swept(Payload):
+    """What was removed."""
+
+    tags: int = 0
+    """Temporary tags of prompts."""
+    overlays: int = 0
+    """Configurations that nothing in the store refers to."""

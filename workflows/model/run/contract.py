@@ -1,0 +1,452 @@
+"""The run itself: its input and output, the state it carries, and what its queries answer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from ratchet._frozen import Payload, SpecPart
+from ratchet._values import ShortText
+from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
+from workflows.model.run.candidates import Candidate, Rejection
+from workflows.model.run.clock import StoodStill
+from workflows.model.run.compression_report import Compression
+from workflows.model.run.decisions import FrontMember
+from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
+from workflows.model.spec.execution import Budget
+from workflows.model.spec.factors import Configuration, Factor
+from workflows.model.spec.judgement import Judged, Noise, Plan
+from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
+from workflows.model.spec.optimizers.custom import PythonOptimizer
+from workflows.model.spec.optimizers.search import Importances, SearchOptimizer
+from workflows.model.spec.prompt import PromptSnapshot
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.release import ReleaseOutcome
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.trial import Split, TrialResult
+
+
+class Standing(Payload):
+    """The best candidate so far."""
+
+    candidate_id: str
+    config_hash: str
+    configuration: Configuration
+    score: float
+    round: int
+    since_round: int
+    """The round of the last improvement of at least `min_delta`."""
+    reference_score: float
+    """The score that improvement reached."""
+    first_replicate: int = 0
+
+
+class ReadPrompt(Payload):
+    """A prompt as it was when the run began, and every factor of the run, its parts among them."""
+
+    snapshot: PromptSnapshot
+    configuration: dict[str, Factor]
+
+
+class Prepared(Payload):
+    """What `prepare` found out: all that the workflow needs to know of files, data and servers."""
+
+    dataset_id: str
+    evaluation_suite_id: str
+    search_split: Split
+    search_samples: int
+    test_samples: int = 0
+    train_samples: int = 0
+    """Samples to learn from that candidates are not scored on; 0 where the search has one split only."""
+    search_attributes: bool = False
+    """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
+    duplicates_dropped: int = 0
+    plan: Plan | None = None
+    """What the run can find out, as far as that can be said before anything is measured."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    read: ReadPrompt | None = None
+    """The prompt that the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
+
+
+class Pending(SpecPart):
+    """A person's own candidate, waiting for the next round."""
+
+    configuration: dict[str, Any]
+    """Values by factor; factors left out keep the baseline's."""
+    rationale: ShortText | None = None
+    """Why it may be better."""
+
+
+class OpenRound(Payload):
+    """What the round that is not decided yet has used up, in all of its steps."""
+
+    steps: int = 0
+    proposals: int = 0
+    """Places of proposals that are taken."""
+    answers: int = 0
+    """Places of answers of models and plug-ins that are taken."""
+
+
+class RunState(Payload):
+    """What a run carries from one execution to the next. Bounded: what grows with the run is in the store."""
+
+    prepared: Prepared
+    started_at: datetime
+    paused_for: timedelta = timedelta(0)
+    """How long the run has stood still: paused, or served by nobody."""
+    unserved: timedelta | None = None
+    """For how long nobody had served it when the store was last asked; None when it never was."""
+    round: int = 0
+    baseline: TrialFacts
+    best: Standing
+    last: Candidate | None = None
+    """The newest candidate, with its configuration, for optimizers that go on from it."""
+    optimizer: OptimizerState
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    reused: int = 0
+    consecutive_failures: int = 0
+    barren_rounds: int = 0
+    """Rounds in a row whose proposals were all rejected."""
+    lost_rounds: int = 0
+    """Rounds in a row without a proposal, because asking for one failed."""
+    last_failure: str | None = None
+    """Why the newest failed trial failed."""
+    recent_trials: tuple[TrialResult, ...] = ()
+    recent_rejections: tuple[Rejection, ...] = ()
+    recent_rounds: tuple[RoundRecord, ...] = ()
+    recent_parts: tuple[TrialFacts, ...] = ()
+    open_round: OpenRound = OpenRound()
+    front: tuple[FrontMember, ...] = ()
+    """Where there are several objectives: the candidates that no other one beats in all of them."""
+    noise: Noise | None = None
+    plan: Plan | None = None
+    """What the run can find out."""
+    adjusted: bool = False
+    """Somebody changed stop rules or the budget."""
+    waiting: tuple[Pending, ...] = ()
+    paused: bool = False
+    stop_requested: str | None = None
+    executions: int = 1
+
+
+class RunInput(OptimizationRequest):
+    """The workflow's input: the spec, and after a continue-as-new the state to go on from."""
+
+    carried: RunState | None = None
+    """Set by Ratchet itself when a long run continues as new; leave it out."""
+
+
+class IngestInput(Payload):
+    """A dataset that a plug-in gives."""
+
+    ref: str
+    name: str
+    """What it is called in the store."""
+
+
+class IngestedDataset(Payload):
+    """A dataset that is in the store."""
+
+    dataset_id: str
+    count: int
+    duplicates_dropped: int = 0
+
+
+class PrepareInput(Payload):
+    run_id: str
+    request: OptimizationRequest
+    ingested: IngestedDataset | None = None
+    """The request's dataset, when a plug-in gave it."""
+    evaluators: dict[str, str] = Field(default_factory=dict)
+    """For each plug-in, the hash of its source or the version the spec states."""
+    started_at: datetime | None = None
+    """When the run's clock began."""
+
+
+class NamedQueue(Payload):
+    """The task queue on which a spec wants its run evaluated."""
+
+    task_queue: str
+
+
+class InspectInput(Payload):
+    """Which plug-ins the evaluation worker must be able to import."""
+
+    references: dict[str, str | None]
+    arguments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """With how many positional arguments each will be called."""
+    optimizer: PythonOptimizer | None = None
+    """A user's optimizer, which has to have its methods and to take its options."""
+    search: SearchOptimizer | None = None
+    """A search, which needs packages that not every worker has."""
+
+
+class Inspected(Payload):
+    """What each plug-in is: a hash of its source, or the version the spec states."""
+
+    evaluators: dict[str, str]
+
+
+class ShownSamples(Payload):
+    """Evaluated samples of one configuration that a proposer reads about."""
+
+    config_hash: str
+    split: Split
+    first: int = 0
+    count: int | None = None
+    """None: up to the last."""
+    limit: int | None = None
+    """How many at most. None: as many as the proposer is shown by its own options."""
+    worst_first: bool = True
+
+
+class RankedConfiguration(Payload):
+    """A configuration that the proposer reads, with its score."""
+
+    config_hash: str
+    score: float
+
+
+class ProposalInput(Payload):
+    """Asks for new values of some factors of one candidate."""
+
+    run_id: str
+    round: int
+    index: int
+    """Which of the round's proposals this is."""
+    beside: int = 0
+    """How many others are asked for at the same time, before this one."""
+    parent: str
+    """The candidate to start from."""
+    config_hash: str
+    configuration: Configuration | None = None
+    """What is rewritten, where that is no candidate's."""
+    factors: tuple[str, ...]
+    proposer: ModelProposer | PythonProposer = Field(discriminator="kind")
+    feedback: str = ""
+    """The last iterations in words."""
+    objective: str = ""
+    limits: dict[str, int] = Field(default_factory=dict)
+    """Longest text per factor."""
+    split: Split
+    template: str | None = None
+    """The request in the optimizer's words, unless the proposer has some of its own."""
+    hall_of_fame: tuple[RankedConfiguration, ...] = ()
+    """The best so far, the best last."""
+    shown: tuple[ShownSamples, ...] = ()
+    """Whose samples the proposer reads about. Default: the parent's, on the split."""
+    seed: int = 0
+    metered: bool = False
+    """The run has a budget of samples, tokens or cost."""
+    retry_of: str | None = None
+    """A run whose proposals are taken over where they start from the same configuration."""
+    prices: dict[str, Any] = Field(default_factory=dict)
+    priority: int = DEFAULT_PRIORITY
+    rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
+
+
+class Proposed(Payload):
+    """New values by factor, and what they cost."""
+
+    values: dict[str, JsonValue]
+    rationale: str | None = None
+    tokens: int = 0
+    cost: float = 0.0
+
+
+class HistoryPage(Payload):
+    """Finished trials of a run, those in full first, read back after a continue-as-new."""
+
+    run_id: str
+    after: int = 0
+    """How many were read already."""
+    limit: int = 4000
+
+
+class TrialRow(Payload):
+    """One finished trial, in full or of a part, with what deduplication and lineage need."""
+
+    facts: TrialFacts
+    first_replicate: int = 0
+
+
+class HistoryRows(Payload):
+    rows: tuple[TrialRow, ...] = ()
+
+
+class LedgerInput(Payload):
+    """Round records to commit, with the run's current status."""
+
+    run_id: str
+    records: tuple[RoundRecord, ...]
+    status: RunStatus = "running"
+    limits: dict[str, JsonValue] = Field(default_factory=dict)
+    budget: Budget | None = None
+    """Set once it was adjusted."""
+    stood_still: StoodStill | None = None
+
+
+class CandidateKey(Payload):
+    run_id: str
+    candidate_id: str
+
+
+class Confirmation(Payload):
+    """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
+
+    afresh: bool = False
+    """No samples were held back: these are fresh answers to the samples of the search."""
+
+    baseline_score: float | None = None
+    winner_score: float | None = None
+    judged: Judged | None = None
+    """The verdict on the winner; None when the baseline itself is the best, or something was not measured in full."""
+    promised: float | None = None
+    """The gain that the search saw: of the best of many, and so optimistic."""
+    optimism: float | None = None
+    """How much more it promised than was confirmed."""
+    explanation: str = ""
+    """One sentence with the numbers."""
+    refused: str | None = None
+    """Why it was not measured."""
+    readers: int = 0
+    """How many other runs were confirmed on the same samples before."""
+    searched: int = 0
+    """How many of these samples other runs have searched on."""
+
+
+class FinishInput(Payload):
+    """How a run ended, with whatever of its ledger may not have been committed yet."""
+
+    run_id: str
+    result: OptimizationResult
+    records: tuple[RoundRecord, ...] = ()
+
+
+class FactorChange(Payload):
+    """One factor of the best configuration that differs from the baseline."""
+
+    before: JsonValue
+    after: JsonValue
+
+
+EndedBy = Literal["rules", "optimizer", "proposer", "person", "failure"]
+
+
+class Ending(Payload):
+    """Who ended the run, and what that was decided on: `ratchet replay` decides it again."""
+
+    by: EndedBy
+    """`rules`: the stop rules and budgets of the spec. `proposer`: it failed, or the budget did not cover it."""
+    decided_at: datetime
+    paused_for: timedelta = timedelta(0)
+    limits: LimitsInForce | None = None
+    """What the stop rules were measured against, where that is not what the spec says."""
+
+
+class OptimizationResult(Payload):
+    """The outcome of a run. The whole history is in the store, under `optimization_id`."""
+
+    optimization_id: str
+    status: RunStatus
+    stop_reason: StopReason
+    message: str = ""
+    baseline_score: float | None = None
+    best_score: float | None = None
+    best_candidate_id: str | None = None
+    best_config_hash: str | None = None
+    best_configuration: Configuration = Field(default_factory=dict)
+    changes: dict[str, FactorChange] = Field(default_factory=dict)
+    """The difference to the baseline, factor by factor."""
+    confirmation: Confirmation | None = None
+    compression: Compression | None = None
+    """What became shorter, when the run compressed."""
+    importances: Importances | None = None
+    """Which factors mattered, when the run searched structured ones."""
+    release: ReleaseOutcome | None = None
+    """What the run did about releasing its winner; `ratchet status ID` shows what became of it since."""
+    plan: Plan | None = None
+    """What the run could find out: the smallest gain, and how surely."""
+    noise: Noise | None = None
+    """How much the baseline's scores vary, where that was measured first."""
+    rounds: int = 0
+    counts: Counts = Field(default_factory=Counts)
+    spend: Spend = Field(default_factory=Spend)
+    lost: Spend = Field(default_factory=Spend)
+    """Calls without an answer that may have been paid for, at the most that they can have taken. Counted under budgets only."""
+    reused: int = 0
+    """Answers that were copied from other runs instead of paid for."""
+    evaluation_suite_id: str | None = None
+    ending: Ending | None = None
+    """Who ended it, and on what grounds."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    history: str = ""
+    """Where the whole history is: `ratchet report ID` reads it."""
+
+
+class StopRule(Payload):
+    """One stop rule and how near it is, from 0 (far) to 1 (triggered)."""
+
+    rule: str
+    nearness: float
+
+
+class Progress(Payload):
+    """The `progress` query."""
+
+    optimization_id: str
+    name: str
+    status: RunStatus
+    phase: str
+    """What the run is doing, in words."""
+    round: int
+    counts: Counts
+    best_candidate_id: str | None
+    best_score: float | None
+    baseline_score: float | None
+    direction: str
+    spend: Spend
+    budget: dict[str, float]
+    """The limits in force; 0 is unlimited."""
+    elapsed_seconds: float
+    trials_per_hour: float
+    seconds_left: float | None
+    """Until the nearest of the time budget and the rounds, at the present rate."""
+    stop_rules: tuple[StopRule, ...]
+    plan: str = ""
+    """What the run can find out."""
+    executions: int
+    versions: dict[str, str]
+
+
+class Newest(Payload):
+    """A list query: totals, and the newest of what the store has in full."""
+
+    total: int
+    shown: int
+    note: str = "the newest are shown; the whole is in the store: ratchet report ID --verbosity full"
+    items: tuple[dict[str, Any], ...]
+
+
+class Graph(Payload):
+    """The `graph` query: true lineage, several parents included."""
+
+    nodes: tuple[dict[str, Any], ...]
+    edges: tuple[dict[str, str], ...]
+    total: int
+    note: str = "the newest trials are shown; the whole is in the store: ratchet report ID --verbosity full"
+
+
+class UpdateAnswer(Payload):
+    """What an update changed."""
+
+    status: RunStatus
+    message: str
+
+
+FinishInput.model_rebuild()

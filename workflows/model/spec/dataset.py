@@ -1,0 +1,186 @@
+"""Datasets: where samples come from, and how they are split."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ratchet._frozen import SpecPart
+from ratchet._values import CanonicalValue, PathText, ShortText
+from workflows.model.run.numbers import Weight
+from workflows.model.spec.targets.python import PluginReference
+
+LARGEST_INLINE_DATASET = 512 * 1024
+"""Bytes. A larger one belongs in a file."""
+
+MOST_INLINE_ITEMS = 50_000
+
+Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+
+ItemField = Annotated[str, Field(pattern=r"^(tags|(input|expected)(\.[^.]+)*)$", max_length=200)]
+"""A part of an item: `expected`, `input.language`, `expected.label`, or `tags`."""
+
+GroupField = Annotated[str, Field(pattern=r"^(tags(\.[^.]+)?|(input|expected)(\.[^.]+)*)$", max_length=200)]
+"""What samples are grouped by: `input.question`, `expected.label`, `tags`, or `tags.customer` for tags as `customer:acme`."""
+
+DatasetName = Annotated[ShortText, Field(min_length=1, max_length=200)]
+
+
+class Item(SpecPart):
+    """One sample as written in a dataset."""
+
+    id: Annotated[ShortText, Field(min_length=1, max_length=200)] | None = None
+    """A stable name. Default: a hash of the content."""
+    input: CanonicalValue
+    """What the target gets; a mapping when placeholders name its keys."""
+    expected: CanonicalValue = None
+    """What a good answer is."""
+    weight: Weight = 1.0
+    """How much this sample counts in a mean."""
+    tags: list[ShortText] = Field(default_factory=list)
+    """Labels to slice by."""
+
+
+class Splits(SpecPart):
+    """Shares of the dataset, drawn by the run's seed. They must not exceed 1 in sum."""
+
+    train: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Shown to optimizers as examples."""
+    validation: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """What candidates are scored on."""
+    test: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Untouched until the end: baseline and winner are confirmed on it once."""
+    stratify_by: ItemField | None = None
+    """Draw by the values of `expected`, of a field such as `input.language`, or of `tags` (each combination is one value):
+    every split gets its share of each, and at least one sample of each value that has enough of them."""
+    group_by: GroupField | None = None
+    """The same as `dataset.group_by`, which needs no splits."""
+
+    @model_validator(mode="after")
+    def _shares_of_one(self) -> Splits:
+        total = self.train + self.validation + self.test
+        if total > 1 + 1e-9:
+            raise ValueError(f"shares add up to {total:g}; they must not exceed 1")
+        if self.train + self.validation <= 0:
+            raise ValueError("train and validation are both 0; candidates need samples to be scored on")
+        return self
+
+
+class Columns(SpecPart):
+    """Which columns of a table are which part of an item."""
+
+    input: Annotated[list[ShortText], Field(min_length=1)] | None = None
+    """The columns that the target gets, as a mapping by their names; one name or a list. Default: every column that is
+    nothing else; a single one named `input` is the input itself."""
+    expected: ShortText | None = None
+    """The column that says what a good answer is. Default: the one named `expected`, `label`, `answer` or `target`."""
+    id: ShortText | None = None
+    """The column with a stable name. Default: `id`."""
+    weight: ShortText | None = None
+    """The column with the sample's weight. Default: `weight`."""
+    tags: list[ShortText] | None = None
+    """Columns with labels; a text is split at `,` and `;`. One name or a list. Default: `tags`."""
+
+    @field_validator("input", "tags", mode="before")
+    @classmethod
+    def _one_name(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+
+class Dataset(SpecPart):
+    """Samples, given in exactly one way: items, path, ref, id, or the name of a stored dataset."""
+
+    items: Annotated[list[Item], Field(max_length=MOST_INLINE_ITEMS)] | None = None
+    """The samples themselves, for small sets."""
+    path: PathText | None = None
+    """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative
+    to the spec for the CLI, and inside RATCHET_DATA_DIR for a worker. A copy is kept: a run never sees its data change."""
+    ref: PluginReference | None = None
+    """`package.module:attribute`: a Python callable without arguments that returns or yields items, as mappings or as
+    `ratchet.Sample`; sync or async. The worker calls it when the run begins."""
+    version: ShortText | None = None
+    """For `ref`: names the code's version. Default: a hash of the source of the module that defines it."""
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The content hash of a dataset that was ingested before."""
+    name: DatasetName | None = None
+    """Alone: a stored dataset, by the name it was added under, in its newest version or in the one behind an @ (`tickets@3`).
+    With items, path or ref: what to call it; the same name with other content is a new version. Default: the file's name."""
+    format: Format | None = None
+    """How the file is written. Default: as its ending says (`.jsonl`, `.ndjson`, `.json`, `.csv`, `.tsv`, `.parquet`)."""
+    columns: Columns | None = None
+    """Which columns of CSV, TSV or Parquet are input, expected, id, weight and tags. When given, the keys of JSON objects are
+    read as columns too."""
+    delimiter: Literal[",", ";", "\t", "|"] | None = None
+    """What separates the columns of CSV. Default: a comma; a tab for TSV."""
+    splits: Splits | None = None
+    """Shares for train, validation and test. Default: every sample scores candidates, and nothing is held back."""
+    group_by: GroupField | None = None
+    """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
+    count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or
+    `tags.customer` for tags such as `customer:acme`. What has no value, or an empty one, is in no group."""
+    slices: list[ItemField] | None = None
+    """The report shows the score of every value of these: `tags`, `expected`, `input.language`. Default: `tags`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_list(cls, value: Any) -> Any:
+        value = {"items": value} if isinstance(value, list) else value
+        items = value.get("items") if isinstance(value, dict) else None
+        if isinstance(items, list) and len(items) > MOST_INLINE_ITEMS:
+            has = f"items has {len(items):,} entries, a spec at most {MOST_INLINE_ITEMS:,}"
+            raise ValueError(f"{has}; put samples in a file (path), or add them to the store (name)")
+        return value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Dataset:
+        given = [name for name in ("items", "path", "ref", "id") if getattr(self, name) is not None]
+        if len(given) > 1 or (not given and self.name is None):
+            raise ValueError(
+                f"needs exactly one of items, path, ref, id or the name of a stored dataset (has {', '.join(given) or 'none'})"
+            )
+        if self.items is not None and not self.items:
+            raise ValueError("items is empty; give at least one sample")
+        if self.id is not None and self.name is not None:
+            raise ValueError("name and id both say which stored dataset is meant; give one of them")
+        if given and self.name is not None and "@" in self.name:
+            raise ValueError(f"name {self.name!r} has an @, which stands before a version's number; versions number themselves")
+        if self.version is not None and self.ref is None:
+            raise ValueError("version names the code behind ref; give ref, or drop version (a stored version is name: NAME@3)")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_group(self) -> Dataset:
+        also = self.splits.group_by if self.splits is not None else None
+        if self.group_by is not None and also is not None and self.group_by != also:
+            raise ValueError(f"group_by is {self.group_by!r} and splits.group_by {also!r}; give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _a_file_that_is_read(self) -> Dataset:
+        of_files = [name for name in ("format", "columns", "delimiter") if getattr(self, name) is not None]
+        if of_files and self.path is None:
+            raise ValueError(f"{of_files[0]} says how a file is read; give path, or drop {of_files[0]}")
+        if self.path is not None and "://" in self.path and not is_object(self.path):
+            raise ValueError(f"path {self.path!r} cannot be read; give a file, or an object as s3://bucket/key")
+        return self
+
+    @property
+    def grouped_by(self) -> str | None:
+        """The field by which samples are grouped, wherever that is said."""
+        return self.group_by or (self.splits.group_by if self.splits is not None else None)
+
+    @property
+    def grouped_at(self) -> str:
+        """The field of a spec that says it."""
+        return "dataset.splits.group_by" if self.group_by is None and self.grouped_by is not None else "dataset.group_by"
+
+    def stored_as(self, dataset_id: str) -> Dataset:
+        """The same dataset by its content, now that it is in the store."""
+        return Dataset(id=dataset_id, splits=self.splits, group_by=self.group_by, slices=self.slices)
+
+
+def is_object(path: str) -> bool:
+    """Whether a path names an object in S3."""
+    bucket, slash, key = path.removeprefix("s3://").partition("/")
+    return path.startswith("s3://") and bool(bucket and slash and key) and not key.endswith("/")

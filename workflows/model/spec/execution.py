@@ -1,0 +1,241 @@
+"""How the run searches: the optimizer and its proposer, stop policies, budgets and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from ratchet._frozen import SpecPart
+from ratchet._values import CanonicalValue
+from workflows.model.run.compression_report import Strategy
+from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
+from workflows.model.spec.durations import Duration
+from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
+from workflows.model.spec.optimizers.custom import PythonOptimizer
+from workflows.model.spec.optimizers.evolve import EvolveOptimizer
+from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
+from workflows.model.spec.optimizers.gepa import GepaOptimizer
+from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.model.spec.proposers import ModelProposer, Proposer, PythonProposer
+from workflows.model.spec.task_queues import TaskQueue
+
+MOST_VARIATIONS = 1_000
+"""Configurations that one run measures side by side."""
+
+
+class RefineOptimizer(SpecPart):
+    """Changes the treatment factors of the best (or last) candidate, round after round."""
+
+    name: Literal["refine"] = "refine"
+    proposer: Proposer
+    """Where new values come from."""
+    parent: Literal["best", "last"] = "best"
+    """Which candidate the next one starts from."""
+    factors: list[str] | None = None
+    """The treatment. Default: every factor that may change and that the proposer can change."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many candidates a round tries side by side."""
+    examples_from: Literal["search", "train"] = "search"
+    """Which of the parent's samples a proposer is shown: those that candidates are scored on, or training samples, which no
+    candidate is scored on, so that texts are not fitted to the score. For `train` every new parent is measured on them once,
+    which costs as many calls as there are."""
+    shorter_wins_ties: bool = False
+    """Whether a candidate with the best's own score and shorter texts becomes the best. Default: equal scores keep the
+    earlier one."""
+
+
+class MeasureOptimizer(SpecPart):
+    """No search: measures the configuration, and the listed variations of it side by side, with the same machinery."""
+
+    name: Literal["none"]
+    configurations: Annotated[list[dict[str, CanonicalValue]], Field(max_length=MOST_VARIATIONS)] = Field(default_factory=list)
+    """Variations to compare: each names the factors that differ from the baseline, frozen ones included."""
+
+    @property
+    def proposer(self) -> None:
+        """Nothing is proposed."""
+        return
+
+    @property
+    def factors(self) -> list[str] | None:
+        """Every factor that some variation names."""
+        return list(dict.fromkeys(name for variation in self.configurations for name in variation)) or None
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All variations are one round."""
+        return max(len(self.configurations), 1)
+
+
+class CompressOptimizer(SpecPart):
+    """Makes texts shorter without loss: every edit alone, then all that did no harm together, then greedily, the largest saving
+    first. The winner is the shortest configuration that is not worse than the baseline by `judgement.margin`, and it is
+    confirmed on fresh answers."""
+
+    name: Literal["compress"]
+    strategies: list[Strategy] = Field(
+        default_factory=lambda: list[Strategy](["whitespace", "duplicates", "examples", "ablation"])
+    )
+    """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
+    parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
+    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    """Also rewrites each section shorter. Default: nobody does."""
+    factors: list[str] | None = None
+    """Which sections. Default: every text that may change, and every list of examples."""
+    min_section_tokens: Annotated[int, Field(ge=0)] = 20
+    """Shorter sections are left alone."""
+    max_edits: Annotated[int, Field(ge=1, le=200)] = 40
+    """How many edits are tried at most, those with the largest savings."""
+
+    @model_validator(mode="after")
+    def _knows_how(self) -> CompressOptimizer:
+        if not self.strategies and self.proposer is None:
+            raise ValueError("has no way to make anything shorter; give strategies or a proposer")
+        return self
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All edits are measured alone in one round."""
+        return self.max_edits
+
+    @property
+    def most_trials(self) -> int:
+        """Each edit alone, all together, and all but the first once more when they are added one by one."""
+        return 2 * self.max_edits
+
+
+OptimizerSpec = Annotated[
+    RefineOptimizer
+    | GepaOptimizer
+    | MetaPromptOptimizer
+    | CompressOptimizer
+    | EvolveOptimizer
+    | SearchOptimizer
+    | FewShotOptimizer
+    | MeasureOptimizer
+    | PythonOptimizer,
+    Field(discriminator="name"),
+]
+"""Grows as algorithms are added; each has a file in `workflows/optimizers`."""
+
+
+def as_optimizer(value: Any) -> Any:
+    """`none` alone is the optimizer of that name, and one without a name is `refine`."""
+    if isinstance(value, str):
+        return {"name": value}
+    return {"name": "refine", **value} if isinstance(value, Mapping) and "name" not in value else value
+
+
+class Stop(SpecPart):
+    """When to stop. The first rule to trigger ends the run. A `score` that is left out, and a 0 elsewhere, is no rule."""
+
+    max_rounds: Annotated[int, Field(ge=0, le=100_000)] = 20
+    """Rounds after the baseline."""
+    no_improvement: Annotated[int, Field(le=100_000)] = 5
+    """Rounds in a row without a better candidate. 0 or less switches it off."""
+    min_delta: Distance = 0.0
+    """How much better counts as an improvement for `no_improvement`."""
+    score: ScoreValue | None = None
+    """A score that is good enough."""
+
+
+class Budget(SpecPart):
+    """What the run may spend in all. 0 is unlimited.
+
+    What a call can take at most is set aside before it is made, and settled when it is over; what is left of a budget stays
+    unspent when it does not cover another call. With a test split, the confirmation of the winner is left its share: its
+    calls, at 1.5 times the mean of those so far.
+    """
+
+    cost: Cost = 0.0
+    """Money, in the currency of `prices`. Hard for models, whose calls are bounded by `max_tokens` (16,384 where nothing states
+    it), and for targets that state `at_most`; other targets are expected to take 1.5 times their dearest call so far."""
+    tokens: Count = 0
+    """Tokens of targets, judges and proposers, in and out. As hard as `cost`."""
+    samples: Count = 0
+    """Target calls that are paid for."""
+    trials: Count = 0
+    """Trials, the baseline and the two of the confirmation included."""
+    wall_time: Duration = timedelta(0)
+    """Time that the run is served by a worker and not paused, from the start; a laptop that sleeps takes none of it. Where
+    it is over, trials in flight are cut off, and those whose answers are all there count."""
+
+
+class Execution(SpecPart):
+    """How trials are run."""
+
+    concurrent_trials: Annotated[int, Field(ge=1, le=100)] = 4
+    """Trials side by side."""
+    concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] = 32
+    """Target calls in flight, over all trials of the run, on each worker. What bounds all workers together is `rate_limits`."""
+    concurrent_samples_per_trial: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Target calls of one trial in flight, on each worker. Default: as many as the run may have."""
+    rate_limits: RateLimits = Field(default_factory=dict)
+    """How fast models and endpoints may be called for this run, over all workers, by the model's name or the endpoint's URL.
+    What holds for all runs together is the operator's to say, by RATCHET_RATE_LIMITS."""
+    priority: Priority = DEFAULT_PRIORITY
+    """From 1 to 5: where runs wait for the same endpoint, each step up gets twice the share; nobody waits for ever."""
+    sample_timeout: Duration = timedelta(seconds=60)
+    """The longest one target call may take; beyond it the sample counts as failed."""
+    min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """The share of samples that must have an answer for a trial to be compared."""
+    max_consecutive_failed_trials: Annotated[int, Field(ge=1)] = 3
+    """So many failed trials in a row end the run."""
+    samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Target calls per activity. Default: about 75."""
+    evaluation_task_queue: TaskQueue | None = None
+    """Where shards run. Default: the workflow's task queue with `-evaluation` added. Another one must be in
+    RATCHET_EVALUATION_QUEUES of the workers that serve workflows; `ratchet run` on embedded servers allows it."""
+    max_rounds_per_execution: Annotated[int, Field(ge=1)] | None = None
+    """Continue as new after so many rounds, or steps of rounds that have several. Default: when Temporal suggests it."""
+
+    @model_validator(mode="after")
+    def _timeout_is_positive(self) -> Execution:
+        if self.sample_timeout <= timedelta(0):
+            raise ValueError("sample_timeout must be longer than 0")
+        return self
+
+
+class BudgetChange(SpecPart):
+    """New budgets for a running run; what is left out stays."""
+
+    cost: Cost | None = None
+    tokens: Count | None = None
+    samples: Count | None = None
+    trials: Count | None = None
+    wall_time: Duration | None = None
+
+
+class Adjustment(SpecPart):
+    """The `adjust` update: changes budgets, limits and stop rules of a running run; what is left out stays."""
+
+    budget: BudgetChange | None = None
+    concurrent_trials: Annotated[int, Field(ge=1, le=100)] | None = None
+    concurrent_samples: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    priority: Priority | None = None
+    rate_limits: RateLimits | None = None
+    """New limits by model or URL; what is left out stays."""
+    max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    no_improvement: Annotated[int, Field(le=100_000)] | None = None
+    score: ScoreValue | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Adjustment:
+        budget_changes = self.budget is not None and bool(only_given(self.budget))
+        if not budget_changes and not set(only_given(self)) - {"budget"}:
+            raise ValueError("changes nothing; give budget, a limit such as concurrent_samples, or a stop rule")
+        return self
+
+    @property
+    def concerns_calls(self) -> bool:
+        """Whether it changes how fast calls are made, which trials in flight notice, too."""
+        return not {"concurrent_trials", "concurrent_samples", "priority", "rate_limits"}.isdisjoint(only_given(self))
+
+
+def only_given(change: BudgetChange | Adjustment) -> dict[str, Any]:
+    """The fields a change really sets."""
+    return {name: getattr(change, name) for name in sorted(change.model_fields_set) if getattr(change, name) is not None}

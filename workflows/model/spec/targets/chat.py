@@ -1,0 +1,113 @@
+"""Chat targets: one request to a model, or a chain of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from ratchet._frozen import SpecPart
+from ratchet._placeholders import whole_placeholder
+from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
+
+
+def _is_whole_placeholder(value: str) -> str:
+    if whole_placeholder(value) is None:
+        raise ValueError("is not one placeholder and nothing else; write {{input.messages}}")
+    return value
+
+
+class Message(SpecPart):
+    """One message of a chat, with placeholders."""
+
+    role: Literal["system", "user", "assistant", "developer", "tool"]
+    """Who speaks."""
+    content: Text
+    """Text with placeholders: `{{input.name}}` from the sample, `{{factors.name}}` from the configuration."""
+
+
+class Splice(SpecPart):
+    """Several messages from one place: a conversation in the sample, or examples in a factor."""
+
+    splice: Annotated[ShortText, AfterValidator(_is_whole_placeholder)]
+    """`{{input.messages}}` or `{{factors.examples}}`: a list of messages, each `{role, content}` with whatever else the
+    endpoint takes (`tool_calls`, `name`, …). They are sent as they are, without placeholders."""
+
+
+def _message_or_splice(value: Any) -> str:
+    given = value if isinstance(value, dict) else getattr(value, "model_fields_set", ())
+    return "splice" if "splice" in given else "message"
+
+
+Entry = Annotated[
+    Annotated[Message, Tag("message")] | Annotated[Splice, Tag("splice")],
+    Discriminator(_message_or_splice),
+]
+Messages = Annotated[list[Entry], Field(min_length=1)]
+
+
+class ChatStep(SpecPart):
+    """One request of a chain. Its placeholders also know the answers of the steps before it: `{{steps.name}}`."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_]\w{0,63}$")]
+    """What later steps call its answer: `{{steps.name}}`, or `{{steps.name.key}}` where the answer is JSON."""
+    messages: Messages
+    """What is sent, in order."""
+    model: ShortText | None = None
+    """The model's name. Default: the target's."""
+    parameters: CanonicalMapping = Field(default_factory=dict)
+    """Further request parameters of this step; they win over the target's."""
+
+
+class ChatTarget(SpecPart):
+    """A chat model behind any OpenAI-compatible URL, or a chain of requests to several (`steps`).
+
+    Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
+    A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
+    trial's hash names. All other kinds can echo the hash they used, and an answer with another one never scores.
+    """
+
+    kind: Literal["chat"]
+    messages: Messages | None = None
+    """What is sent, in order: `{role, content}`, or `{splice: …}` for a list of messages from the sample."""
+    steps: Annotated[list[ChatStep], Field(min_length=1, max_length=50)] | None = None
+    """Instead of `messages`: several requests, one after the other, for agents with several prompts. Tokens, cost and latency
+    add up; the trace keeps every step. The sample timeout holds for each."""
+    output: CanonicalValue = None
+    """With `steps`: what the whole chain answers, with placeholders, as a text or as JSON. Default: the last step's answer."""
+    model: ShortText = "{{factors.model}}"
+    """The model's name. Default: the factor `model`."""
+    parameters: CanonicalMapping = Field(default_factory=dict)
+    """Further request parameters, passed through; they win over factors of the same name."""
+    stream: bool = False
+    """Stream the answer, which measures the time to the first token."""
+    base_url: ShortText | None = None
+    """Where the model answers. Default: OPENAI_BASE_URL of the worker. The key always comes from the worker's environment."""
+
+    @model_validator(mode="after")
+    def _messages_or_steps(self) -> ChatTarget:
+        if (self.messages is None) == (self.steps is None):
+            raise ValueError("needs messages for one request, or steps for several; give exactly one of the two")
+        if self.output is not None and self.steps is None:
+            raise ValueError("output belongs to steps; remove it, the model's answer is the output")
+        names = [step.name for step in self.steps or []]
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"two steps are named {repeated!r}; give each a name of its own")
+        return self
+
+    @property
+    def requests(self) -> tuple[ChatStep, ...]:
+        """The requests it makes, each with its model and all of its own parameters."""
+        if self.steps is None:
+            return (ChatStep(name="answer", messages=self.messages or [], model=self.model, parameters=self.parameters),)
+        return tuple(
+            step.model_copy(update={"model": step.model or self.model, "parameters": {**self.parameters, **step.parameters}})
+            for step in self.steps
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text of its messages, for estimates and for what a sample must have."""
+        entries = [entry for request in self.requests for entry in request.messages]
+        return tuple(entry.content if isinstance(entry, Message) else entry.splice for entry in entries)

@@ -1,0 +1,51 @@
+"""What a run can find out: before anything is measured as far as that can be said, and once the noise is known."""
+
+from __future__ import annotations
+
+from workflows.model.spec.judgement import JudgementSpec, Noise, Plan
+from workflows.model.spec.request import OptimizationRequest
+from workflows.model.trial import Planning
+from workflows.rules.statistics.noise import design, plan
+
+AT_WORST = 0.25
+"""The variance of a score between 0 and 1 that is one or the other by the toss of a coin."""
+
+
+def assumed_plan(request: OptimizationRequest, samples: int) -> Plan:
+    """What is said before anything is known: as if every answer were right or wrong by the toss of a coin."""
+    spec, noise = request.judgement, request.noise_first
+    reach = spec.score_range or 1.0
+    coin = Noise(samples=0, replicates=1.0, mean=reach / 2, within=AT_WORST * reach**2, between=0.0)
+    found = plan(
+        coin,
+        samples=samples,
+        replicates=request.design(samples).replicates,
+        spec=spec,
+        comparisons=request.optimizer.candidates_per_round,
+        power=noise.power if noise else 0.8,
+    )
+    return found.model_copy(update={"words": f"if every answer were a toss of a coin: {found.words}"})
+
+
+def measured_plan(noise: Noise, asked: Planning, spec: JudgementSpec) -> Plan:
+    """What the run can find out, given how much the baseline's scores vary; where the spec leaves it open, with what design."""
+    if asked.replicates is None:
+        found = design(
+            noise,
+            available=asked.available,
+            spec=spec,
+            comparisons=asked.comparisons,
+            power=asked.power,
+            most_calls=asked.available * asked.most_replicates,
+        )
+    else:
+        found = plan(
+            noise,
+            samples=asked.available,
+            replicates=asked.replicates,
+            spec=spec,
+            comparisons=asked.comparisons,
+            power=asked.power,
+        )
+    noisy = f"{noise.noisy_samples} of {noise.samples} samples vary when they are answered again: "
+    return found.model_copy(update={"words": noisy + found.words})

@@ -1,0 +1,159 @@
+"""How a run closes: the winner is confirmed, the end is written, the result is given."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from ratchet.optimizer import Optimizer, StopReason
+from workflows.contracts import Bookkeeping
+from workflows.model.activities.judge import JudgeInput, Judgements
+from workflows.model.failures import shorten
+from workflows.model.run.candidates import Candidate
+from workflows.model.run.contract import Confirmation, Ending, FinishInput, OptimizationResult
+from workflows.model.run.test_split import OpenTestSplit
+from workflows.model.trial import Purpose, Split
+from workflows.optimizers.frame import Reporting
+from workflows.policies import LOCAL_STORE, STORE
+from workflows.run.ending import RunEnded, confirmation_references, confirmed, ending_of, result_of, to_confirm, uncovered
+from workflows.run.error_reason import reason_of
+from workflows.run.outbox import Ledger
+from workflows.run.references import references_of
+from workflows.run.release_request import asked_for_release
+from workflows.run.round_records import last_round
+from workflows.run.state import RunBook
+from workflows.run.trials import TrialRuns
+from workflows.run.ui import Showing
+
+
+class Closing:
+    """The last steps of a run, in their order."""
+
+    def __init__(self, book: RunBook, ledger: Ledger, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
+        self._book = book
+        self._optimizer = optimizer
+        self._ledger = ledger
+        self._trials = trials
+        self._showing = showing
+        self.begun = False
+
+    async def close(self, end: RunEnded) -> OptimizationResult:
+        """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
+        self.begun = True
+        ending = ending_of(self._book, end, workflow.now())
+        confirmation: Confirmation | None = None
+        try:
+            if end.status == "completed":
+                confirmation = await self._confirm()
+        except (asyncio.CancelledError, Exception) as error:
+            if is_cancelled_exception(error):
+                end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
+                ending = ending_of(self._book, end, workflow.now())
+            else:
+                confirmation = Confirmation(refused=reason_of(error))
+        result = await _to_the_end(self._finish(end, ending, confirmation))
+        if end.status == "failed":
+            raise ApplicationError(end.message, type=end.reason.value, non_retryable=True)
+        return result
+
+    async def _confirm(self) -> Confirmation | None:
+        """Baseline and winner once more, where that is called for and can be paid for."""
+        book = self._book
+        assert book.prepared
+        pair = to_confirm(book)
+        if not pair:
+            return None
+        if refused := uncovered(book, pair):
+            return Confirmation(refused=refused)
+        if not book.prepared.test_samples:
+            return await self._measured(
+                [book.with_fresh_answers(candidate) for candidate in pair], Split(book.prepared.search_split)
+            )
+        opened = await workflow.execute_local_activity_method(
+            Bookkeeping.open_test_split,
+            OpenTestSplit(run_id=book.run_id, config_hashes=tuple(candidate.config_hash for candidate in pair)),
+            **LOCAL_STORE,
+        )
+        if opened.refused is not None:
+            return Confirmation(refused=opened.refused)
+        measured = await self._measured(pair, Split.TEST)
+        return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
+
+    async def _measured(self, pair: Sequence[Candidate], split: Split) -> Confirmation:
+        book = self._book
+        where = "on the test split" if split is Split.TEST else "with fresh answers"
+        self._showing.show("running", f"confirming the winner {where}")
+        results = await self._trials.run_all(pair, Purpose.CONFIRMATION)
+        for result in results:
+            book.accounts.book_trial(result)
+        scores = [result.objective_score for result in results]
+        judged, alike = None, False
+        if len(pair) == 2 and all(result.status == "completed" for result in results):
+            found = await self._judged(pair, split)
+            [judged], alike = found.judged, found.alike
+        return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST, alike=alike)
+
+    async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
+        baseline, winner = confirmation_references(self._book, pair)
+        return await self._trials.judge(
+            JudgeInput(
+                run_id=self._book.run_id,
+                split=split,
+                reference=baseline,
+                candidates=(winner,),
+                seed=self._book.request.seed,
+                before=() if split is Split.TEST else references_of(self._book),
+            )
+        )
+
+    async def _finish(self, end: RunEnded, ending: Ending, confirmation: Confirmation | None) -> OptimizationResult:
+        result = result_of(self._book, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
+        result = result.model_copy(update=await self._told_by_optimizer(result))
+        released = await asked_for_release(self._book.request, result)
+        result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
+        last = last_round(self._book, end.reason, end.status)
+        if last is not None:
+            self._ledger.add(last)
+        self._showing.show(end.status, end.message)
+        try:
+            await self._write(FinishInput(run_id=self._book.run_id, result=result, records=self._ledger.waiting))
+        except ActivityError as error:  # then at least that it is over, and why
+            message = shorten(f"{end.message}; the result could not be stored: {reason_of(error)}")
+            bare = {"status": "failed", "stop_reason": StopReason.EXECUTION_FAILURE, "message": message}
+            kept = result.model_dump(include={"optimization_id", "rounds", "started_at", "finished_at"})
+            await self._write(FinishInput(run_id=self._book.run_id, result=OptimizationResult.model_validate(kept | bare)))
+            raise ApplicationError(message, type=StopReason.EXECUTION_FAILURE.value, non_retryable=True) from error
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return result
+
+    async def _told_by_optimizer(self, result: OptimizationResult) -> Mapping[str, Any]:
+        """What it adds to the report, which is worth less than the rest of it."""
+        if not isinstance(self._optimizer, Reporting):
+            return {}
+        try:
+            told = self._optimizer.report(self._book.optimizer_state, result)
+            return await told if inspect.isawaitable(told) else told
+        except Exception as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning(f"the optimizer's part of the report is missing: {reason_of(error)}")
+            return {}
+
+    async def _write(self, finish: FinishInput) -> None:
+        summary = f"{finish.result.status}: {finish.result.stop_reason}"
+        await workflow.execute_activity_method(Bookkeeping.finish_run, finish, summary=summary, **STORE)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, OptimizationResult]) -> OptimizationResult:
+    """Await work that a cancellation must not interrupt."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

@@ -1,0 +1,209 @@
+"""What the run hands its optimizer, on top of activities."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from ratchet._canonical import derive_seed
+from ratchet.optimizer import Part, RunContext, StopReason
+from workflows.contracts import Bookkeeping, Evaluating
+from workflows.model.activities.computation import ComputeInput, Reads
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
+from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
+from workflows.model.spec.factors import Configuration, Factor, TextFactor
+from workflows.model.spec.optimizers.custom import version_key
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
+from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
+from workflows.rules.proposals.validation import Refusal
+from workflows.rules.scoring.objective_score import describe_objective
+from workflows.run.ending import RunEnded
+from workflows.run.error_reason import reason_of
+from workflows.run.remaining_work import prospects_of
+from workflows.run.state import RunBook
+
+LONGEST_SUMMARY = 100
+"""Characters. Temporal takes 400 bytes; factors may have many and long names."""
+
+
+class WorkflowFrame:
+    """The optimizer's only door to the world: every call through it is an activity, recorded and retried."""
+
+    def __init__(self, book: RunBook, evaluation_task_queue: str, flush: Callable[[], Awaitable[None]]) -> None:
+        self._book = book
+        self._evaluation_task_queue = evaluation_task_queue
+        self._flush = flush
+        size = len(book.request.model_dump_json(include={"optimizer", "prices"}))
+        self._room = asyncio.Semaphore(fitting_one_message(size))
+        self._answers_before = 0
+
+    def begin_step(self) -> None:
+        """What is asked for from now on belongs to the next step of the round."""
+        self._answers_before = self._book.open_round.answers
+
+    @property
+    def context(self) -> RunContext:
+        return self._book.context()
+
+    @property
+    def factors(self) -> dict[str, Factor]:
+        return self._book.request.factors_in_play
+
+    @property
+    def prospects(self) -> Prospects:
+        return prospects_of(self._book)
+
+    async def configuration(self, candidate_id: str) -> Configuration:
+        """The best, the baseline and the newest are at hand; others are read from the store."""
+        book = self._book
+        if book.best and candidate_id == book.best.candidate_id:
+            return book.best.configuration
+        if book.last and candidate_id == book.last.candidate_id:
+            return book.last.configuration
+        if candidate_id in book.at_hand:
+            return book.at_hand[candidate_id]
+        key = CandidateKey(run_id=book.run_id, candidate_id=candidate_id)
+        candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
+        return candidate.configuration
+
+    async def new_values(
+        self,
+        proposer: ModelProposer | PythonProposer,
+        *,
+        parent: str,
+        factors: tuple[str, ...],
+        index: int,
+        feedback: str,
+        configuration: Configuration | None = None,
+        shown: tuple[Shown, ...] = (),
+        brief: Brief | None = None,
+    ) -> Proposed:
+        """One answer of a model or a plug-in. The books are written first: a proposal may take minutes."""
+        book = self._book
+        place = book.answer_place(index, self._answers_before)
+        await self._flush()
+        assert book.prepared
+        request = ProposalInput(
+            run_id=book.run_id,
+            round=book.round + 1,
+            index=place,
+            beside=index,
+            parent=parent,
+            config_hash=book.hash_of(parent),
+            configuration=configuration,
+            factors=factors,
+            proposer=proposer,
+            feedback=feedback,
+            objective=describe_objective(book.request.objective, book.request.metric),
+            limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
+            split=book.prepared.search_split,
+            template=brief.template if brief else None,
+            hall_of_fame=tuple(
+                RankedConfiguration(config_hash=book.hash_of(name), score=score)
+                for name, score in (brief.hall_of_fame if brief else ())
+            ),
+            shown=tuple(self._samples(samples) for samples in shown),
+            seed=derive_seed(book.request.seed, "propose", book.round + 1, place),
+            metered=book.metered,
+            retry_of=book.request.retry_of,
+            prices={name: price.model_dump() for name, price in book.request.prices.items()},
+            priority=book.priority,
+            rate_limits=book.rate_limits,
+        )
+        try:
+            async with self._room:
+                proposed = await workflow.execute_activity_method(
+                    Evaluating.propose_values,
+                    request,
+                    task_queue=self._evaluation_task_queue,
+                    summary=shorten(f"round {request.round}: new values for {', '.join(factors)}", LONGEST_SUMMARY),
+                    **PROPOSE,
+                )
+        except ActivityError as error:
+            book.accounts.book_answers(*_taken_in_vain(error))
+            raise _as_told_to_optimizers(error) from error
+        book.accounts.book_answers(proposed.tokens, proposed.cost)
+        return proposed
+
+    def _samples(self, shown: Shown) -> ShownSamples:
+        """The same for those who only know what is stored."""
+        located = self._book.extents.located(Part(split=shown.split, first=shown.first, count=shown.count))
+        if isinstance(located, Refusal):
+            raise ValueError(f"shown: {located.message}")
+        return ShownSamples(
+            config_hash=self._book.hash_of(shown.candidate_id),
+            split=self._book.split_of(located),
+            first=located.first,
+            count=located.count,
+            limit=shown.limit,
+            worst_first=shown.worst_first,
+        )
+
+    async def own_step(self, step: OwnStep) -> OwnStepped:
+        """One step of a user's optimizer, which reads the books."""
+        await self._flush()
+        book = self._book
+        assert book.prepared
+        ref = step.optimizer.ref
+        fingerprint = book.prepared.versions.get(version_key(ref), "")
+        try:
+            return await workflow.execute_activity_method(
+                Evaluating.step_optimizer,
+                step.model_copy(update={"fingerprint": fingerprint, "search_split": book.prepared.search_split}),
+                task_queue=self._evaluation_task_queue,
+                summary=shorten(f"round {book.round + 1}: {ref}", LONGEST_SUMMARY),
+                **PROPOSE,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed") from error
+
+    async def compute(
+        self, function: str, arguments: Mapping[str, JsonValue], *, reads: Reads, plugin: str | None = None
+    ) -> JsonValue:
+        """One computation over what is stored, which the books are part of."""
+        await self._flush()
+        book = self._book
+        request = ComputeInput(
+            run_id=book.run_id,
+            function=function,
+            arguments=dict(arguments),
+            reads=reads,
+            config_hash=book.hash_of(reads.records.candidate_id) if reads.records else None,
+            plugin=plugin,
+        )
+        try:
+            computed = await workflow.execute_activity_method(
+                Evaluating.compute,
+                request,
+                task_queue=self._evaluation_task_queue,
+                summary=f"round {book.round + 1}: {function}",
+                **COMPUTE,
+            )
+        except ActivityError as error:
+            raise _as_told_to_optimizers(error) from error
+        return computed.value
+
+
+def _taken_in_vain(error: ActivityError) -> tuple[int, float]:
+    """Tokens and cost of answers that led to no proposal."""
+    told = error.cause.details if isinstance(error.cause, ApplicationError) else ()
+    return (int(told[1][0]), float(told[1][1])) if len(told) > 1 else (0, 0.0)
+
+
+def _as_told_to_optimizers(error: ActivityError) -> BaseException:
+    """What an optimizer may catch; a cancellation stays what it is."""
+    if is_cancelled_exception(error):
+        return error
+    if isinstance(error.cause, ApplicationError) and error.cause.type == BUDGET_EXHAUSTED:
+        return BudgetRefused(error.cause.details[0])
+    if isinstance(error.cause, ApplicationError) and error.cause.type == WORKER_LOST:  # asking again would cost more workers
+        return RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed")
+    return ProposalFailed(reason_of(error))

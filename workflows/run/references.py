@@ -1,0 +1,64 @@
+"""What a round's trials are compared with, what they race against, and what is asked of the noise before."""
+
+from __future__ import annotations
+
+import math
+
+from workflows.model.run.decisions import Reference
+from workflows.model.spec.targets.external import ExternalTarget
+from workflows.model.trial import Planning, Race
+from workflows.rules.decisions.round_decision import decided_against
+from workflows.run.state import RunBook
+
+MOST_LOOKS = 64
+"""At one trial. Larger ones get larger blocks instead of a longer history."""
+
+
+def references_of(book: RunBook) -> tuple[Reference, ...]:
+    """The baseline, and the best so far if that is another candidate."""
+    assert book.baseline and book.best
+    design = book.design
+    compared = {
+        book.baseline.candidate_id: Reference(
+            candidate_id=book.baseline.candidate_id,
+            config_hash=book.baseline.config_hash,
+            replicates=design.baseline_replicates,
+        )
+    }
+    if book.best.candidate_id not in compared:
+        compared[book.best.candidate_id] = Reference(
+            candidate_id=book.best.candidate_id,
+            config_hash=book.best.config_hash,
+            first_replicate=book.best.first_replicate,
+            replicates=design.replicates,
+        )
+    return tuple(compared.values())
+
+
+def race_of(book: RunBook, candidates: int) -> Race | None:
+    """How a round's trials race, where the spec lets them, and a trial has more samples than one block."""
+    spec, samples = book.request.judgement, book.design.samples
+    if spec.racing is None or isinstance(book.request.target, ExternalTarget):
+        return None
+    assert book.baseline and book.best
+    against = decided_against(spec, book.baseline.candidate_id, book.best.candidate_id)
+    block = max(spec.racing.block, math.ceil(samples / MOST_LOOKS))
+    [reference] = [reference for reference in references_of(book) if reference.candidate_id == against]
+    if block >= samples:
+        return None
+    family = book.family_of(book.round + 1)
+    return Race(reference=reference, block=block, candidates=candidates, share=family.share, chosen_from=family.chosen_from)
+
+
+def planning_of(book: RunBook) -> Planning:
+    """What is asked once the noise is known."""
+    request = book.request
+    noise = request.noise_first
+    assert noise and book.prepared
+    return Planning(
+        available=book.prepared.search_samples,
+        replicates=None if request.replicates == "auto" else request.replicates,
+        most_replicates=noise.most_replicates,
+        comparisons=request.optimizer.candidates_per_round,
+        power=noise.power,
+    )

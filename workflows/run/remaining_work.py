@@ -1,0 +1,19 @@
+"""What a run's search may still do, by its books."""
+
+from __future__ import annotations
+
+from workflows.optimizers.frame import Prospects
+from workflows.rules.decisions.budget import calls_left, trials_left
+from workflows.run.state import RunBook
+
+
+def prospects_of(book: RunBook) -> Prospects:
+    """Samples, and what the budgets still cover beside the confirmation."""
+    extents, budget = book.extents, (book.limits.budget, book.accounts.counted, book.needs)
+    return Prospects(
+        search_samples=extents.search,
+        train_samples=extents.train,
+        replicates=book.design.replicates,
+        calls_left=calls_left(*budget),
+        trials_left=trials_left(*budget),
+    )
