@@ -25,7 +25,7 @@ from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
 from store.schema import StoreError
-from store.write import datasets as samples
+from store.write import datasets
 from store.write.runs import DrawnSuite, NewRun
 from store.write.transactions import Store
 from workflows.contracts import Bookkeeping
@@ -161,7 +161,7 @@ class StoreBookkeeping(Bookkeeping):
         try:
             dataset = prepare.ingested or await dataset_of(self._database, spec, self._data_directory)
             async with self._database.connection() as connection:
-                hashes = await samples.item_hashes(connection, dataset.dataset_id)
+                hashes = await datasets.item_hashes(connection, dataset.dataset_id)
                 strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
                 clusters = await clusters_in(connection, dataset.dataset_id, spec.dataset)
             plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters)
@@ -224,7 +224,7 @@ class StoreBookkeeping(Bookkeeping):
         if named is None:
             return ()
         async with self._database.connection() as connection:
-            return [*unknown_must_pass(spec, *await samples.names_among(connection, dataset_id, named.samples, named.tags))]
+            return [*unknown_must_pass(spec, *await datasets.names_among(connection, dataset_id, named.samples, named.tags))]
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> RunClock:

@@ -3,9 +3,9 @@
     python -m benchmarks.judgement [--quick]
 
 Nothing is measured but the product's own rules (`workflows.rules.statistics`, `workflows.rules.decisions.verdicts`,
-`workflows.rules.proposals.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass probabilities of
-the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its own, from SEEDS.
-Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and `judgement_runs`.
+`workflows.rules.proposals.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass
+probabilities of the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its
+own, from SEEDS. Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and `judgement_runs`.
 """
 
 from __future__ import annotations

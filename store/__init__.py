@@ -1,4 +1,4 @@
-"""The store: PostgreSQL, where everything is kept that outlives a workflow's history.
+"""KEEP: PostgreSQL, where everything is kept that outlives a workflow's history.
 
-`connection` opens it and migrates it, `writing` is what activities do with it, `reading` is what clients read of it.
+`connection` opens it, `schema` migrates it. `write` is what activities do with it, `read` what clients read of it.
 """

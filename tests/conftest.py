@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowHandle
 
 from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
 from store.connection import Database
-from tests.support.replaying import nothing_differs
+from tests.support.engines import PLUGINS, Engines
 from worker import Settings, serving
 
 TESTS = Path(__file__).parent
-PLUGINS = TESTS / "plugins"
 
-LONGEST_FIRST = ("durability", "clients", "http", "end_to_end", "page", "hostile", "prompts")
+LONGEST_FIRST = ("system", "clients", "ratchet", "store", "activities")
 """Folders of tests that wait for processes and servers."""
 
-_numbers = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class Engines:
-    """A running stack with a worker on it."""
-
-    addresses: StackAddresses
-    client: Client
-    database: Database
-
-    async def start(self, spec: dict[str, Any], *, run_id: str | None = None) -> WorkflowHandle[Any, Any]:
-        """Start a run as any Temporal client would: by name, with plain JSON."""
-        return await self.client.start_workflow(
-            "OptimizationWorkflow", spec, id=run_id or f"{spec.get('name', 'run')}-{next(_numbers)}", task_queue="optimization"
-        )
-
-    async def run(self, spec: dict[str, Any], *, run_id: str | None = None) -> dict[str, Any]:
-        """Run to the end. Whatever a test is about, what its run decided follows from what is stored of it."""
-        handle = await self.start(spec, run_id=run_id)
-        result: dict[str, Any] = await handle.result()
-        await nothing_differs(self.database, handle.id)
-        return result
+pytest_plugins = ("tests.support.postgres",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

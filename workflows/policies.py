@@ -147,8 +147,8 @@ PROPOSE: Final = ActivityPolicy(
         non_retryable_error_types=NOT_RETRYABLE,
     ),
 )
-"""A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means. How many these
-are, the worker counts (`activities/plugins/lost_attempts.py`): here as everywhere, a store that is away is no failed attempt."""
+"""A proposal that still fails after its attempts is given up, and the optimizer's rule says what that means. The worker
+counts them (`activities/plugins/lost_attempts.py`): here as everywhere, a store that is away is no failed attempt."""
 
 COMPUTE: Final = PROPOSE
 """A computation reads much and may ask a plug-in; like a proposal, it is given up after its attempts."""

@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from activities.shards.outcome_batches import until_back
-from workflows.rules.learned_rate import Complaint, Learned, after
-
-CATCHING_UP = 0.05
-"""Seconds of unused starts that may be used together later: endpoints that complain may allow no burst at all."""
-
-LONGEST_STEP = 1.0
-"""Seconds between two leases that count as used."""
-
-
-Endpoint = tuple[str, str]
-"""Base URL and model."""
+from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Complaint, Endpoint, Learned, after
 
 
 class Lessons(Protocol):

@@ -16,7 +16,7 @@ LONGEST_MATCH = 5.0
 """Seconds for one match; starting the process is part of the first."""
 
 LARGEST_LINE = 64 * 1024 * 1024
-_PROGRAM = Path(__file__).with_name("matching.py")
+_PROGRAM = Path(__file__).with_name("pattern_process.py")
 
 
 class BoundedMatching:

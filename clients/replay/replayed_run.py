@@ -18,7 +18,7 @@ from ratchet._canonical import content_hash
 from ratchet.optimizer import Part, StopReason, TrialFacts
 from workflows.model.run.candidates import Candidate, ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
-from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, Spend
+from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import Room
 from workflows.rules.decisions.stop_rules import Limits
@@ -36,7 +36,7 @@ from workflows.run.ending import (
     unmeasured,
 )
 from workflows.run.references import planning_of, race_of, references_of
-from workflows.run.round_records import PROPOSAL_FAILURE, last_round, round_record
+from workflows.run.round_records import last_round, round_record
 from workflows.run.state import RunBook
 
 REPORTED = "what the optimizer reported as its {name}"

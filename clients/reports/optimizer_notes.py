@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from clients.reports.facts import Iteration, RunFacts
 from workflows.model.failures import shorten
+from workflows.model.run.rounds import PROPOSAL_FAILURE
 from workflows.model.trial import Purpose
-from workflows.run.round_records import PROPOSAL_FAILURE
 
 LONGEST_WHY = 300
 

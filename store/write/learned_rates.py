@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from activities.endpoints.rate_memory import CATCHING_UP, LONGEST_STEP, Endpoint
 from store.connection import Connection
-from workflows.rules.learned_rate import Complaint, Learned, after
+from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Complaint, Endpoint, Learned, after
 
 
 async def learned(connection: Connection, endpoint: Endpoint) -> Learned | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activities.endpoints.rate_memory import Endpoint
 from ratchet.plugins import Record, Sample
 from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
 from store.connection import Database
@@ -27,7 +26,7 @@ from store.write import (
     unscored_answers,
 )
 from store.write import (
-    outcomes as shards,
+    outcomes as outcome_rows,
 )
 from store.write.outcomes import Pair, ShardWork
 from store.write.releases import NewRelease, Settlement, StoredRelease
@@ -45,7 +44,7 @@ from workflows.model.spec.limits import AdjustedLimits, RateLimit
 from workflows.model.spec.release import ReleaseState, ReleaseStep
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
-from workflows.rules.learned_rate import Complaint, Learned
+from workflows.rules.learned_rate import Complaint, Endpoint, Learned
 from workflows.rules.scoring.tally import Tally
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
@@ -161,7 +160,7 @@ class Store:
     async def load_shard(self, shard: ShardInput) -> ShardWork:
         """The suite, the configuration, and those pairs of the shard's range that have no answer yet."""
         async with self._database.connection() as connection:
-            return await shards.load_shard(connection, shard)
+            return await outcome_rows.load_shard(connection, shard)
 
     async def commit_outcomes(
         self,
@@ -175,12 +174,12 @@ class Store:
         scored_later = [outcome for outcome in outcomes if outcome.was_kept]
         if lease is None and not kept and not scored_later:
             async with self._database.connection() as connection:
-                await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+                await outcome_rows.commit_outcomes(connection, shard, evaluator, outcomes)
             return
         async with self._database.transaction() as connection:
             if kept:
                 await unscored_answers.store(connection, shard, evaluator, kept)
-            await shards.commit_outcomes(connection, shard, evaluator, outcomes)
+            await outcome_rows.commit_outcomes(connection, shard, evaluator, outcomes)
             if scored_later:
                 await unscored_answers.scored(connection, shard, evaluator, scored_later)
             if lease is not None:
@@ -219,12 +218,12 @@ class Store:
     async def suite(self, run_id: str, split: Split) -> EvaluationSuite:
         """What every trial on a split is measured with."""
         async with self._database.connection() as connection:
-            return await shards.load_suite(connection, run_id, split)
+            return await outcome_rows.load_suite(connection, run_id, split)
 
     async def overlay(self, config_hash: str) -> dict[str, Any]:
         """A configuration by its hash."""
         async with self._database.connection() as connection:
-            return await shards.load_overlay(connection, config_hash)
+            return await outcome_rows.load_overlay(connection, config_hash)
 
     async def store_overlay(self, config_hash: str, configuration: Configuration) -> None:
         """Store a configuration under its hash."""
@@ -236,16 +235,16 @@ class Store:
     ) -> list[MeasuredSample]:
         """What the answers to a trial were worth; `paid` says which of them were not copied from another run."""
         async with self._database.connection() as connection:
-            return await shards.measured(connection, run_id, split, config_hash, evaluator, first_replicate, replicates)
+            return await outcome_rows.measured(connection, run_id, split, config_hash, evaluator, first_replicate, replicates)
 
     async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None:
         """Add up what the answers to a trial were worth, without holding them all."""
         suite = tally.suite
-        if suite.samples * replicates <= shards.ANSWERS_AT_ONCE:
+        if suite.samples * replicates <= outcome_rows.ANSWERS_AT_ONCE:
             tally.add(await self.measured(suite.run_id, suite.split, config_hash, suite.evaluator, first_replicate, replicates))
             return
         async with self._database.snapshot() as connection:
-            async for batch in shards.measured_in_batches(connection, suite, config_hash, first_replicate, replicates):
+            async for batch in outcome_rows.measured_in_batches(connection, suite, config_hash, first_replicate, replicates):
                 tally.add(batch)
 
     async def records(
@@ -260,14 +259,14 @@ class Store:
     ) -> list[Record]:
         """Evaluated samples as a proposer sees them."""
         async with self._database.connection() as connection:
-            return await shards.records(
+            return await outcome_rows.records(
                 connection, run_id, split, config_hash, limit, worst_first=worst_first, first=first, count=count
             )
 
     async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
         """The places in a split of samples that every candidate must pass, with their ids."""
         async with self._database.connection() as connection:
-            return await shards.must_pass(connection, run_id, split, named)
+            return await outcome_rows.must_pass(connection, run_id, split, named)
 
     async def stored_trials(self, run_id: str) -> list[StoredTrial]:
         """What computations read: every finished trial of the search, in full or of a part."""

@@ -8,13 +8,13 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from tests.support.engines import Engines
 
 import worker
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.operator_lists import EVALUATION_QUEUES
 from activities.endpoints.retry_policy import Patience
 from tests.support.allowed import allow
+from tests.support.engines import Engines
 
 QUICK = Patience(seconds=10.0, attempts=8, first_delay=0.01, longest_delay=0.05)
 

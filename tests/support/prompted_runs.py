@@ -6,9 +6,8 @@ import itertools
 import json
 from typing import Any
 
-from tests.support.engines import Engines
-
 from ratchet.prompts import Overrides, OverrideStore, PromptTemplate
+from tests.support.engines import Engines
 
 _numbers = itertools.count(1)
 

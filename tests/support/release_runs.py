@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.engines import Engines
-
 from activities.releases.requests import ask_desk
 from ratchet._canonical import content_hash
 from ratchet.prompts import OverrideStore, Resolved, open_store
 from store.read.reader import StoreReader
 from store.write.transactions import Store
+from tests.support.engines import Engines
 from workflows.model.spec.release import ReleaseRequest, ReleaseState, Ruling
 
 _numbers = itertools.count(1)

@@ -49,6 +49,16 @@ QUICK, GENTLE = 2.0, 16.0
 BEYOND = 0.05
 """Of the estimate, that the rate has climbed beyond it after as many seconds again."""
 
+CATCHING_UP = 0.05
+"""Seconds of unused starts that may be used together later: endpoints that complain may allow no burst at all."""
+
+LONGEST_STEP = 1.0
+"""Seconds between two leases that count as used."""
+
+
+Endpoint = tuple[str, str]
+"""Base URL and model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Learned:

@@ -9,11 +9,8 @@ from pydantic import JsonValue
 
 from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.run.candidates import Candidate, Rejection
-from workflows.model.run.rounds import RoundRecord, RunStatus
+from workflows.model.run.rounds import PROPOSAL_FAILURE, RoundRecord, RunStatus
 from workflows.run.state import NEWEST, RunBook
-
-PROPOSAL_FAILURE = "proposal_failure"
-"""In `extra`: why the round has no proposals."""
 
 
 def step_record(book: RunBook, rejections: Sequence[Rejection], decided_at: datetime) -> RoundRecord:

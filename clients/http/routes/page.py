@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-FILES: Final = Path(__file__).resolve().parent.parent / "page"
+FILES: Final = Path(__file__).resolve().parents[2] / "page"
 KINDS: Final = {
     ".html": "text/html",
     ".css": "text/css",

@@ -17,9 +17,9 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
-from tests.support.engines import Engines
 
 from activities.plugins.lost_attempts import MOST_FAILURES, MOST_LOST, RECORD, AttemptLimits, attempts_before
+from tests.support.engines import Engines
 from workflows.model.failures import ATTEMPTS_EXHAUSTED, WORKER_LOST
 
 AT_ONCE = RetryPolicy(initial_interval=timedelta(milliseconds=1), backoff_coefficient=1.0)

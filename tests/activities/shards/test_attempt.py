@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 from temporalio.testing import ActivityEnvironment
-from tests.support.engines import Engines
 
 from activities.budget.metering import NoMoreCalls
 from activities.shards.attempt import Attempt, CallsEnd
+from tests.support.engines import Engines
 from tests.support.evaluation_doubles import activity_environment
 from workflows.model.trial import TrialResult
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.support.engines import Engines
 
 from clients.checks.findings import Finding, check_spec
 from clients.runs.pollers import Pollers, unserved_queues, unserved_target, unserved_without_servers
 from tests.clients.commands.test_check import changed
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_activity_target import height, theirs
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.targets.external import ActivityTarget

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.engines import Engines
 
 from clients.cli import main
+from tests.support.engines import Engines
 from tests.support.object_store import object_store
 from tests.support.shells import Desk
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.engines import Engines
 
 from clients.checks.findings import Checked, check_spec
 from clients.commands.check import summary_of
 from clients.demo.model_server import simulated_model
 from clients.runs.identity import run_id_of
 from ratchet.prompts import Overrides, open_store
+from tests.support.engines import Engines
 from tests.support.prompt_examples import template, toned
 
 ROOT = Path(__file__).parents[3]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.prompts.stores import user
 from ratchet.prompts import PromptTemplate, open_store
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 from tests.support.release_runs import CONFIGURATION
 from tests.support.shells import Desk
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import Follower
@@ -22,6 +21,7 @@ from clients.runs.servers import Servers
 from clients.runs.workers import Workers
 from tests.clients.commands.test_runs_from_the_command_line import Bench, bench_in, ending, read_until
 from tests.clients.http.conftest import hill_spec
+from tests.support.engines import Engines
 
 
 @pytest.fixture

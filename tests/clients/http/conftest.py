@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from clients.http.app import serving_http
 from clients.http.security import Trust
 from clients.runs.servers import Servers
+from tests.support.engines import Engines
 
 TOKEN = "a-token-of-the-tests-0123456789"
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI, Request
-from tests.support.engines import Engines
 
 from clients.checks.plugin_inspection import python_path
 from clients.commands.context import CommandError
@@ -21,6 +20,7 @@ from clients.http.routes.releases import established
 from clients.http.security import Trust
 from clients.http.token import WITHOUT, entrance, kept_token
 from tests.clients.http.conftest import TOKEN
+from tests.support.engines import Engines
 
 LIST = "/v1/private/optimizations"
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 import workflows.rules.statistics
 from clients.reports import side_by_side
 from store.connection import Database
+from tests.support.engines import Engines
 
 ROOT = Path(__file__).parents[3]
 PATIENCE = 20.0

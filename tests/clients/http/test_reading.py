@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from tests.clients.http.conftest import hill_spec, split_items
+from tests.support.engines import Engines
 
 
 async def read(http: httpx.AsyncClient, path: str, status: int = 200) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from store.read import slice_scores
 from tests.clients.http.conftest import hill_spec
+from tests.support.engines import Engines
 
 WEIGHTS = (1.0, 3.0, 0.5)
 ITEMS: list[dict[str, Any]] = [

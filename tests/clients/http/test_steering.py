@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from tests.clients.http.conftest import hill_spec
+from tests.support.engines import Engines
 
 
 def gated_spec(gate: Path, **parts: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from clients.http.feed import MOST_BYTES, Feed
 from clients.http.routes import streams
@@ -18,6 +17,7 @@ from store.connection import Database
 from store.events import Event, announce, lock_run
 from tests.clients.http.conftest import hill_spec
 from tests.clients.http.test_steering import gated_spec
+from tests.support.engines import Engines
 from tests.support.event_streams import RawStream, Seen, reading
 
 ALL = "/v1/private/optimizations"

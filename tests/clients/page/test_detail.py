@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 from playwright.async_api import Page, expect
-from tests.support.engines import Engines
 
 from clients.reports.diff import segments
 from tests.clients.http.conftest import hill_spec
 from tests.clients.page.conftest import Opens
 from tests.clients.page.conftest import keep_picture as keep_what_is_shown
+from tests.support.engines import Engines
 
 HOSTILE = "</pre><script>window.obeyed = true</script><b onclick='window.obeyed = true'>bold</b>"
 PROMPT = "\n".join(

@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from tests.support.engines import Engines
 
 from tests.clients.http.conftest import hill_spec, split_items
 from tests.clients.page.conftest import Opens
+from tests.support.engines import Engines
 
 ID = "team a/2026/50% off?#é\\..+&=;:@"
 

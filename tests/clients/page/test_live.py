@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 from playwright.async_api import Page, Route, expect
-from tests.support.engines import Engines
 
 from clients.http.app import serving_http
 from clients.http.security import Trust
@@ -16,6 +15,7 @@ from store.events import EVENTS_CHANNEL
 from tests.clients.http.conftest import hill_spec
 from tests.clients.http.test_steering import gated_spec, until
 from tests.clients.page.conftest import Opens, keep_picture
+from tests.support.engines import Engines
 
 
 async def start(http: httpx.AsyncClient, gate: Path, name: str, rounds: int = 3) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from playwright.async_api import Page, expect
-from tests.support.engines import Engines
 
 from tests.clients.page.conftest import Opens, keep_picture
+from tests.support.engines import Engines
 from tests.support.optimizer_in_parts import in_parts, spec
 
 

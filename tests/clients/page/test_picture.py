@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 from playwright.async_api import expect
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
 from tests.clients.page.conftest import ARTIFACTS, Opens
+from tests.support.engines import Engines
 
 EXAMPLE = files("clients.demo") / "example"
 

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from playwright.async_api import Page, Route, expect
-from tests.support.engines import Engines
 
 from tests.clients.http.conftest import hill_spec
 from tests.clients.page.conftest import Opens, keep_picture
+from tests.support.engines import Engines
 from tests.support.seeded_runs import enlarge
 
 ITEMS = [

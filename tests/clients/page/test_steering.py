@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 from playwright.async_api import Page, expect
-from tests.support.engines import Engines
 
 from tests.clients.http.test_steering import gated_spec, until
 from tests.clients.page.conftest import TOKEN, Opens, keep_picture
+from tests.support.engines import Engines
 from tests.support.release_runs import tried_prompt
 
 

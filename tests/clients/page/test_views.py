@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from playwright.async_api import Page, expect
-from tests.support.engines import Engines
 
 from tests.clients.http.conftest import hill_spec
 from tests.clients.page.conftest import Opens, keep_picture
+from tests.support.engines import Engines
 from tests.support.seeded_runs import enlarge
 
 MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>{{input}} <b>bold</b> \u202edesrever'

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from playwright.async_api import expect
-from tests.support.engines import PLUGINS, Engines
 
 from tests.clients.http.conftest import hill_spec
 from tests.clients.page.conftest import Opens
+from tests.support.engines import PLUGINS, Engines
 from worker import Settings, serving
 
 QUEUE = "optimization-evaluation-00000000beef"

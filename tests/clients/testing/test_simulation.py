@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.testing import Answer, World, simulate, simulate_async
 from ratchet import Record, Sample
 from ratchet._canonical import content_hash, derive_seed
+from tests.support.engines import Engines
 from tests.support.plugins.plugged import TOP, hash_of
 
 NUMBER = {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}

@@ -11,10 +11,7 @@ import boto3
 import pytest
 
 from ratchet.prompts import OverrideStore, open_store
-from tests.support.postgres import database_url, mortal_postgres, postgres, postgres_process
 from tests.support.prompt_servers import Server, moto_server, redis_server
-
-__all__ = ["database_url", "mortal_postgres", "postgres", "postgres_process"]
 
 BACKENDS = ("file", "postgres", "s3", "redis")
 REDIS_DATABASES = 1024

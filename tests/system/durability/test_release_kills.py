@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import asyncpg
 import pytest
-from tests.support.engines import Engines
 
 from clients.embedded.stack import embedded_stack, stack_state
 from clients.temporal import connect
 from ratchet.prompts.prompt_errors import StoreAway
 from store.connection import Database
+from tests.support.engines import Engines
 from tests.support.release_runs import Prompt, tried_prompt
 from tests.system.durability.test_kills import WorkerProcess
 

@@ -19,10 +19,10 @@ from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
-from tests.support.engines import Engines
 
 from activities.endpoints.operator_lists import ACTIVITY_QUEUES
 from tests.support.allowed import allow
+from tests.support.engines import Engines
 from tests.support.example_modules import EXAMPLES, example
 
 Spec = Callable[..., dict[str, Any]]

@@ -14,7 +14,6 @@ import pytest
 import pytest_asyncio
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import Engines
 
 from clients import demo
 from clients.demo.model_server import SimulatedModel, simulated_model
@@ -27,6 +26,7 @@ from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.summary import status_text
 from store.read.reader import StoreReader
 from store.read.rows import RunReport
+from tests.support.engines import Engines
 from tests.support.impatient_worker import QUICK, impatient_worker
 
 MODEL = "simulated-triage-small"

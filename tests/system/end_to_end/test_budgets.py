@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_runs import eventually, failure_of
 
 Spec = Callable[..., dict[str, Any]]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_activity_target import Call, height, theirs
 from tests.system.end_to_end.test_budgets import ENDLESS, rows
 from tests.system.end_to_end.test_external_target import running

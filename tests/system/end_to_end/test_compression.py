@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest_asyncio
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.demo.tickets import LABELS
@@ -15,6 +14,7 @@ from clients.reports.load import facts_of
 from clients.reports.text.boxes import box
 from ratchet.prompts import open_store
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_bad_endpoints import MODEL, TICKETS
 
 NEEDED = f"Choose exactly one of these labels: {', '.join(LABELS)}.\n"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from tests.support.engines import Engines
 
 from clients.reports.html import html
 from clients.reports.load import facts_of
@@ -16,6 +15,7 @@ from clients.reports.text.boxes import Verbosity, box
 from store.read.comparisons import read_comparison
 from store.read.reader import StoreReader
 from store.read.sample_pairs import measured_trial
+from tests.support.engines import Engines
 from tests.support.replaying import nothing_differs
 from tests.system.end_to_end.test_racing import coins, trials_of
 

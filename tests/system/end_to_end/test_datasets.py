@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from tests.support.engines import Engines
 
 from activities.datasets import ingest
 from clients.reports.history.entries import report_json
@@ -19,6 +18,7 @@ from clients.reports.history.files import history_text
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 
 Spec = Callable[..., dict[str, Any]]
 LARGE = 20_000

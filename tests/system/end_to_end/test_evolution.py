@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from ratchet.prompts import open_store
 from ratchet.prompts.policy import policy_template
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_runs import failure_of
 
 RISK = {"change": "structured", "type": "number", "min": 0, "max": 1}

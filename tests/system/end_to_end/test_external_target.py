@@ -18,7 +18,6 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import PLUGINS, Engines
 
 from activities.endpoints.gate import Gates
 from activities.endpoints.operator_lists import ALLOWED_FILE, RUNNER_URLS, note_allowed
@@ -29,6 +28,7 @@ from clients.temporal import connect
 from ratchet import experiment_from_headers, experiment_from_input
 from store.connection import Database
 from tests.support.allowed import allow
+from tests.support.engines import PLUGINS, Engines
 from tests.support.example_modules import example
 from worker import Settings, serving
 

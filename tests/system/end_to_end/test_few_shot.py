@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from tests.support.engines import Engines
-
 from tests.system.end_to_end.test_runs import failure_of
 
 EXAMPLES = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.demo.models import ECHO
+from tests.support.engines import Engines
 
 WITHIN_SECONDS = 8.0
 """A run's limits are looked up every two seconds; the rest is for a machine that does much else."""

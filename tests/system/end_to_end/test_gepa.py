@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients import demo
 from clients.demo.model_server import simulated_model
+from tests.support.engines import Engines
 from tests.support.plugins.ruled import OPENING, TONE, items, rules_of
 
 REFLECTING: dict[str, Any] = {

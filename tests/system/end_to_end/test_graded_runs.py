@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
+from tests.support.engines import Engines
 
 RUBRIC = 'A good answer says "sorry" and names a "refund".'
 PRICES = {name: {"input": 1, "output": 10} for name in ("simulated-echo", "simulated-judge", "simulated-embedding")}

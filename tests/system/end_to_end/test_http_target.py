@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import Engines
 
+from tests.support.engines import Engines
 from tests.support.http_endpoints import Asked, json_endpoint
 
 Spec = Callable[..., dict[str, Any]]

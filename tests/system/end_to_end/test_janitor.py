@@ -7,9 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.support.engines import Engines
-
 from ratchet.prompts import Change, Overrides, OverrideStore, PromptTemplate, open_store
+from tests.support.engines import Engines
 
 TEMPLATE = PromptTemplate.from_yaml('prompt: swept/e2e\nsections: [{path: text, body: "Say it."}]\n')
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from tests.support.engines import Engines
 
 from clients.demo.model_server import simulated_model
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_activity_target import Call, failure, height, theirs
 from tests.system.end_to_end.test_external_target import ONE_TRIAL, running
 from tests.system.end_to_end.test_graded_runs import SAYINGS, graded

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from temporalio.worker import Replayer
-from tests.support.engines import Engines
 
 from clients.logs import configure_logs
 from clients.temporal import ratchet_plugin
+from tests.support.engines import Engines
 from workflows.optimization import OptimizationWorkflow
 from workflows.trial import TrialWorkflow
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.reports.formatting import score_text
 from clients.reports.history.entries import report_json
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 
 Spec = Callable[..., dict[str, Any]]
 

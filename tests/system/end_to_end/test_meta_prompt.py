@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 from tests.support.rewriting_runs import CANDIDATES, ROUNDS, spec
 
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_racing import coins
 from tests.system.end_to_end.test_runs import failure_of
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import Engines
 
 from activities.datasets import DatasetError
 from activities.datasets.objects import LARGEST_MB
 from activities.datasets.run_dataset import dataset_of
 from activities.endpoints.operator_lists import HTTP_URLS, OBJECTS
 from tests.support.allowed import allow
+from tests.support.engines import Engines
 from tests.support.http_endpoints import json_endpoint
 from tests.support.object_store import ObjectStore, object_store
 from tests.system.end_to_end.test_activity_target import height, theirs

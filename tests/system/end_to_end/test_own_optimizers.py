@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHandle
-from tests.support.engines import Engines
 
 from clients.testing import World, simulate_async
 from ratchet import Sample
+from tests.support.engines import Engines
 from tests.support.plugins.plugged import TOP, hash_of
 from tests.system.end_to_end.test_runs import failure_of
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from store.write.transactions import Store
+from tests.support.engines import Engines
 from tests.support.optimizer_in_parts import in_parts, spec
 from tests.system.end_to_end.test_activity_target import height
 from tests.system.end_to_end.test_activity_target import theirs as activity_of_theirs

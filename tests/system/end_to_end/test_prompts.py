@@ -14,12 +14,12 @@ from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
-from tests.support.engines import Engines
 
 from activities.endpoints.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
 from ratchet import experiment_from_headers
 from ratchet.prompts import Overrides, OverrideStore, effective_hash, open_store, prompt_part
 from tests.support.allowed import allow
+from tests.support.engines import Engines
 from tests.support.example_modules import example
 from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.plugins.prompted import WORD

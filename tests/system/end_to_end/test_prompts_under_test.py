@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from temporalio import activity
 from temporalio.worker import Worker
-from tests.support.engines import PLUGINS, Engines
 
 from activities.endpoints.operator_lists import ACTIVITY_QUEUES
 from ratchet import experiment_from_headers, experiment_from_input, in_experiment
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
 from tests.ratchet.prompts.conftest import BACKENDS, Place, bucket, moto, place_of_kind, redis
 from tests.support.allowed import allow
+from tests.support.engines import PLUGINS, Engines
 from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.prompted_runs import PYTHON, TEXTS, TICKETS, answers, in_production, over, overlays
 from worker import Settings, serving

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
-from tests.support.engines import Engines
 
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_activity_target import theirs
 
 SAMPLES = 120

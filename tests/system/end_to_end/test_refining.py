@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_runs import failure_of
 
 WORDS = [f"word{number:02}" for number in range(40)]

@@ -16,13 +16,13 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import PLUGINS, Engines
 
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from ratchet._canonical import canonical_json
 from ratchet.prompts import open_store
 from store.connection import Database
+from tests.support.engines import PLUGINS, Engines
 from tests.support.release_runs import CONFIGURATION, Prompt, tried_prompt
 from worker import Settings, serving
 from workflows.model.spec.release import release_workflow_id

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
-from tests.support.engines import Engines
 
 from clients.replay.temporal_histories import replay_histories
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 from tests.support.replaying import differences_in_export, nothing_differs
 from tests.system.end_to_end.test_racing import coins
 

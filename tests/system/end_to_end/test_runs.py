@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
+
 from tests.support.engines import Engines
 
 Spec = Callable[..., dict[str, Any]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.reports.facts import RunFacts
 from clients.reports.html import html
@@ -13,6 +12,7 @@ from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
+from tests.support.engines import Engines
 from tests.system.end_to_end.test_runs import failure_of
 
 BAKING: dict[str, Any] = {

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
-from tests.support.engines import PLUGINS, Engines
 
 from clients.demo.model_server import simulated_model
+from tests.support.engines import PLUGINS, Engines
 from tests.support.replaying import nothing_differs
 from tests.system.end_to_end.test_graded_runs import SAYINGS, graded
 from tests.system.end_to_end.test_runs import eventually

@@ -12,7 +12,6 @@ from typing import Any
 import asyncpg
 import pytest
 import pytest_asyncio
-from tests.support.engines import Engines
 
 from clients.replay.from_file import replay_file
 from clients.replay.from_store import replay_store
@@ -23,6 +22,7 @@ from clients.reports.history.write import fingerprint
 from clients.reports.load import facts_of
 from store.read.reader import StoreReader
 from store.read.replay_records import RecordedOutcomes
+from tests.support.engines import Engines
 from tests.support.replaying import differences_in_store
 
 MUST_PASS = {"samples": ["s3", "s4"], "flake_rate": 0.4}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from tests.support.engines import Engines
 
 from activities.plugins.lost_attempts import MOST_FAILURES
 from activities.proposals.computation_runner import Computing
@@ -16,6 +15,7 @@ from activities.proposals.new_values import Proposing
 from activities.shards.conclusion import Concluding
 from activities.shards.evidence import Judging
 from store.write.transactions import Store
+from tests.support.engines import Engines
 from workflows.optimizers.refine import Refine
 
 Spec = Callable[..., dict[str, Any]]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.support.engines import PLUGINS
 
 import worker
 from activities.endpoints.chat_models import ChatModels, Patience
@@ -23,6 +22,7 @@ from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
 from store.connection import Database
 from tests.support.allowed import allow
+from tests.support.engines import PLUGINS
 from tests.support.hostile_harness import TASK_QUEUE, Arena, Ended, as_json, spec
 from tests.support.mortal_worker import LONGEST, QUEUE, mortal_evaluation_worker
 

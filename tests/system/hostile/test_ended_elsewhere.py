@@ -17,7 +17,6 @@ from temporalio.client import WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
-from tests.support.engines import Engines
 
 from clients.http.app import serving_http
 from clients.http.security import Trust
@@ -31,6 +30,7 @@ from clients.runs.ended_runs import look_once, namespace_id_of
 from clients.runs.servers import Servers
 from store.read.reader import StoreReader
 from store.read.replay_records import RecordedOutcomes
+from tests.support.engines import Engines
 
 WHY = "somebody\x1b[31m did not like it"
 

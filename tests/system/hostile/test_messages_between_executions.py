@@ -20,8 +20,8 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
-from tests.support.engines import PLUGINS, Engines
 
+from tests.support.engines import PLUGINS, Engines
 from worker import Settings, serving
 
 NOBODYS_QUEUE = "nobody-yet"

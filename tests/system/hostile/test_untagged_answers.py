@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.engines import Engines
 
 from clients.demo.delivery import _CHATTER as CHATTER
 from clients.demo.model_server import simulated_model
+from tests.support.engines import Engines
 from tests.support.rewriting_runs import REFLECTOR, SEEDED, spec
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {

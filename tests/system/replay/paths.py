@@ -1,7 +1,7 @@
 """The paths through the workflows whose histories are recorded: what is started, and what is done to it.
 
-`python -m tests.system.replay.record` runs each of them on the embedded stack and writes the histories anew; until 1.0 that is how a
-change of the workflows' commands is made, in the same commit.
+`python -m tests.system.replay.record` runs each of them on the embedded stack and writes the histories anew; until 1.0
+that is how a change of the workflows' commands is made, in the same commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Record the histories anew: `python -m tests.system.replay.record [PATH...]`. Commit them together with the change that needs it."""
+"""Record the histories anew: `python -m tests.system.replay.record [PATH...]`.
+
+Commit them together with the change that needs it.
+"""
 
 from __future__ import annotations
 

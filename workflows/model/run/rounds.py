@@ -15,6 +15,9 @@ from workflows.model.spec.execution import Budget, Stop
 
 RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled", "terminated"]
 
+PROPOSAL_FAILURE = "proposal_failure"
+"""In `extra`: why the round has no proposals."""
+
 
 class Counts(Payload):
     """How many proposals there were and what became of them."""

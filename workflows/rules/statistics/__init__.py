@@ -1,7 +1,7 @@
 """The statistics of judgement: pure functions over stored outcomes, with scipy and numpy.
 
-Run by activities only. Workflow code decides on the evidence with `workflows.rules.decisions.verdicts`, so that a new version of a
-library cannot break the replay of a run.
+Run by activities only. Workflow code decides on the evidence with `workflows.rules.decisions.verdicts`, so that a new
+version of a library cannot break the replay of a run.
 """
 
 from workflows.rules.statistics.comparison import compare, compare_unpaired, evidence_of

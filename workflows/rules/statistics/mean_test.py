@@ -10,7 +10,7 @@
 - Samples that weigh unequally count as fewer than they are: as 1 / Σ share².
 - The test works as if there were one sample fewer, which matters for few samples only.
 
-Intervals are the values that the test does not reject. `tests/workflows/rules/statistics` and `benchmarks/judgement.py` measure the error rates.
+Intervals are the values that the test does not reject. The error rates are measured by `benchmarks/judgement.py`.
 """
 
 from __future__ import annotations

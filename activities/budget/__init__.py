@@ -1,0 +1,1 @@
+"""Money: reserved before a call, settled after it."""

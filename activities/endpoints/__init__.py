@@ -1,0 +1,1 @@
+"""The way to endpoints: protocols, retries, rates, and who may be called at all."""

@@ -1,0 +1,1 @@
+"""Plug-ins: found by reference, called in threads, loops or processes, isolated when they are dangerous."""

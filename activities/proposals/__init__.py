@@ -1,0 +1,1 @@
+"""Where new configurations come from: models, plug-ins, computations, optimizers of one's own."""

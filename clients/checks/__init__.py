@@ -1,0 +1,1 @@
+"""What `ratchet check` finds before money is spent."""

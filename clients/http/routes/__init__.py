@@ -1,0 +1,1 @@
+"""The paths of the HTTP API, a module for each subject."""

@@ -1,0 +1,1 @@
+"""Prompts at the command line: shown, compared, imported and exported."""

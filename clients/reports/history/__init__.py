@@ -1,0 +1,1 @@
+"""The exported history of a run: its format, written and read."""

@@ -1,0 +1,1 @@
+"""What crosses the border to activities: their inputs and outputs."""

@@ -1,0 +1,1 @@
+"""What a run knows of itself: rounds, candidates, decisions, spending, results."""

@@ -1,0 +1,1 @@
+"""What people write: the spec, field by field."""

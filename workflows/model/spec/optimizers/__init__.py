@@ -1,0 +1,1 @@
+"""The options of the optimizers: one module for each algorithm."""

@@ -1,0 +1,1 @@
+"""Targets as a spec describes them: one module for each kind."""

@@ -1,0 +1,1 @@
+"""Rules about decisions: verdicts, the best candidate, budgets, and when to stop."""

@@ -1,0 +1,1 @@
+"""Rules about proposals: how configurations are changed, and which changes may be tried."""

@@ -1,0 +1,1 @@
+"""Rules about scores: from answers to the numbers of a trial."""

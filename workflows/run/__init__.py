@@ -1,0 +1,1 @@
+"""One run: its loop, its state, its trials, and how it begins and ends."""
