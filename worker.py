@@ -47,7 +47,7 @@ from activities.concurrency.serving_marks import leaving_marks
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.gate import Gates
-from activities.endpoints.rate_memory import SharedLessons
+from activities.endpoints.rate_memory import SharedRateMemory
 from activities.endpoints.runner import Runners
 from activities.evaluation import ShardEvaluation
 from activities.external import DelegatedEvaluation
@@ -233,7 +233,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             limits = SharedLimits(store, is_away, settings.rate_limits)
-            gates = Gates(limits, lambda url, model: SharedLessons(store, (url, model), is_away))
+            gates = Gates(limits, lambda url, model: SharedRateMemory(store, (url, model), is_away))
             in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
             calls = PluginCalls()

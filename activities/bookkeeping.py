@@ -34,10 +34,10 @@ from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
 from workflows.model.run.contract import (
     CandidateKey,
+    CommitRounds,
     FinishInput,
     HistoryPage,
     HistoryRows,
-    LedgerInput,
     NamedQueue,
     Prepared,
     PrepareInput,
@@ -233,7 +233,7 @@ class StoreBookkeeping(Bookkeeping):
             return await self._store.begin_trial(trial)
 
     @activity.defn(name="commit_ledger")
-    async def commit_ledger(self, ledger: LedgerInput) -> RunClock:
+    async def commit_ledger(self, ledger: CommitRounds) -> RunClock:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
         with store_errors():
             return await self._store.commit_ledger(ledger)

@@ -14,7 +14,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.budget.lease import BudgetStore, Purse, fresh_nonce
+from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
 from activities.budget.metering import beginning
 from activities.concurrency.fair_queue import Caller, calling_for
 from activities.concurrency.run_limits import RunLimits
@@ -46,7 +46,7 @@ from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused
 from activities.targets.http import HttpEndpoints
 from ratchet import Sample
-from store.budget_leases import Books, LeaseKey
+from store.budget_leases import LeaseBalance, LeaseKey
 from store.errors import store_errors
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
@@ -115,7 +115,7 @@ class EvaluationStore(ConclusionStore, ProposalStore, OwnOptimizerStore, BudgetS
         shard: ShardInput,
         evaluator: str,
         outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
         kept: Sequence[KeptAnswer] = (),
     ) -> object: ...
     async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
@@ -242,14 +242,14 @@ class ShardEvaluation(Evaluating):
             if self._tags is not None and given is None:
                 await self._tags.put(shard.run_id, work.suite, overlay)
             isolate = await _isolates(work.suite, calls, len(wanted), scores_kept=any(pair.kept is not None for pair in wanted))
-            purse = self._purse(shard, work.suite, len(wanted), given, calls) if metered else None
+            budget_lease = self._budget_lease(shard, work.suite, len(wanted), given, calls) if metered else None
             limits = self._limits.of(
                 _caller(shard.run_id, work),
                 shard.concurrent_samples,
                 trial_id=shard.trial_id,
                 trial_capacity=work.suite.concurrent_samples_per_trial,
             )
-            async with limits as limit, purse.open() if purse else nullcontext():
+            async with limits as limit, budget_lease.open() if budget_lease else nullcontext():
                 at_work = ShardAtWork(
                     shard,
                     work.suite,
@@ -258,16 +258,16 @@ class ShardEvaluation(Evaluating):
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
-                    batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, purse), self._is_away),
+                    batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, budget_lease), self._is_away),
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
-                    purse=purse,
+                    budget_lease=budget_lease,
                     given=given,
-                    needs_purse=lambda: self._limits.budgeted(shard.run_id),
+                    needs_budget_lease=lambda: self._limits.budgeted(shard.run_id),
                     attempt=attempt,
                     calls=calls,
                 )
                 await _finished_or_handed_back(at_work)
-                goes_on = at_work.waits_for_a_purse and not activity.is_cancelled()
+                goes_on = at_work.waits_for_a_budget_lease and not activity.is_cancelled()
             done = at_work.result(work.found)
             if not (goes_on and done.missing):
                 lost = calls.lost if calls is not None and not metered else 0
@@ -276,9 +276,9 @@ class ShardEvaluation(Evaluating):
             rest = await self._evaluate(shard, given, attempt, calls)
             return rest.model_copy(update={"evaluated": rest.evaluated + done.evaluated, "found": done.found, "lost": lost})
 
-    def _purse(
+    def _budget_lease(
         self, shard: ShardInput, suite: EvaluationSuite, wanted: int, given: GivenAnswers | None, calls: ShardCalls | None
-    ) -> Purse:
+    ) -> BudgetLease:
         info = activity.info()
         left_open = calls.left_open if calls is not None else None
         key = LeaseKey(
@@ -293,19 +293,21 @@ class ShardEvaluation(Evaluating):
         )
         steps = len(suite.target.requests) if given is None and isinstance(suite.target, ChatTarget) else 1
         samples_each = 1 if given is None else 0
-        return Purse(self._store, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps)
+        return BudgetLease(self._store, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps)
 
     def _commit(
-        self, shard: ShardInput, evaluator: str, purse: Purse | None
+        self, shard: ShardInput, evaluator: str, budget_lease: BudgetLease | None
     ) -> Callable[[Sequence[Outcome | KeptAnswer]], Awaitable[object]]:
-        def commit(batch: Sequence[Outcome | KeptAnswer], lease: tuple[LeaseKey, Books] | None = None) -> Awaitable[object]:
+        def commit(
+            batch: Sequence[Outcome | KeptAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None
+        ) -> Awaitable[object]:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, KeptAnswer)]
             return self._store.commit_outcomes(shard, evaluator, outcomes, lease, kept)
 
-        if purse is None:
+        if budget_lease is None:
             return commit
-        return lambda batch: purse.written_with(lambda key, books: commit(batch, (key, books)))
+        return lambda batch: budget_lease.written_with(lambda key, balance: commit(batch, (key, balance)))
 
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.budget.external_reservations import SetAside, SetAsideStore
+from activities.budget.external_reservations import ExternalReservations, ReservationStore
 from activities.endpoints.gate import ClosedForLong
 from activities.endpoints.runner import Forgotten, Runners
 from activities.endpoints.runner_results import read_results, state_from
@@ -78,7 +78,7 @@ EXPERIMENT = "experiment"
 """Under which name an experiment's budget is set aside."""
 
 
-class DelegationStore(SetAsideStore, Protocol):
+class DelegationStore(ReservationStore, Protocol):
     """What delegating needs of the store."""
 
     async def load_shard(self, shard: ShardInput) -> Work: ...
@@ -102,7 +102,7 @@ class DelegatedEvaluation(Delegating):
         self._store = store
         self._shards = shards
         self._runners = runners
-        self._aside = SetAside(store, is_away)
+        self._aside = ExternalReservations(store, is_away)
         self._is_away = is_away
         self._tags = tags
 

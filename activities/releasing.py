@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.releases.override_stores import Overrides
 from activities.releases.release_candidates import NothingToRelease, Subject, Subjects
-from activities.releases.requests import ask_desk
+from activities.releases.requests import ask_release_writer
 from activities.releases.tags import TagMoves, objection
 from activities.shards.heartbeat import heartbeating
 from ratchet.prompts.prompt_errors import PromptError, StaleBase, VersionTaken
@@ -29,10 +29,10 @@ from workflows.contracts import Releasing
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.spec.release import (
     DECIDED,
-    LoadedDesk,
+    LoadedReleases,
     OpenRelease,
-    ReleaseDesk,
     ReleaseRequest,
+    ReleaseRequests,
     ReleaseState,
     ReleaseStatus,
     ReleaseStep,
@@ -64,7 +64,7 @@ class PromptReleasing(Releasing):
         info = activity.info()
         async with heartbeating():
             try:
-                return await ask_desk(
+                return await ask_release_writer(
                     activity.client(), info.task_queue, request.prompt, "request", request, f"request-{request.release_id}"
                 )
             except WorkflowUpdateFailedError as error:
@@ -72,14 +72,14 @@ class PromptReleasing(Releasing):
                 raise ApplicationError(shorten(told), type=INVALID_REQUEST, non_retryable=True) from None
 
     @activity.defn(name="load_releases")
-    async def load_releases(self, desk: ReleaseDesk) -> LoadedDesk:
+    async def load_releases(self, desk: ReleaseRequests) -> LoadedReleases:
         """Where the releases of a prompt stand."""
         async with heartbeating():
             with store_errors():
                 undecided = await self._store.releases(prompt=desk.prompt, undecided=True, limit=10_000)
                 recent = await self._store.releases(prompt=desk.prompt, limit=RECENT)
         known = {state.release_id: state for state in [*reversed(recent), *reversed(undecided)]}
-        return LoadedDesk(releases=tuple(known.values()), search_attributes=self._search_attributes)
+        return LoadedReleases(releases=tuple(known.values()), search_attributes=self._search_attributes)
 
     @activity.defn(name="open_release")
     async def open_release(self, opening: OpenRelease) -> ReleaseState:

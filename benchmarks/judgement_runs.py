@@ -1,6 +1,6 @@
 """Whole runs of candidates that are no better than the baseline: how many of them claim anywhere that one is.
 
-The books are the product's own: `RunBook` judges every round, moves the best, and says how much of alpha a round may use up.
+The books are the product's own: `RunState` judges every round, moves the best, and says how much of alpha a round may use up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workflows.model.trial import Split, TrialResult, TrialSummary
 from workflows.rules.statistics import TrialAnswers, evidence_of
 from workflows.rules.statistics.trial_comparison import evidence_seed
 from workflows.run.references import references_of
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 SEED = 507
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,21 +77,21 @@ def _by_round(runs: int) -> Iterator[Figure]:
 
 def _run(random: np.random.Generator, rule: Rule) -> list[tuple[bool, bool]]:
     """For every round: whether one that is not better was accepted, and whether one that is as good was called worse."""
-    book, spec = _book(rule), rule.judgement
+    state, spec = _state(rule), rule.judgement
     rates = pass_probabilities(random, rule.samples) if not rule.ladder else np.full(rule.samples, 0.1)
     answers: dict[str, tuple[Array, TrialAnswers]] = {}
-    baseline = book.baseline_candidate("0" * 64)
+    baseline = state.baseline_candidate("0" * 64)
     answers[baseline.candidate_id] = (rates, _answers(random, rates, rule))
-    book.record_baseline(baseline, _result(baseline.candidate_id, answers[baseline.candidate_id][1]))
+    state.record_baseline(baseline, _result(baseline.candidate_id, answers[baseline.candidate_id][1]))
     rounds: list[tuple[bool, bool]] = []
     for number in range(rule.rounds):
-        assert book.best is not None
-        before = answers[book.best.candidate_id][0]
+        assert state.best is not None
+        before = answers[state.best.candidate_id][0]
         proposals = [
             CandidateProposal(configuration={"x": (number * rule.candidates + place + 1) / 1000})
             for place in range(rule.candidates)
         ]
-        candidates, _ = book.admit(proposals)
+        candidates, _ = state.admit(proposals)
         results = []
         for place, candidate in enumerate(candidates):
             true = changed(before, 0.45) if rule.ladder and place == 0 else before
@@ -101,25 +101,25 @@ def _run(random: np.random.Generator, rule: Rule) -> list[tuple[bool, bool]]:
                 evidence_of(
                     answers[reference.candidate_id][1],
                     measured,
-                    spec=book.request.judgement,
+                    spec=state.request.judgement,
                     reference_id=reference.candidate_id,
                     seed=evidence_seed(number, "all", reference.candidate_id, candidate.candidate_id),
                 )
-                for reference in references_of(book)
+                for reference in references_of(state)
             )
             answers[candidate.candidate_id] = (true, measured)
             results.append(_result(candidate.candidate_id, measured).model_copy(update={"evidence": found}))
-        reference = book.best.candidate_id
-        book.record_round(candidates, results)
-        of_equals = book.decisions[1:] if rule.ladder else book.decisions
+        reference = state.best.candidate_id
+        state.record_round(candidates, results)
+        of_equals = state.decisions[1:] if rule.ladder else state.decisions
         wanted = {"better"} if spec.get("rule") is None else {"better", "not_worse"}
         rounds.append((any(one.verdict in wanted for one in of_equals), any(one.verdict == "worse" for one in of_equals)))
-        if rule.until_none_is_kept and book.best.candidate_id == reference:
+        if rule.until_none_is_kept and state.best.candidate_id == reference:
             break
     return rounds
 
 
-def _book(rule: Rule) -> RunBook:
+def _state(rule: Rule) -> RunState:
     request = OptimizationRequest.model_validate(
         {
             "name": "simulated",
@@ -131,11 +131,11 @@ def _book(rule: Rule) -> RunBook:
             "judgement": {"margin": 0.05, **rule.judgement},
         }
     )
-    book = RunBook("simulated", request, NOW)
-    book.prepared = Prepared(
+    state = RunState("simulated", request, NOW)
+    state.prepared = Prepared(
         dataset_id="d" * 64, evaluation_suite_id="e" * 64, search_split=Split.ALL, search_samples=rule.samples
     )
-    return book
+    return state
 
 
 def _answers(random: np.random.Generator, rates: Array, rule: Rule) -> TrialAnswers:

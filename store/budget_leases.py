@@ -26,7 +26,7 @@ class LeaseKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LeaseBalance:
     """Where a purse stands; written whole, so that writing it twice changes nothing."""
 
     held: Amount = NOTHING

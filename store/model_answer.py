@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from store.budget_leases import Books, LeaseKey
+from store.budget_leases import LeaseBalance, LeaseKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +26,5 @@ class ModelAnswerStore(Protocol):
 
     async def model_answer(self, run_id: str, request_hash: str) -> ModelAnswer | None: ...
     async def keep_model_answer(
-        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, Books] | None = None
+        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, LeaseBalance] | None = None
     ) -> ModelAnswer: ...

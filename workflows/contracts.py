@@ -29,6 +29,7 @@ from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
 from workflows.model.run.contract import (
     CandidateKey,
+    CommitRounds,
     FinishInput,
     HistoryPage,
     HistoryRows,
@@ -36,7 +37,6 @@ from workflows.model.run.contract import (
     IngestInput,
     Inspected,
     InspectInput,
-    LedgerInput,
     NamedQueue,
     Prepared,
     PrepareInput,
@@ -45,7 +45,15 @@ from workflows.model.run.contract import (
 )
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.spec.release import LoadedDesk, OpenRelease, ReleaseDesk, ReleaseRequest, ReleaseState, ReleaseStep, Settle
+from workflows.model.spec.release import (
+    LoadedReleases,
+    OpenRelease,
+    ReleaseRequest,
+    ReleaseRequests,
+    ReleaseState,
+    ReleaseStep,
+    Settle,
+)
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, TrialInput, TrialResult
 
 
@@ -69,7 +77,7 @@ class Bookkeeping(ABC):
 
     @activity.defn(name="commit_ledger")
     @abstractmethod
-    async def commit_ledger(self, ledger: LedgerInput) -> RunClock | None:
+    async def commit_ledger(self, ledger: CommitRounds) -> RunClock | None:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
 
     @activity.defn(name="read_clock")
@@ -108,7 +116,7 @@ class Releasing(ABC):
 
     @activity.defn(name="load_releases")
     @abstractmethod
-    async def load_releases(self, desk: ReleaseDesk) -> LoadedDesk:
+    async def load_releases(self, desk: ReleaseRequests) -> LoadedReleases:
         """Where the releases of a prompt stand."""
 
     @activity.defn(name="open_release")

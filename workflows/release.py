@@ -16,9 +16,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.model.failures import INVALID_REQUEST
     from workflows.model.spec.release import (
         OpenRelease,
-        ReleaseDesk,
         ReleaseLog,
         ReleaseRequest,
+        ReleaseRequests,
         ReleaseState,
         ReleaseStep,
         Ruling,
@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
         release_workflow_id,
     )
     from workflows.policies import RELEASE
-    from workflows.rules.releases.pending import ReleaseBook
+    from workflows.rules.releases.pending import PendingReleases
     from workflows.run.error_reason import reason_of
     from workflows.run.inputs import refuse_other_than_one
     from workflows.search_attributes import PROMPT
@@ -44,18 +44,18 @@ class ReleaseWorkflow:
         return super().__new__(cls)
 
     @workflow.init
-    def __init__(self, desk: ReleaseDesk) -> None:
+    def __init__(self, desk: ReleaseRequests) -> None:
         wanted = release_workflow_id(desk.prompt)
         if workflow.info().workflow_id != wanted:
             raise _refused(f"the one writer of {desk.prompt} has the workflow id {wanted!r}; start it under that id")
         self.desk = desk
-        self.book = ReleaseBook(desk.prompt)
+        self.releases = PendingReleases(desk.prompt)
         self.writing = asyncio.Lock()
         self.loaded = False
         self.handled = 0
 
     @workflow.run
-    async def run(self, desk: ReleaseDesk) -> ReleaseLog:
+    async def run(self, desk: ReleaseRequests) -> ReleaseLog:
         try:
             await self._load()
             while True:
@@ -63,7 +63,7 @@ class ReleaseWorkflow:
                 await self._do_what_is_due()
                 await self._continue_as_new_when_long()
                 if await self._nothing_more_comes(handled):
-                    return self.book.log()
+                    return self.releases.log()
         except asyncio.CancelledError:
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
@@ -75,22 +75,22 @@ class ReleaseWorkflow:
         loaded = await workflow.execute_activity_method(
             Releasing.load_releases, self.desk, summary="read where the releases stand", **RELEASE
         )
-        self.book.remember(loaded.releases)
+        self.releases.remember(loaded.releases)
         if loaded.search_attributes:
             workflow.upsert_search_attributes([PROMPT.value_set(self.desk.prompt)])
-        for state in self.book.accepted:
+        for state in self.releases.accepted:
             await self._carry_out(state)
         self.loaded = True
         self._show()
 
     async def _do_what_is_due(self) -> None:
         async with self.writing:
-            for state in self.book.overdue(workflow.now()):
+            for state in self.releases.overdue(workflow.now()):
                 told = "nobody approved it in time; `ratchet release` asks again"
                 await self._settle(
                     Settle(release_id=state.release_id, at=workflow.now(), status="expired", by="ratchet", message=told)
                 )
-            for state in self.book.to_remind_of(workflow.now()):
+            for state in self.releases.to_remind_of(workflow.now()):
                 step = ReleaseStep(release_id=state.release_id, at=workflow.now())
                 reminded = await workflow.execute_activity_method(
                     Releasing.remind_of_release, step, summary="remind of an approval", **RELEASE
@@ -105,7 +105,7 @@ class ReleaseWorkflow:
 
     async def _nothing_more_comes(self, handled: int) -> bool:
         """Wait until somebody asked for something or something is due; whether it may rest, having nothing to wait for."""
-        due = self.book.next_due()
+        due = self.releases.next_due()
         patience = self.desk.idle if due is None else max(due - workflow.now(), timedelta(0))
         try:
             await workflow.wait_condition(lambda: self.handled != handled, timeout=patience)
@@ -117,7 +117,7 @@ class ReleaseWorkflow:
 
     @workflow.update(description="Ask for a release: promote, canary, rollback or import")
     async def request(self, asked: ReleaseRequest) -> ReleaseState:
-        async with self._at_the_desk():
+        async with self._serialized():
             state = await workflow.execute_activity_method(
                 Releasing.open_release,
                 OpenRelease(request=asked, at=workflow.now()),
@@ -131,12 +131,12 @@ class ReleaseWorkflow:
     def _may_request(self, asked: ReleaseRequest) -> None:
         if asked.prompt != self.desk.prompt:
             raise _refused(f"prompt is {asked.prompt!r}, but this is the one writer of {self.desk.prompt!r}")
-        if asked.approval and len(self.book.pending) >= MOST_PENDING:
+        if asked.approval and len(self.releases.pending) >= MOST_PENDING:
             raise _refused(f"{MOST_PENDING} releases of {self.desk.prompt} wait for approval already; decide on some of them")
 
     @workflow.update(description="Approve a release that waits for it, and carry it out")
     async def approve(self, ruling: Ruling) -> ReleaseState:
-        async with self._at_the_desk():
+        async with self._serialized():
             state = self._waiting_for(ruling)
             if state.approvers and ruling.by not in state.approvers:
                 raise _refused(f"{ruling.by!r} may not approve this release; one of {', '.join(state.approvers)} may")
@@ -156,7 +156,7 @@ class ReleaseWorkflow:
 
     @workflow.update(description="Reject a release that waits for approval")
     async def reject(self, ruling: Ruling) -> ReleaseState:
-        async with self._at_the_desk():
+        async with self._serialized():
             state = self._waiting_for(ruling)
             told = f"rejected by {ruling.by}" + (f": {ruling.comment}" if ruling.comment else "")
             return await self._settle(
@@ -178,16 +178,16 @@ class ReleaseWorkflow:
 
     @workflow.query(description="The releases that wait for approval")
     def pending(self) -> ReleaseLog:
-        return self.book.waiting()
+        return self.releases.waiting()
 
     @workflow.query(description="The newest releases, and where each stands")
     def recent(self) -> ReleaseLog:
-        return self.book.log()
+        return self.releases.log()
 
     # -- how it is done ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _at_the_desk(self) -> AsyncIterator[None]:
+    async def _serialized(self) -> AsyncIterator[None]:
         """One at a time, in the order in which they came, and not before it is known where things stand."""
         try:
             await workflow.wait_condition(lambda: self.loaded)
@@ -201,7 +201,7 @@ class ReleaseWorkflow:
             self.handled += 1
 
     def _waiting_for(self, ruling: Ruling) -> ReleaseState:
-        state = self.book.get(ruling.release_id)
+        state = self.releases.get(ruling.release_id)
         if state is None:
             raise _refused(f"{self.desk.prompt} has no release {ruling.release_id!r} that waits for approval")
         if state.status != "pending":
@@ -232,12 +232,12 @@ class ReleaseWorkflow:
         return self._note(settled)
 
     def _note(self, state: ReleaseState) -> ReleaseState:
-        self.book.note(state)
+        self.releases.note(state)
         self._show()
         return state
 
     def _show(self) -> None:
-        workflow.set_current_details(self.book.details())
+        workflow.set_current_details(self.releases.details())
 
 
 def _refused(message: str) -> ApplicationError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 STATUS = SearchAttributeKey.for_keyword("RatchetStatus")
 OPTIMIZER = SearchAttributeKey.for_keyword("RatchetOptimizer")
@@ -30,19 +30,19 @@ SEARCH_ATTRIBUTES: tuple[SearchAttributeKey[str] | SearchAttributeKey[float] | S
 )
 
 
-def attributes_of(book: RunBook) -> list[SearchAttributeUpdate[Any]]:
+def attributes_of(state: RunState) -> list[SearchAttributeUpdate[Any]]:
     """What a run can be found by."""
     updates: list[SearchAttributeUpdate[Any]] = [
-        STATUS.value_set(book.status),
-        OPTIMIZER.value_set(book.request.optimizer.name),
-        OBJECTIVE.value_set(book.request.metric),
-        COST.value_set(book.accounts.spend.cost),
-        ROUND.value_set(book.round),
+        STATUS.value_set(state.status),
+        OPTIMIZER.value_set(state.request.optimizer.name),
+        OBJECTIVE.value_set(state.request.metric),
+        COST.value_set(state.spending.spend.cost),
+        ROUND.value_set(state.round),
     ]
-    prompt = book.request.prompt
+    prompt = state.request.prompt
     if prompt is not None:
         name = prompt.snapshot.template.name if prompt.snapshot is not None else prompt.name
         updates.append(PROMPT.value_set((name or "")[:LONGEST_KEYWORD]))
-    if book.best:
-        updates.append(BEST_SCORE.value_set(book.best.score))
+    if state.best:
+        updates.append(BEST_SCORE.value_set(state.best.score))
     return updates

@@ -18,7 +18,7 @@ from temporalio import activity
 
 from activities.budget.lease import SAFETY
 from activities.shards.outcome_batches import until_back
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import LAST_DIGITS, Amount, Resource
 from workflows.model.spec.targets.at_most import AtMost
@@ -31,12 +31,12 @@ FIRST_LOOK, LONGEST_BETWEEN_LOOKS = 0.1, 2.0
 """Seconds. How often is looked whether others gave something back."""
 
 
-class SetAsideStore(Protocol):
+class ReservationStore(Protocol):
     """What setting aside needs of the store."""
 
-    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased: ...
-    async def write_books(self, key: LeaseKey, books: Books) -> object: ...
-    async def close_lease(self, key: LeaseKey, books: Books) -> object: ...
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased: ...
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
     async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> object: ...
 
 
@@ -49,10 +49,10 @@ class Covered:
     """What there is too little of, when that is none."""
 
 
-class SetAside:
+class ExternalReservations:
     """Sets budget aside for calls of strangers."""
 
-    def __init__(self, store: SetAsideStore, is_away: Callable[[BaseException], bool]) -> None:
+    def __init__(self, store: ReservationStore, is_away: Callable[[BaseException], bool]) -> None:
         self._store = store
         self._is_away = is_away
 
@@ -82,10 +82,10 @@ class SetAside:
             if leased.short_of is None:
                 calls = min(most, _fitting(leased.granted, each))
                 if calls < most:
-                    await self._write(key, Books(held=each.times(calls)))
+                    await self._write(key, LeaseBalance(held=each.times(calls)))
                 return Covered(calls)
             if not leased.others_at_work or time.monotonic() > given_up_at:
-                await until_back(lambda: self._store.close_lease(key, Books()), self._is_away)
+                await until_back(lambda: self._store.close_lease(key, LeaseBalance()), self._is_away)
                 return Covered(0, leased.short_of)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_BETWEEN_LOOKS)
@@ -106,11 +106,11 @@ class SetAside:
         return replace(known.dearest.times(SAFETY), samples=1), False
 
     async def _lease(self, key: LeaseKey, request: LeaseRequest) -> Leased:
-        waiting = Books(idle=True, waiting=True)
+        waiting = LeaseBalance(idle=True, waiting=True)
         return await until_back(lambda: self._store.lease(key, waiting, request), self._is_away)
 
-    async def _write(self, key: LeaseKey, books: Books) -> None:
-        await until_back(lambda: self._store.write_books(key, books), self._is_away)
+    async def _write(self, key: LeaseKey, balance: LeaseBalance) -> None:
+        await until_back(lambda: self._store.write_balance(key, balance), self._is_away)
 
 
 def _fitting(granted: Amount, each: Amount) -> int:

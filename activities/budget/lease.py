@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from activities.budget.metering import Bound, BudgetExhausted
 from activities.shards.outcome_batches import until_back
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from workflows.model.run.amounts import NOTHING, Amount, Resource, total
 
 T = TypeVar("T")
@@ -50,16 +50,16 @@ Place = tuple[int, int]
 class BudgetStore(Protocol):
     """What purses need of the store."""
 
-    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased: ...
-    async def write_books(self, key: LeaseKey, books: Books) -> object: ...
-    async def close_lease(self, key: LeaseKey, books: Books) -> object: ...
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased: ...
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
 
 
-class Ticket:
+class Reservation:
     """What one sample, or one proposal, has set aside and taken so far."""
 
-    def __init__(self, purse: Purse, samples: int, paid: Amount) -> None:
-        self._purse = purse
+    def __init__(self, budget_lease: BudgetLease, samples: int, paid: Amount) -> None:
+        self._budget_lease = budget_lease
         self._samples = samples
         self._paid = paid
         self._perhaps_paid = False
@@ -90,7 +90,7 @@ class Ticket:
         return self.at_work > 0 or not self.waiting
 
     async def reserve(self, bound: Bound) -> Amount | None:
-        most = await self._purse.cover(self, bound)
+        most = await self._budget_lease.cover(self, bound)
         self.pending += most or NOTHING
         self.at_work += 1
         self.begun = True
@@ -98,20 +98,20 @@ class Ticket:
         return most
 
     def expected(self, stated: Amount | None) -> Amount | None:
-        return self._purse.expected(stated)
+        return self._budget_lease.expected(stated)
 
     def settle(self, reserved: Amount | None, actual: Amount) -> None:
         self._ended(reserved)
         self.spent += actual
-        if reserved is not None and reserved.short_of(actual, self._purse.limited) is not None:
-            self._purse.exceeded += 1
-        self._purse.moved()
+        if reserved is not None and reserved.short_of(actual, self._budget_lease.limited) is not None:
+            self._budget_lease.exceeded += 1
+        self._budget_lease.moved()
 
     def lose(self, reserved: Amount | None) -> None:
         self._ended(reserved)
         self._perhaps_paid = True
         self.lost += reserved or NOTHING
-        self._purse.moved()
+        self._budget_lease.moved()
 
     def _ended(self, reserved: Amount | None) -> None:
         self.pending -= reserved or NOTHING
@@ -138,7 +138,7 @@ class Ticket:
         """What was not used goes back. A call that was paid for, or may have been, counts even without an answer."""
         if not self.spent.samples and (self.spent or self._perhaps_paid):
             self.lost += Amount(samples=self._samples)
-        self._purse.take_back(self)
+        self._budget_lease.take_back(self)
 
 
 class Line:
@@ -182,7 +182,7 @@ class Line:
                 self._taken = True
 
 
-class Purse:
+class BudgetLease:
     """Hands out tickets, and keeps them covered by leases."""
 
     def __init__(
@@ -213,7 +213,7 @@ class Purse:
         self._lost = NOTHING
         self._largest = NOTHING
         self._own_dearest: Amount | None = None
-        self._tickets: set[Ticket] = set()
+        self._reservations: set[Reservation] = set()
         self._line = Line()
         self._is_scarce = False
         """Whether somebody waits for what others give back; then nobody takes it before him."""
@@ -230,28 +230,28 @@ class Purse:
 
     # -- tickets ----------------------------------------------------------------------------------------------------------
 
-    async def ticket(self, paid: Amount = NOTHING) -> Ticket:
+    async def reservation(self, paid: Amount = NOTHING) -> Reservation:
         """A ticket for one sample, of which something may be paid for already. Raises BudgetExhausted when there is none."""
         samples = 0 if paid.samples else self._samples_each
-        ticket = Ticket(self, samples, paid)
-        self._tickets.add(ticket)
+        reservation = Reservation(self, samples, paid)
+        self._reservations.add(reservation)
         try:
-            await self._cover(ticket, lambda: Amount(samples=samples), calls=True)
+            await self._cover(reservation, lambda: Amount(samples=samples), calls=True)
         except BaseException:
-            self._tickets.discard(ticket)
+            self._reservations.discard(reservation)
             raise
         self._still_needed = max(0, self._still_needed - 1)
         # What such a sample took before goes with it, so that it needs no second lease.
         portion = replace(self._largest.or_less(self._free), samples=0).not_negative()
         self._free -= portion
-        ticket.reserved += portion
-        return ticket
+        reservation.reserved += portion
+        return reservation
 
-    async def cover(self, ticket: Ticket, bound: Bound) -> Amount | None:
+    async def cover(self, reservation: Reservation, bound: Bound) -> Amount | None:
         """Make sure that the ticket covers a call; the most that the call can take, or None when nobody knows."""
         if not self.counts_money:
             return NOTHING
-        return await self._cover(ticket, bound, calls=False)
+        return await self._cover(reservation, bound, calls=False)
 
     def expected(self, stated: Amount | None) -> Amount | None:
         """What a call takes at most: as stated, else by the dearest so far; None as long as nothing is known."""
@@ -260,16 +260,16 @@ class Purse:
         known = [amount for amount in (self._known, self._own_dearest) if amount is not None]
         return replace(known[0].or_more(known[-1]).times(SAFETY), samples=0) if known else None
 
-    def take_back(self, ticket: Ticket) -> None:
+    def take_back(self, reservation: Reservation) -> None:
         """The ticket is used up: its account becomes the purse's, and little of the rest is kept for the next."""
-        self._tickets.discard(ticket)
-        self._largest = self._largest.or_more(replace(ticket.reserved, samples=0))
-        self._spent += ticket.spent
-        self._lost += ticket.lost
-        if ticket.spent.samples:
-            spent = replace(ticket.spent, samples=0)
+        self._reservations.discard(reservation)
+        self._largest = self._largest.or_more(replace(reservation.reserved, samples=0))
+        self._spent += reservation.spent
+        self._lost += reservation.lost
+        if reservation.spent.samples:
+            spent = replace(reservation.spent, samples=0)
             self._own_dearest = spent.or_more(self._own_dearest or NOTHING)
-        back = (ticket.reserved - ticket.spent - ticket.lost).not_negative()
+        back = (reservation.reserved - reservation.spent - reservation.lost).not_negative()
         self._free = (self._free + back).or_less(self._unit().times(self._ahead()))
         self.moved()
 
@@ -277,22 +277,22 @@ class Purse:
         """Something was given back: whoever waits for it looks again."""
         self._moved.set()
 
-    async def _cover(self, ticket: Ticket, bound: Bound, *, calls: bool) -> Amount | None:
+    async def _cover(self, reservation: Reservation, bound: Bound, *, calls: bool) -> Amount | None:
         covered, most = False, bound()
         if not self._is_scarce:
-            covered = self._take(ticket, most, self._wish(ticket, most, calls), calls)
+            covered = self._take(reservation, most, self._wish(reservation, most, calls), calls)
         if covered:
             return most
-        ticket.waiting += 1
-        self._free += ticket.give_back()
-        place = self._line.place(0 if ticket.begun else 2 if calls else 1)
+        reservation.waiting += 1
+        self._free += reservation.give_back()
+        place = self._line.place(0 if reservation.begun else 2 if calls else 1)
         try:
             while not covered:
                 async with self._line.turn(place):
                     while not covered and not self._line.is_overtaken(place):
                         self._moved.clear()
                         most = bound()
-                        covered = await self._from_a_lease(ticket, most, calls)
+                        covered = await self._from_a_lease(reservation, most, calls)
                         self._is_scarce = not covered
                         if not covered:
                             with contextlib.suppress(TimeoutError):
@@ -300,46 +300,46 @@ class Purse:
                                     await self._moved.wait()
         finally:
             self._is_scarce = False  # whoever waits next finds out
-            ticket.waiting -= 1
+            reservation.waiting -= 1
         return most
 
-    def _wish(self, ticket: Ticket, most: Amount | None, calls: bool) -> Amount | None:
+    def _wish(self, reservation: Reservation, most: Amount | None, calls: bool) -> Amount | None:
         """What a call needs, and with the first one of a sample also what those after it are going to."""
-        return most if most is None or calls or ticket.begun else most.times(self._calls_each)
+        return most if most is None or calls or reservation.begun else most.times(self._calls_each)
 
-    def _take(self, ticket: Ticket, most: Amount | None, wish: Amount | None, calls: bool) -> bool:
+    def _take(self, reservation: Reservation, most: Amount | None, wish: Amount | None, calls: bool) -> bool:
         """Cover a call from what is free, if that is enough."""
         if most is None or wish is None or not self._opened:
             return False
-        missing = self._missing(ticket, wish, calls)
+        missing = self._missing(reservation, wish, calls)
         if self._free.short_of(missing) is not None:
             return False
         self._free = (self._free - missing).not_negative()
-        ticket.reserved += missing
+        reservation.reserved += missing
         return True
 
-    async def _from_a_lease(self, ticket: Ticket, most: Amount | None, calls: bool) -> bool:
+    async def _from_a_lease(self, reservation: Reservation, most: Amount | None, calls: bool) -> bool:
         """Cover a call with more of the budget; False when that must be waited for. Raises BudgetExhausted."""
-        wish = self._wish(ticket, most, calls)
-        if self._take(ticket, most, wish, calls):
+        wish = self._wish(reservation, most, calls)
+        if self._take(reservation, most, wish, calls):
             return True
-        others_here = self._others_busy(ticket)
+        others_here = self._others_busy(reservation)
         if most is None and others_here:
             return False
-        leased = await self._leased(most is None, self._missing(ticket, wish, calls))
-        last = not (leased.others_at_work or others_here or self._others_busy(ticket))
+        leased = await self._leased(most is None, self._missing(reservation, wish, calls))
+        last = not (leased.others_at_work or others_here or self._others_busy(reservation))
         if leased.short_of is not None and last and most != wish:
             wish = most
-            leased = await self._leased(False, self._missing(ticket, wish, calls))
-            last = not (leased.others_at_work or self._others_busy(ticket))
+            leased = await self._leased(False, self._missing(reservation, wish, calls))
+            last = not (leased.others_at_work or self._others_busy(reservation))
         if leased.short_of is None:
-            return most is None or self._take(ticket, most, wish, calls)
+            return most is None or self._take(reservation, most, wish, calls)
         if last:
             raise BudgetExhausted(leased.short_of)
         return False
 
-    def _others_busy(self, ticket: Ticket) -> bool:
-        return ticket.at_work > 0 or any(other.busy for other in self._tickets if other is not ticket)
+    def _others_busy(self, reservation: Reservation) -> bool:
+        return reservation.at_work > 0 or any(other.busy for other in self._reservations if other is not reservation)
 
     async def _leased(self, alone: bool, missing: Amount) -> Leased:
         """Ask for more. What is refused is given back in full, so that others see what there is."""
@@ -349,7 +349,7 @@ class Purse:
             welcome = (missing + self._unit().times(self._ahead()) - self._offered).or_more(needed)
             request = LeaseRequest(needed, welcome, alone, again=self._opened, spare=self._offered)
             try:
-                leased = await until_back(lambda: self._store.lease(self._key, self.books(), request), self._is_away)
+                leased = await until_back(lambda: self._store.lease(self._key, self.balance(), request), self._is_away)
                 if leased.short_of is None:
                     self._free += leased.granted + self._offered
             finally:
@@ -359,37 +359,37 @@ class Purse:
             return leased
 
     @staticmethod
-    def _missing(ticket: Ticket, most: Amount | None, calls: bool) -> Amount:
+    def _missing(reservation: Reservation, most: Amount | None, calls: bool) -> Amount:
         if most is None:
             return NOTHING
-        return (most if calls else most - ticket.left).not_negative()
+        return (most if calls else most - reservation.left).not_negative()
 
     def _unit(self) -> Amount:
         """What one further ticket is going to need, as far as it is known."""
         return replace(self._largest, samples=self._samples_each)
 
     def _ahead(self) -> int:
-        return min(MOST_AHEAD, self._still_needed, 1 + int(AHEAD * len(self._tickets)))
+        return min(MOST_AHEAD, self._still_needed, 1 + int(AHEAD * len(self._reservations)))
 
     # -- accounts ---------------------------------------------------------------------------------------------------------
 
-    def books(self) -> Books:
+    def balance(self) -> LeaseBalance:
         """Where the purse stands now."""
-        return Books(
-            held=total([self._free, self._offered, *(ticket.held for ticket in self._tickets)]),
-            spent=total([self._spent, *(ticket.spent for ticket in self._tickets)]),
-            lost=total([self._lost, *(ticket.lost for ticket in self._tickets)]),
+        return LeaseBalance(
+            held=total([self._free, self._offered, *(reservation.held for reservation in self._reservations)]),
+            spent=total([self._spent, *(reservation.spent for reservation in self._reservations)]),
+            lost=total([self._lost, *(reservation.lost for reservation in self._reservations)]),
             dearest=self._own_dearest,
             exceeded=self.exceeded,
-            alone=any(ticket.alone for ticket in self._tickets),
-            idle=not any(ticket.busy for ticket in self._tickets),
-            waiting=bool(self._tickets) and not any(ticket.busy for ticket in self._tickets),
+            alone=any(reservation.alone for reservation in self._reservations),
+            idle=not any(reservation.busy for reservation in self._reservations),
+            waiting=bool(self._reservations) and not any(reservation.busy for reservation in self._reservations),
         )
 
-    async def written_with(self, write: Callable[[LeaseKey, Books], Awaitable[T]]) -> T:
+    async def written_with(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[T]]) -> T:
         """Write something together with the books; nobody else writes them meanwhile."""
         async with self._writing:
-            return await write(self._key, self.books())
+            return await write(self._key, self.balance())
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -404,28 +404,28 @@ class Purse:
             closing.cancel()
 
     async def _close(self) -> None:
-        for ticket in list(self._tickets):
-            ticket.lose_everything_at_work()
-            ticket.close()
+        for reservation in list(self._reservations):
+            reservation.lose_everything_at_work()
+            reservation.close()
         self._free = NOTHING
-        await self._with_books(self._store.close_lease)
+        await self._with_balance(self._store.close_lease)
 
     async def _renew(self) -> None:
         until_renewed, was_idle = SECONDS_BETWEEN_RENEWALS, False
         while True:
             await asyncio.sleep(SECONDS_UNTIL_GIVEN_BACK)
             until_renewed -= SECONDS_UNTIL_GIVEN_BACK
-            is_idle = not self._tickets and bool(self._free)
+            is_idle = not self._reservations and bool(self._free)
             if is_idle and was_idle:
                 self._free = NOTHING
             if until_renewed <= 0 or (is_idle and was_idle):
-                await self._with_books(self._store.write_books)
+                await self._with_balance(self._store.write_balance)
                 until_renewed = SECONDS_BETWEEN_RENEWALS
             was_idle = is_idle
 
-    async def _with_books(self, write: Callable[[LeaseKey, Books], Awaitable[object]]) -> None:
+    async def _with_balance(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[object]]) -> None:
         async with self._writing:
-            await until_back(lambda: write(self._key, self.books()), self._is_away)
+            await until_back(lambda: write(self._key, self.balance()), self._is_away)
 
 
 def fresh_nonce() -> str:

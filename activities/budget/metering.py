@@ -80,19 +80,19 @@ class _Free:
         return
 
 
-_ticket: ContextVar[Meter | None] = ContextVar("ticket", default=None)
+_reservation: ContextVar[Meter | None] = ContextVar("ticket", default=None)
 _FREE = _Free()
 _beginning: ContextVar[Beginning | None] = ContextVar("beginning", default=None)
 
 
 @contextmanager
-def carrying(ticket: Meter | None) -> Iterator[None]:
+def carrying(reservation: Meter | None) -> Iterator[None]:
     """Everything that is called in this block is paid for with the ticket."""
-    token = _ticket.set(ticket)
+    token = _reservation.set(reservation)
     try:
         yield
     finally:
-        _ticket.reset(token)
+        _reservation.reset(token)
 
 
 @contextmanager
@@ -121,9 +121,9 @@ class Call:
 @asynccontextmanager
 async def metered(bound: Bound) -> AsyncIterator[Call]:
     """A call within its reservation. One that ends without saying what it took counts as having taken the most."""
-    ticket, before = _ticket.get(), _beginning.get() or _FREE
+    reservation, before = _reservation.get(), _beginning.get() or _FREE
     call = Call(before.begins)
-    reserved = await ticket.reserve(bound) if ticket is not None else None
+    reserved = await reservation.reserve(bound) if reservation is not None else None
     try:
         await before.permit()
         yield call
@@ -133,19 +133,19 @@ async def metered(bound: Bound) -> AsyncIterator[Call]:
             before.cost_nothing()
         raise
     finally:
-        if ticket is None:
+        if reservation is None:
             pass
         elif call.actual is None:
-            ticket.lose(reserved)
+            reservation.lose(reserved)
         else:
-            ticket.settle(reserved, call.actual)
+            reservation.settle(reserved, call.actual)
 
 
 def at_most(stated: AtMost | None) -> Bound:
     """The most that a call takes by what the spec says of it, else by what such calls took so far."""
-    ticket = _ticket.get()
+    reservation = _reservation.get()
     known = None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
-    return lambda: NOTHING if ticket is None else ticket.expected(known)
+    return lambda: NOTHING if reservation is None else reservation.expected(known)
 
 
 def _billed_with(error: BaseException) -> Amount | None:

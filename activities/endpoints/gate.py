@@ -16,11 +16,11 @@ from contextlib import asynccontextmanager
 from activities.concurrency.fair_queue import current_caller
 from activities.concurrency.in_flight_limits import Room
 from activities.concurrency.shared_rate_limits import SharedLimit, SharedLimits
-from activities.endpoints.rate_memory import Lessons, OwnLessons
+from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
 from activities.endpoints.slow_calls import Slowness
 from activities.targets.faults import Throttled
 from workflows.model.spec.limits import RateLimit
-from workflows.rules.learned_rate import Complaint, Learned
+from workflows.rules.learned_rate import Learned, Throttle
 
 LONGEST_WAIT = 30.0
 """Seconds. An endpoint that is closed for longer gets its slot back: the activity ends and is retried after the delay."""
@@ -45,13 +45,13 @@ class Gate:
 
     def __init__(
         self,
-        lessons: Lessons | None = None,
+        rate_memory: RateMemory | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         limits: Callable[[], Sequence[SharedLimit]] = tuple,
     ) -> None:
         """`limits` are those the caller's calls are under, whatever the endpoint itself says."""
-        self._lessons = lessons or OwnLessons()
+        self._rate_memory = rate_memory or OwnRateMemory()
         self._clock = clock
         self._limits = limits
         self.slowness = Slowness()
@@ -80,8 +80,8 @@ class Gate:
             revision = self._revision
             yield
             self._answered += 1
-        except Throttled as complaint:
-            self._throttled(complaint.retry_after or 0.0, revision)
+        except Throttled as throttle:
+            self._throttled(throttle.retry_after or 0.0, revision)
             raise
         finally:
             room.release()
@@ -147,7 +147,7 @@ class Gate:
         if self._learned is None:
             return self._approach(calls)
         refused, self._refused = self._refused, 0
-        wait, self._learned = await self._lessons.lease(self._learned, calls, refused)
+        wait, self._learned = await self._rate_memory.lease(self._learned, calls, refused)
         if self._learned is not None:
             self._pace.change(_limit_of(self._learned.rate))
         if wait > LONGEST_WAIT:
@@ -161,7 +161,7 @@ class Gate:
         return 0 if self._learned is None else self._learned.revision
 
     async def _look(self) -> None:
-        self._learned = await self._lessons.known()
+        self._learned = await self._rate_memory.known()
 
     def _throttled(self, retry_after: float, revision: int) -> None:
         self._closed_until = max(self._closed_until, self._clock() + retry_after)
@@ -172,7 +172,7 @@ class Gate:
         self._complaining = asyncio.create_task(self._complain(retry_after))
         self._complaining.add_done_callback(self._understood)
 
-    def _understood(self, _complaint: asyncio.Task[None]) -> None:
+    def _understood(self, _throttle: asyncio.Task[None]) -> None:
         """Whatever became of the complaint: callers that wait for its end go on."""
         self._complaining = None
 
@@ -182,8 +182,8 @@ class Gate:
         took = sum(1 for start in self._starts if start > since)
         withdrawn = self._pace.withdraw()
         refused, self._refused = self._refused + (withdrawn if self._revision else 0), 0
-        complaint = Complaint(self._revision, took, retry_after, refused)
-        self._learned = await self._lessons.complained(complaint)
+        throttle = Throttle(self._revision, took, retry_after, refused)
+        self._learned = await self._rate_memory.throttled(throttle)
         self._pace.change(_limit_of(self._learned.rate))
 
 
@@ -194,15 +194,15 @@ def _limit_of(rate: float) -> RateLimit:
 class Gates:
     """One gate per endpoint and model."""
 
-    def __init__(self, limits: SharedLimits | None = None, lessons: Callable[[str, str], Lessons] | None = None) -> None:
-        """`lessons` are those of a base URL and a model, kept where other workers find them."""
+    def __init__(self, limits: SharedLimits | None = None, rate_memory: Callable[[str, str], RateMemory] | None = None) -> None:
+        """`rate_memory` are those of a base URL and a model, kept where other workers find them."""
         self.limits = limits or SharedLimits()
-        self._lessons = lessons or (lambda _url, _model: OwnLessons())
+        self._rate_memory = rate_memory or (lambda _url, _model: OwnRateMemory())
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def at(self, base_url: str, model: str) -> Gate:
         gate = self._gates.get((base_url, model))
         if gate is None:
-            lessons = self._lessons(base_url, model)
-            gate = self._gates[base_url, model] = Gate(lessons, limits=lambda: self.limits.of(base_url, model))
+            rate_memory = self._rate_memory(base_url, model)
+            gate = self._gates[base_url, model] = Gate(rate_memory, limits=lambda: self.limits.of(base_url, model))
         return gate

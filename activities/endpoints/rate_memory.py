@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from activities.shards.outcome_batches import until_back
-from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Complaint, Endpoint, Learned, after
+from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Endpoint, Learned, Throttle, after
 
 
-class Lessons(Protocol):
+class RateMemory(Protocol):
     """What is known of one endpoint, and who may call it when."""
 
     async def known(self) -> Learned | None:
@@ -23,25 +23,25 @@ class Lessons(Protocol):
         `refused` are calls let in since the last complaint that were refused since the last lease."""
         ...
 
-    async def complained(self, complaint: Complaint) -> Learned:
+    async def throttled(self, throttle: Throttle) -> Learned:
         """Learn from a complaint; from several about the same mistake once."""
         ...
 
 
-class LessonStore(Protocol):
+class RateMemoryStore(Protocol):
     """What sharing lessons needs of the store."""
 
     async def learned(self, endpoint: Endpoint) -> Learned | None: ...
     async def lease_learned(
         self, endpoint: Endpoint, known: Learned, calls: int, refused: int
     ) -> tuple[float, Learned | None]: ...
-    async def complained(self, endpoint: Endpoint, complaint: Complaint) -> Learned: ...
+    async def throttled(self, endpoint: Endpoint, throttle: Throttle) -> Learned: ...
 
 
-class SharedLessons:
+class SharedRateMemory:
     """Those of one endpoint in the store. A store that is away pauses calls; none fails."""
 
-    def __init__(self, store: LessonStore, endpoint: Endpoint, is_away: Callable[[BaseException], bool]) -> None:
+    def __init__(self, store: RateMemoryStore, endpoint: Endpoint, is_away: Callable[[BaseException], bool]) -> None:
         self._store = store
         self._endpoint = endpoint
         self._is_away = is_away
@@ -52,12 +52,12 @@ class SharedLessons:
     async def lease(self, known: Learned, calls: int, refused: int) -> tuple[float, Learned | None]:
         return await until_back(lambda: self._store.lease_learned(self._endpoint, known, calls, refused), self._is_away)
 
-    async def complained(self, complaint: Complaint) -> Learned:
-        return await until_back(lambda: self._store.complained(self._endpoint, complaint), self._is_away)
+    async def throttled(self, throttle: Throttle) -> Learned:
+        return await until_back(lambda: self._store.throttled(self._endpoint, throttle), self._is_away)
 
 
 @dataclass
-class OwnLessons:
+class OwnRateMemory:
     """One process's own lessons, shared with nobody."""
 
     learned: Learned | None = None
@@ -77,12 +77,12 @@ class OwnLessons:
         self.leased_at = max(self.leased_at, now)
         return first - now, self.learned
 
-    async def complained(self, complaint: Complaint) -> Learned:
+    async def throttled(self, throttle: Throttle) -> Learned:
         now = asyncio.get_running_loop().time()
-        known = self.learned and self.learned.used_by(-complaint.refused, self._used_since(now))
-        opens = max(now, self.leased_at, now + complaint.retry_after)
+        known = self.learned and self.learned.used_by(-throttle.refused, self._used_since(now))
+        opens = max(now, self.leased_at, now + throttle.retry_after)
         ahead, closed = max(0.0, self.calls_until - now), opens - max(now, self.leased_at)
-        self.learned = after(known, complaint, ahead=ahead, age=now - self.learned_at, closed=closed)
+        self.learned = after(known, throttle, ahead=ahead, age=now - self.learned_at, closed=closed)
         if known is None or self.learned.revision != known.revision:
             self.learned_at = now
         self.calls_until, self.leased_at = max(self.calls_until, opens), opens

@@ -8,7 +8,7 @@ from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
-from activities.budget.lease import Purse
+from activities.budget.lease import BudgetLease
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.loader import invalid
@@ -53,14 +53,14 @@ class Reflecting:
         is_away: Callable[[BaseException], bool],
         request: ProposalInput,
         proposer: ModelProposer,
-        purse: Purse | None,
+        budget_lease: BudgetLease | None,
     ) -> None:
         self._store = store
         self._models = models
         self._is_away = is_away
         self._request = request
         self._proposer = proposer
-        self._purse = purse
+        self._budget_lease = budget_lease
         self.tokens = 0
         self.cost = 0.0
 
@@ -136,11 +136,13 @@ class Reflecting:
             tokens=answer.tokens,
             cost=answer.cost,
         )
-        store, run_id, purse = self._store, self._request.run_id, self._purse
-        if purse is None:
+        store, run_id, budget_lease = self._store, self._request.run_id, self._budget_lease
+        if budget_lease is None:
             return await until_back(lambda: store.keep_model_answer(run_id, key, kept), self._is_away)
         return await until_back(
-            lambda: purse.written_with(lambda name, books: store.keep_model_answer(run_id, key, kept, (name, books))),
+            lambda: budget_lease.written_with(
+                lambda name, balance: store.keep_model_answer(run_id, key, kept, (name, balance))
+            ),
             self._is_away,
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.budget.lease import BudgetStore, Purse, fresh_nonce
+from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
 from activities.budget.metering import BudgetExhausted, carrying
 from activities.endpoints.chat_models import ChatModels
 from activities.plugins.calls import PluginCalls
@@ -25,7 +25,7 @@ from activities.shards.evaluated_samples import RecordStore
 from activities.shards.outcome_batches import until_back
 from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, normalize
-from store.budget_leases import Books, LeaseKey
+from store.budget_leases import LeaseBalance, LeaseKey
 from store.model_answer import ModelAnswerStore
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
@@ -45,7 +45,7 @@ class ProposalStore(BudgetStore, RecordStore, ModelAnswerStore, Protocol):
         index: int,
         proposed: Proposed,
         parent_hash: str = "",
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
     ) -> Proposed: ...
     async def overlay(self, config_hash: str) -> dict[str, Any]: ...
 
@@ -74,33 +74,33 @@ class Proposing:
         if known is not None:
             return known
         if request.metered:
-            purse = self._purse(request)
-            async with purse.open():
-                return await self._within(purse, request)
+            budget_lease = self._budget_lease(request)
+            async with budget_lease.open():
+                return await self._within(budget_lease, request)
         return await self._kept(request, await self._proposed(request, None), None)
 
-    async def _within(self, purse: Purse, request: ProposalInput) -> Proposed:
-        ticket = await purse.ticket()
+    async def _within(self, budget_lease: BudgetLease, request: ProposalInput) -> Proposed:
+        reservation = await budget_lease.reservation()
         try:
-            with carrying(ticket):
-                proposed = await self._proposed(request, purse)
+            with carrying(reservation):
+                proposed = await self._proposed(request, budget_lease)
         except BudgetExhausted as error:
             raise ApplicationError(str(error), error.resource, type=BUDGET_EXHAUSTED, non_retryable=True) from None
         finally:
-            ticket.close()
-        return await purse.written_with(lambda key, books: self._kept(request, proposed, (key, books)))
+            reservation.close()
+        return await budget_lease.written_with(lambda key, balance: self._kept(request, proposed, (key, balance)))
 
-    def _purse(self, request: ProposalInput) -> Purse:
+    def _budget_lease(self, request: ProposalInput) -> BudgetLease:
         holder = f"proposal {request.round}/{request.index}"
         key = LeaseKey(request.run_id, holder, activity.info().attempt, fresh_nonce())
-        return Purse(self._store, key, self._is_away, samples_each=0)
+        return BudgetLease(self._store, key, self._is_away, samples_each=0)
 
-    async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, Books] | None) -> Proposed:
+    async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, LeaseBalance] | None) -> Proposed:
         """It is paid for: a store that is away is waited for."""
         place = (request.run_id, request.round, request.index)
         return await until_back(lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away)
 
-    async def _proposed(self, request: ProposalInput, purse: Purse | None) -> Proposed:
+    async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None) -> Proposed:
         if request.retry_of is not None:
             place = (request.retry_of, request.round, request.index)
             known = await self._store.proposal_of(*place, request.config_hash)
@@ -110,7 +110,7 @@ class Proposing:
         records = await self._shown(request)
         match request.proposer:
             case ModelProposer() as proposer:
-                reflecting = Reflecting(self._store, self._models, self._is_away, request, proposer, purse)
+                reflecting = Reflecting(self._store, self._models, self._is_away, request, proposer, budget_lease)
                 with telling_what_it_took(reflecting):
                     return _canonical_values(
                         await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))

@@ -8,7 +8,7 @@ from temporalio.client import Client, WithStartWorkflowOperation
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from workflows.model.spec.release import ReleaseDesk, ReleaseRequest, ReleaseState, Ruling, release_workflow_id
+from workflows.model.spec.release import ReleaseRequest, ReleaseRequests, ReleaseState, Ruling, release_workflow_id
 
 JUST_CLOSED = (RPCStatusCode.NOT_FOUND, RPCStatusCode.ABORTED, RPCStatusCode.FAILED_PRECONDITION)
 """What an update is answered that came while an idle writer was closing: it was never taken up."""
@@ -16,7 +16,7 @@ JUST_CLOSED = (RPCStatusCode.NOT_FOUND, RPCStatusCode.ABORTED, RPCStatusCode.FAI
 ATTEMPTS = 20
 
 
-async def ask_desk(
+async def ask_release_writer(
     client: Client, task_queue: str, prompt: str, update: str, asked: ReleaseRequest | Ruling, update_id: str
 ) -> ReleaseState:
     """The answer of the prompt's writer. The same update id is never taken up twice by one execution of it."""
@@ -29,7 +29,7 @@ async def ask_desk(
                 result_type=ReleaseState,
                 start_workflow_operation=WithStartWorkflowOperation(
                     "ReleaseWorkflow",
-                    ReleaseDesk(prompt=prompt),
+                    ReleaseRequests(prompt=prompt),
                     id=release_workflow_id(prompt),
                     task_queue=task_queue,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 from temporalio.exceptions import ApplicationError
 
-from activities.budget.lease import Purse, Ticket
+from activities.budget.lease import BudgetLease, Reservation
 from activities.budget.metering import BudgetExhausted, NoMoreCalls, beginning, carrying
 from activities.concurrency.in_flight_limits import Room
 from activities.endpoints.breaker import Breaker, TargetDown
@@ -126,9 +126,9 @@ class ShardAtWork:
         limit: Room,
         batches: OutcomeBatches,
         breaker: Breaker | None = None,
-        purse: Purse | None = None,
+        budget_lease: BudgetLease | None = None,
         given: GivenAnswers | None = None,
-        needs_purse: Callable[[], bool] = lambda: False,
+        needs_budget_lease: Callable[[], bool] = lambda: False,
         attempt: Attempt | None = None,
         calls: ShardCalls | None = None,
     ) -> None:
@@ -144,8 +144,8 @@ class ShardAtWork:
         self._limit = limit
         self.batches = batches
         self._breaker = breaker
-        self._purse = purse
-        self._needs_purse = needs_purse
+        self._budget_lease = budget_lease
+        self._needs_budget_lease = needs_budget_lease
         self._handing_back = False
         self._attempt = attempt
         self._calls = calls
@@ -180,9 +180,9 @@ class ShardAtWork:
             await self._keep_the_rest()
 
     @property
-    def waits_for_a_purse(self) -> bool:
+    def waits_for_a_budget_lease(self) -> bool:
         """The run got its first budget meanwhile: nothing more begins without one."""
-        return self._purse is None and self._needs_purse()
+        return self._budget_lease is None and self._needs_budget_lease()
 
     @property
     def is_cut_off(self) -> bool:
@@ -197,7 +197,7 @@ class ShardAtWork:
     @property
     def _must_stop(self) -> bool:
         at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back or self.is_cut_off
-        return at_its_end or self.waits_for_a_purse or bool(self._scoring_errors) or self.batches.error is not None
+        return at_its_end or self.waits_for_a_budget_lease or bool(self._scoring_errors) or self.batches.error is not None
 
     def _ended(self, place: Place, call: asyncio.Task[None]) -> None:
         # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
@@ -282,18 +282,18 @@ class ShardAtWork:
 
     async def _paid_for(self, pair: PairToAnswer, taken: Place) -> Outcome | None:
         """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
-        if self._purse is None:
+        if self._budget_lease is None:
             return await self._outcome_unless_down(pair, None, taken)
-        ticket = await self._purse.ticket(self._paid(pair))
+        reservation = await self._budget_lease.reservation(self._paid(pair))
         try:
             if self._must_stop:
                 return None
-            with carrying(ticket):
-                outcome = await self._outcome_unless_down(pair, ticket, taken)
-            ticket.answered(outcome.tokens, outcome.cost)
+            with carrying(reservation):
+                outcome = await self._outcome_unless_down(pair, reservation, taken)
+            reservation.answered(outcome.tokens, outcome.cost)
             return outcome
         finally:
-            ticket.close()
+            reservation.close()
 
     def _paid(self, pair: PairToAnswer) -> Amount:
         """What was paid for it before, and is accounted for."""
@@ -301,12 +301,12 @@ class ShardAtWork:
             return Amount(samples=1, tokens=pair.kept.tokens, cost=pair.kept.cost)
         return NOTHING if self._given is None else self._given.paid(pair.sample, pair.replicate)
 
-    async def _outcome_unless_down(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
+    async def _outcome_unless_down(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
         if self._breaker is None:
-            return await self._outcome(pair, ticket, taken)
-        return await self._breaker.answered(lambda: self._outcome(pair, ticket, taken))
+            return await self._outcome(pair, reservation, taken)
+        return await self._breaker.answered(lambda: self._outcome(pair, reservation, taken))
 
-    async def _outcome(self, pair: PairToAnswer, ticket: Ticket | None, taken: Place) -> Outcome:
+    async def _outcome(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
         if pair.kept is not None:
             return await self._scored(pair, _output_of(pair.kept), was_kept=True)
         try:
@@ -316,18 +316,18 @@ class ShardAtWork:
         except CandidateFault as fault:
             return self._failed(pair, fault)
         if self._scoring_may_fail:
-            self._keep(pair, output, ticket, taken)
+            self._keep(pair, output, reservation, taken)
             return await self._scored(pair, output, was_kept=True)
         try:
             return await self._scored(pair, output, was_kept=False)
         except BaseException:
-            self._keep(pair, output, ticket, taken)
+            self._keep(pair, output, reservation, taken)
             raise
 
-    def _keep(self, pair: PairToAnswer, output: Output, ticket: Ticket | None, taken: Place | None) -> None:
+    def _keep(self, pair: PairToAnswer, output: Output, reservation: Reservation | None, taken: Place | None) -> None:
         """The answer is paid for, whatever becomes of its score."""
-        if ticket is not None:
-            ticket.answered(output.tokens, output.cost)
+        if reservation is not None:
+            reservation.answered(output.tokens, output.cost)
         kept = KeptAnswer(
             item_hash=pair.item_hash,
             replicate=pair.replicate,

@@ -19,7 +19,7 @@ class Call:
 
 
 @dataclass
-class Ledger:
+class CallLog:
     """Counts of all calls to `chat/completions` and `embeddings` since the start or the last reset."""
 
     calls: int = 0

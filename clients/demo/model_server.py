@@ -23,7 +23,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
-from clients.demo.call_log import Call, Ledger
+from clients.demo.call_log import Call, CallLog
 from clients.demo.delivery import deliver
 from clients.demo.deterministic_text import as_base64, count_tokens, cut_to_tokens, digest, embed
 from clients.demo.injected_faults import RateLimit, Rule, RuleBook, RuleLike, Treatment, parse_rules
@@ -56,7 +56,7 @@ class SimulatedModel:
         self._initial = _initial_rules(seed, latency_ms, jitter, requests_per_second, rules or [])
         self._rules = RuleBook()
         self._rules.add(self._initial)
-        self._ledger = Ledger()
+        self._ledger = CallLog()
         self._replicates: Counter[str] = Counter()
         self._served = 0
         self._idle = asyncio.Event()

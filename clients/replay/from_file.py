@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clients.replay.differences import Difference, differences
-from clients.replay.replayed_run import Course
+from clients.replay.replayed_run import ReplayedRun
 from clients.replay.trial_source import Gone
 from clients.replay.trials_from_file import FromMeans
 from clients.reports.facts import RunFacts
@@ -26,9 +26,9 @@ async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Go
     for problem in _unusable(history, facts):
         raise NotAHistory(f"{path}: {problem}")
     trials = FromMeans(facts)
-    course = Course(facts, trials)
+    replayed = ReplayedRun(facts, trials)
     try:
-        again = await course.again()
+        again = await replayed.again()
     except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
         told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise NotAHistory(f"{path}: its parts contradict each other; the run cannot be gone through again ({told})") from None
@@ -37,7 +37,7 @@ async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Go
     # Of the file itself: the last digit of a sum depends on the order of its parts, which is no change of the file.
     if document.get(FINGERPRINT) != (written := fingerprint(document)):
         found.append(Difference(FINGERPRINT, document.get(FINGERPRINT), f"{written}: {CHANGED}"))
-    return history, [*course.findings, *found], trials.tally
+    return history, [*replayed.findings, *found], trials.tally
 
 
 def _unusable(history: RecordedHistory, facts: RunFacts) -> Iterator[str]:

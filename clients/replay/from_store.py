@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clients.replay.differences import Difference, differences
-from clients.replay.replayed_run import Course, plain
+from clients.replay.replayed_run import ReplayedRun, plain
 from clients.replay.trial_source import Gone
 from clients.replay.trials_from_store import FromOutcomes
 from clients.reports.facts import Iteration, RunFacts, decision_on
@@ -25,9 +25,9 @@ async def replay_store(report: RunReport, outcomes: RecordedOutcomes) -> tuple[l
     """Where the store says something else than follows from its outcomes, and what was gone through."""
     facts = facts_of(report)
     trials = FromOutcomes(outcomes, facts.run_id, facts.request)
-    course = Course(facts, trials)
-    again = await course.again()
-    found = [*course.findings, *differences(plain(facts), plain(again))]
+    replayed = ReplayedRun(facts, trials)
+    again = await replayed.again()
+    found = [*replayed.findings, *differences(plain(facts), plain(again))]
     return [*found, *differences(_columns(report), _expected_columns(report, again))], trials.tally
 
 

@@ -37,7 +37,7 @@ from workflows.run.ending import (
 )
 from workflows.run.references import planning_of, race_of, references_of
 from workflows.run.round_records import last_round, round_record
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 REPORTED = "what the optimizer reported as its {name}"
 GOES_ON = "the run goes on: no stop rule and no budget calls for an end"
@@ -51,14 +51,14 @@ OF_PROPOSERS = {
 
 
 @dataclass(slots=True)
-class Course:
+class ReplayedRun:
     """One run, gone through once."""
 
     facts: RunFacts
     trials: Recomputing
     findings: list[Difference] = field(default_factory=list)
     """What contradicts itself without being a recorded value that comes out otherwise."""
-    _book: RunBook = field(init=False)
+    _state: RunState = field(init=False)
     _records: list[RoundRecord] = field(default_factory=list)
     _again: dict[str, Iteration] = field(default_factory=dict)
     _end: RunEnded | None = None
@@ -67,9 +67,9 @@ class Course:
         """The run as it comes out again."""
         facts = self.facts
         self.findings += contradictions(facts)
-        self._book = RunBook(facts.run_id, facts.request, self._started_at)
-        self._book.open(self._prepared())
-        self._book.status = "running"
+        self._state = RunState(facts.run_id, facts.request, self._started_at)
+        self._state.open(self._prepared())
+        self._state.status = "running"
         await self._opening()
         for stored in facts.rounds[1:]:
             await self._round(stored)
@@ -99,28 +99,28 @@ class Course:
         )
 
     async def _opening(self) -> None:
-        book, facts = self._book, self.facts
-        baseline = book.baseline_candidate(content_hash(facts.request.baseline))
+        state, facts = self._state, self.facts
+        baseline = state.baseline_candidate(content_hash(facts.request.baseline))
         for noise in self._further(Purpose.NOISE):
-            result = await self._measured(noise, Asked(planning=planning_of(book)))
-            book.record_noise(result)
-            self._end = unmeasured(book, result)
+            result = await self._measured(noise, Asked(planning=planning_of(state)))
+            state.record_noise(result)
+            self._end = unmeasured(state, result)
         for past in facts.iterations[:1]:
             self._expect("iterations[0].candidate_id", past.candidate_id, baseline.candidate_id)
             result = await self._measured(past, Asked())
             if not facts.rounds:
                 return
-            measured = book.record_baseline(candidate_of(past), result)
+            measured = state.record_baseline(candidate_of(past), result)
             self._limited(facts.rounds[0])
             self._record([candidate_of(past)], [measured], facts.rounds[0])
-            self._end = unmeasured(book, result)
+            self._end = unmeasured(state, result)
 
     # -- rounds -----------------------------------------------------------------------------------------------------------
 
     async def _round(self, stored: RoundRecord) -> None:
-        book = self._book
-        number = book.round + 1
-        if book.best is None or book.baseline is None or self._end is not None:
+        state = self._state
+        number = state.round + 1
+        if state.best is None or state.baseline is None or self._end is not None:
             told = self._end.message if self._end is not None else "there is no baseline to go on from"
             self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run has ended: {told}"))
             return
@@ -131,35 +131,35 @@ class Course:
         results = await self._trials_of(past)
         self._proposals(number)
         rejected = sum(1 for rejection in self.facts.rejections if rejection.round == number)
-        book.counts = book.counts.model_copy(
+        state.counts = state.counts.model_copy(
             update={
-                "proposed": book.counts.proposed + len(past) + rejected,
-                "rejected": book.counts.rejected + rejected,
+                "proposed": state.counts.proposed + len(past) + rejected,
+                "rejected": state.counts.rejected + rejected,
                 "running": len(past),
             }
         )
         self._limited(stored)
         self._out_of_budget(number, candidates)
         self._lost(stored)
-        measured = book.record_round(candidates, results)
+        measured = state.record_round(candidates, results)
         self._record(candidates, measured, stored)
         self._end = scoring_broke(results)
 
     async def _trials_of(self, past: Sequence[Iteration]) -> list[TrialResult]:
         """A round's trials: those that won their race and will be the best are measured in full."""
-        book = self._book
+        state = self._state
         asked = self._asked(len(past))
         results = [await self._measured(one, asked) for one in past]
         candidates = [candidate_of(one) for one in past]
         finished: list[int] = []
-        while (place := book.unfinished_winner(candidates, results, finished)) is not None:
+        while (place := state.unfinished_winner(candidates, results, finished)) is not None:
             in_full = Asked(asked.references, asked.race, in_full=True)
             results[place] = await self._measured(past[place], in_full)
             finished.append(place)
         return results
 
     def _asked(self, candidates: int) -> Asked:
-        return Asked(references_of(self._book), race_of(self._book, candidates))
+        return Asked(references_of(self._state), race_of(self._state, candidates))
 
     async def _parts(self, number: int) -> None:
         """The steps of a round that measured some samples only."""
@@ -168,56 +168,56 @@ class Course:
                 split: Literal["train", "search"] = "search" if one.split == self.facts.search_split else "train"
                 part = Part(split=split, first=one.first, count=one.samples)
                 candidate = candidate_of(one).model_copy(update={"part": part})
-                self._book.record_parts([candidate], [await self._measured(one, Asked())])
+                self._state.record_parts([candidate], [await self._measured(one, Asked())])
 
     def _proposals(self, number: int) -> None:
-        accounts = self._book.accounts
+        spending = self._state.spending
         for cost in self.facts.proposals:
             if cost.round == number:
-                accounts.spend = _plus(accounts.spend, Spend(tokens=cost.tokens, cost=cost.cost))
+                spending.spend = _plus(spending.spend, Spend(tokens=cost.tokens, cost=cost.cost))
 
     def _out_of_budget(self, number: int, candidates: Sequence[Candidate]) -> None:
         """Nothing was admitted, and a budget was what kept it out: that ends the run."""
-        book = self._book
+        state = self._state
         refused = any(one.round == number and one.reason_code is ReasonCode.BUDGET for one in self.facts.rejections)
         if refused and not candidates:
-            room = Room(book.limits.budget, book.accounts.counted, book.needs)
-            room.take(book.needs.calls)
-            book.accounts.over = room.over
+            room = Room(state.limits.budget, state.spending.counted, state.needs)
+            room.take(state.needs.calls)
+            state.spending.over = room.over
 
     def _lost(self, stored: RoundRecord) -> None:
         """Asking for proposals failed, which only the record knows."""
         why = stored.extra.get(PROPOSAL_FAILURE)
         if not isinstance(why, str):
-            self._book.use_round()
-        elif self._book.lose_round(why):
+            self._state.use_round()
+        elif self._state.lose_round(why):
             self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run ended: {why}"))
 
     def _limited(self, stored: RoundRecord) -> None:
         """What people changed by then."""
-        self._book.paused_for = stored.paused_for
+        self._state.paused_for = stored.paused_for
         self._in_force(stored.limits)
 
     def _in_force(self, limits: LimitsInForce | None) -> None:
-        book = self._book
+        state = self._state
         if limits is not None:
-            book.adjusted = True
-            book.limits = Limits(limits.stop, limits.budget, book.limits.max_consecutive_failed_trials)
+            state.adjusted = True
+            state.limits = Limits(limits.stop, limits.budget, state.limits.max_consecutive_failed_trials)
 
     def _record(self, candidates: Sequence[Candidate], told: Sequence[TrialFacts], stored: RoundRecord) -> None:
-        record = round_record(self._book, candidates, [], told, stored.decided_at)
+        record = round_record(self._state, candidates, [], told, stored.decided_at)
         self._records.append(record.model_copy(update={"extra": stored.extra}))
 
     def _stopped_too_late(self, number: int) -> None:
         """After every round but the last, nothing calls for an end."""
         last = self.facts.rounds[number - 1]
-        end = ended_by_rules(self._book, last.decided_at)
+        end = ended_by_rules(self._state, last.decided_at)
         if end is not None:
             self.findings.append(Difference(f"rounds[{number - 1}].stopped", False, f"the run ends here: {end.message}"))
 
     async def _left_over(self) -> None:
         """Trials of a round that was never decided, and of its steps."""
-        opened = self._book.best is not None and self._book.baseline is not None
+        opened = self._state.best is not None and self._state.baseline is not None
         left = [one for one in self.facts.iterations if one.trial_id not in self._again]
         for one in left:
             await self._measured(one, self._asked(len(left)) if opened else Asked())
@@ -225,16 +225,16 @@ class Course:
     # -- closing ----------------------------------------------------------------------------------------------------------
 
     async def _result(self) -> OptimizationResult | None:
-        stored, book = self.facts.result, self._book
+        stored, state = self.facts.result, self._state
         if stored is None:
             return None
-        after_round = ended_by_rules(book, self._records[-1].decided_at) if book.best and self._records else None
+        after_round = ended_by_rules(state, self._records[-1].decided_at) if state.best and self._records else None
         await self._after_the_last_round(stored)
         end = self._ended(stored, after_round)
         confirmation = await self._confirmation(stored) if end.status == "completed" else None
-        result = result_of(book, end, confirmation, stored.finished_at or self.facts.started_at)
-        ending = ending_of(book, end, stored.ending.decided_at) if stored.ending else None
-        last = last_round(book, end.reason, end.status)
+        result = result_of(state, end, confirmation, stored.finished_at or self.facts.started_at)
+        ending = ending_of(state, end, stored.ending.decided_at) if stored.ending else None
+        last = last_round(state, end.reason, end.status)
         if last is not None and self._records:
             self._records[-1] = last.model_copy(update={"extra": self._records[-1].extra})
         return result.model_copy(update={**self._reported(stored, result), "ending": ending})
@@ -249,19 +249,19 @@ class Course:
 
     async def _after_the_last_round(self, stored: OptimizationResult) -> None:
         """What was spent after the last decided round. A run that was interrupted booked only what it had waited for."""
-        book = self._book
-        before = book.accounts.spend
+        state = self._state
+        before = state.spending.spend
         steps = [one.round for one in self.facts.proposals] + [one.round for one in self._further(Purpose.EXPLORATION)]
         for number in sorted(set(steps)):
-            if number > book.round:
+            if number > state.round:
                 await self._parts(number)
                 self._proposals(number)
-        if stored.status != "completed" and _within(before, stored.spend, book.accounts.spend):
-            book.accounts.spend = stored.spend
-            book.accounts.lost, book.accounts.reused = stored.lost, stored.reused
-            book.counts = _interrupted(book.counts, stored.counts)
+        if stored.status != "completed" and _within(before, stored.spend, state.spending.spend):
+            state.spending.spend = stored.spend
+            state.spending.lost, state.spending.reused = stored.lost, stored.reused
+            state.counts = _interrupted(state.counts, stored.counts)
         if stored.ending is not None:
-            book.paused_for = stored.ending.paused_for
+            state.paused_for = stored.ending.paused_for
             self._in_force(stored.ending.limits)
 
     def _ended(self, stored: OptimizationResult, after_round: RunEnded | None) -> RunEnded:
@@ -270,9 +270,9 @@ class Course:
         if stored.ending is None:
             self.trials.tally.cannot("why the run ended: the record does not say who decided it")
             return recorded
-        if self._book.best is None and self._end is None:
+        if self._state.best is None and self._end is None:
             return recorded
-        by_rules = self._end or ended_by_rules(self._book, stored.ending.decided_at)
+        by_rules = self._end or ended_by_rules(self._state, stored.ending.decided_at)
         by, reason = stored.ending.by, stored.stop_reason
         if by == "rules":
             if by_rules is None:
@@ -289,11 +289,11 @@ class Course:
         return RunEnded(reason, stored.message, status.get(by, "completed"), by=by)  # type: ignore[arg-type]
 
     async def _confirmation(self, stored: OptimizationResult) -> Confirmation | None:
-        book, told = self._book, stored.confirmation
-        pair = to_confirm(book)
+        state, told = self._state, stored.confirmation
+        pair = to_confirm(state)
         if not pair:
             return None
-        if refused := uncovered(book, pair):
+        if refused := uncovered(state, pair):
             return Confirmation(refused=refused)
         if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
             return told  # who has read the samples before, the run itself does not know
@@ -304,20 +304,20 @@ class Course:
             return told
         results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
         for result in results:
-            book.accounts.book_trial(result)
+            state.spending.add_trial(result)
         judged, alike = None, False
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             baseline, winner = (self._again[measured[one.candidate_id].trial_id] for one in pair)
-            reference = confirmation_references(book, [candidate_of(baseline)])[0]
+            reference = confirmation_references(state, [candidate_of(baseline)])[0]
             judged = await self.trials.judged(baseline, winner, Asked((reference,)))
-            if not (book.prepared and book.prepared.test_samples):
+            if not (state.prepared and state.prepared.test_samples):
                 alike = await self._alike((baseline, winner))
         found = confirmed(
-            book,
+            state,
             results[0].objective_score,
             results[-1].objective_score,
             judged,
-            afresh=not (book.prepared and book.prepared.test_samples),
+            afresh=not (state.prepared and state.prepared.test_samples),
             alike=alike,
         )
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
@@ -334,7 +334,7 @@ class Course:
     # -- what comes out ---------------------------------------------------------------------------------------------------
 
     def _facts(self, result: OptimizationResult | None) -> RunFacts:
-        facts, book = self.facts, self._book
+        facts, state = self.facts, self._state
         again = [self._again.get(one.trial_id, one).model_copy(update={"number": n}) for n, one in enumerate(facts.iterations)]
         further = [self._again.get(one.trial_id, one).model_copy(update={"number": 0}) for one in facts.further]
         every = [*again, *further]
@@ -343,8 +343,8 @@ class Course:
             "further": tuple(further),
             "rounds": tuple(self._records),
             "result": result,
-            "plan": book.plan,
-            "noise": book.noise,
+            "plan": state.plan,
+            "noise": state.noise,
             "answers": sum(one.statistics.sample_count for one in every),
             "reused": sum(one.reused for one in every),
         }

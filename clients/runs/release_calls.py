@@ -10,7 +10,7 @@ from typing import Literal
 
 import pydantic
 
-from activities.releases.requests import ask_desk
+from activities.releases.requests import ask_release_writer
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.stack import stack_state
 from clients.prompts.stores import os_user, user
@@ -131,7 +131,7 @@ async def _ask_about(context: Context, prompt: str, asked: ReleaseRequest) -> in
 async def _ask(
     context: Context, servers: Servers, prompt: str, update: str, asked: ReleaseRequest | Ruling, *, sleeps: bool
 ) -> ReleaseState:
-    call = ask_desk(servers.client, task_queue(), prompt, update, asked, f"cli-{uuid.uuid4().hex}")
+    call = ask_release_writer(servers.client, task_queue(), prompt, update, asked, f"cli-{uuid.uuid4().hex}")
     with refusals("the release" if update == "request" else update, prompt=prompt):
         return await answered(context, servers, update, call, sleeps=sleeps)
 

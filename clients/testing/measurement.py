@@ -21,7 +21,7 @@ from workflows.rules.scoring.objective_score import ScoringFailed, TrialStatisti
 from workflows.rules.scoring.tally import sample_means, statistics
 from workflows.rules.statistics import answers_of, evidence_of
 from workflows.run.references import references_of
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class _Asked:
 class Measuring:
     """Runs the trials of a run, one after the other, and remembers what a store would."""
 
-    def __init__(self, book: RunBook, outcomes: Outcomes) -> None:
-        self._book = book
+    def __init__(self, state: RunState, outcomes: Outcomes) -> None:
+        self._state = state
         self._outcomes = outcomes
         self._stored: list[StoredTrial] = []
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """In the order of the proposals, compared with what stood when the round began."""
-        references = references_of(self._book) if purpose is Purpose.CANDIDATE else ()
-        budget, counted = self._book.limits.budget.samples, self._book.accounts.counted.samples
+        references = references_of(self._state) if purpose is Purpose.CANDIDATE else ()
+        budget, counted = self._state.limits.budget.samples, self._state.spending.counted.samples
         results: list[TrialResult] = []
         for candidate in candidates:
             left = budget - counted - sum(result.paid_samples for result in results) if budget else None
@@ -66,18 +66,18 @@ class Measuring:
     def records(
         self, config_hash: str, split: Split, limit: int, *, worst_first: bool, places: range | None = None
     ) -> list[Record]:
-        sign = 1.0 if self._book.request.objective.direction == "maximize" else -1.0
+        sign = 1.0 if self._state.request.objective.direction == "maximize" else -1.0
         return self._outcomes.records(config_hash, split, limit, worst_first=worst_first, sign=sign, places=places)
 
     def _asked(self, candidate: Candidate, purpose: Purpose) -> _Asked:
-        book = self._book
-        assert book.prepared
+        state = self._state
+        assert state.prepared
         if candidate.part is not None:
-            return _Asked(candidate, Purpose.EXPLORATION, book.split_of(candidate.part), places(candidate.part), range(1))
-        design, first = book.design, candidate.first_replicate
+            return _Asked(candidate, Purpose.EXPLORATION, state.split_of(candidate.part), places(candidate.part), range(1))
+        design, first = state.design, candidate.first_replicate
         answers = design.baseline_replicates if purpose is Purpose.BASELINE else design.replicates
         replicates = range(first, first + answers)
-        return _Asked(candidate, purpose, book.prepared.search_split, range(design.samples), replicates)
+        return _Asked(candidate, purpose, state.prepared.search_split, range(design.samples), replicates)
 
     async def _run(self, asked: _Asked, references: Sequence[Reference], left: int | None) -> TrialResult:
         candidate, pairs = asked.candidate, asked.pairs
@@ -85,13 +85,13 @@ class Measuring:
         suite = self._suite(asked.split, self._extent(asked))
         facts = statistics(measured, suite, len(pairs))
         exhausted: Resource | None = "samples" if len(measured) < len(pairs) else None
-        complete = facts.coverage >= self._book.request.execution.min_coverage
+        complete = facts.coverage >= self._state.request.execution.min_coverage
         score, broken = _score(suite, facts) if complete else (None, None)
         result = TrialResult(
-            optimization_id=self._book.run_id,
+            optimization_id=self._state.run_id,
             candidate_id=candidate.candidate_id,
             mask_id=candidate.config_hash,
-            experiment_id=f"{self._book.run_id}/{asked.purpose.value}/{candidate.candidate_id}",
+            experiment_id=f"{self._state.run_id}/{asked.purpose.value}/{candidate.candidate_id}",
             status="cancelled" if not complete else "failed" if broken else "completed",
             objective_score=score,
             summary=facts.summary,
@@ -110,13 +110,13 @@ class Measuring:
 
     def _extent(self, asked: _Asked) -> int:
         """How many samples the split has that trials are measured on."""
-        part, extents = asked.candidate.part, self._book.extents
+        part, extents = asked.candidate.part, self._state.extents
         return extents.train if part is not None and part.split == "train" else extents.search
 
     def _evidence(
         self, suite: EvaluationSuite, candidate: Candidate, measured: Sequence[MeasuredSample], references: Sequence[Reference]
     ) -> list[Evidence]:
-        request = self._book.request
+        request = self._state.request
         found = []
         for reference in references:
             replicates = range(reference.first_replicate, reference.first_replicate + reference.replicates)
@@ -135,10 +135,10 @@ class Measuring:
         return found
 
     def _suite(self, split: Split, samples: int) -> EvaluationSuite:
-        request, prepared = self._book.request, self._book.prepared
+        request, prepared = self._state.request, self._state.prepared
         assert prepared
         return EvaluationSuite.model_construct(
-            run_id=self._book.run_id,
+            run_id=self._state.run_id,
             split=split,
             suite_id=prepared.evaluation_suite_id,
             dataset_id=prepared.dataset_id,

@@ -27,7 +27,7 @@ from workflows.rules.proposals.parts import places
 from workflows.rules.proposals.validation import Refusal
 from workflows.run.ending import RunEnded
 from workflows.run.remaining_work import prospects_of
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 
 class SimulatedFrame:
@@ -35,7 +35,7 @@ class SimulatedFrame:
 
     def __init__(
         self,
-        book: RunBook,
+        state: RunState,
         world: World,
         measuring: Measuring,
         make: Callable[..., Any] | None = None,
@@ -44,7 +44,7 @@ class SimulatedFrame:
         """`make` makes the optimizer under test; `call` calls its methods."""
         self._make = make
         self._call = call or _called
-        self._book = book
+        self._state = state
         self._world = world
         self._measuring = measuring
         self._configurations: dict[str, Configuration] = {}
@@ -59,22 +59,22 @@ class SimulatedFrame:
 
     @property
     def context(self) -> RunContext:
-        return self._book.context()
+        return self._state.context()
 
     @property
     def factors(self) -> dict[str, Factor]:
-        return self._book.request.factors_in_play
+        return self._state.request.factors_in_play
 
     @property
     def prospects(self) -> Prospects:
-        return prospects_of(self._book)
+        return prospects_of(self._state)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return dict(self._configurations[candidate_id])
 
     def begin_step(self) -> None:
         """What is asked for from now on belongs to the next step of the round."""
-        self._answers_before = self._book.open_round.answers
+        self._answers_before = self._state.open_round.answers
 
     async def new_values(
         self,
@@ -88,15 +88,15 @@ class SimulatedFrame:
         shown: tuple[Shown, ...] = (),
         brief: Brief | None = None,
     ) -> Proposed:
-        place = self._book.answer_place(index, self._answers_before)
+        place = self._state.answer_place(index, self._answers_before)
         records: list[Record] = []
         for samples in shown or (Shown(parent, limit=None),):
-            part = self._book.extents.located(Part(split=samples.split, first=samples.first, count=samples.count))
+            part = self._state.extents.located(Part(split=samples.split, first=samples.first, count=samples.count))
             if isinstance(part, Refusal):
                 raise ValueError(f"shown: {part.message}")
             records += self._measuring.records(
-                self._book.hash_of(samples.candidate_id),
-                self._book.split_of(part),
+                self._state.hash_of(samples.candidate_id),
+                self._state.split_of(part),
                 proposer.examples if samples.limit is None else samples.limit,
                 worst_first=samples.worst_first,
                 places=places(part),
@@ -106,7 +106,7 @@ class SimulatedFrame:
     async def _written(self, current: Configuration, records: list[Record], factors: tuple[str, ...], index: int) -> Proposed:
         if self._world.propose is None:
             raise ValueError("the request has a proposer, but the world has none; give World(propose=…)")
-        seed = derive_seed(self._book.request.seed, "propose", self._book.round + 1, index)
+        seed = derive_seed(self._state.request.seed, "propose", self._state.round + 1, index)
         self.proposals += 1
         returned = await self._timed(self._world.propose, dict(current), records, list(factors), seed)
         try:
@@ -119,7 +119,7 @@ class SimulatedFrame:
         """As the activity does it: through JSON, with an optimizer that is made for this step."""
         step = OwnStep.model_validate_json(step.model_dump_json())
         stored = self._measuring.stored
-        history = with_what_is_stored(self._book.history, stored)
+        history = with_what_is_stored(self._state.history, stored)
         observed = None
         if step.observed is not None:
             observed = tuple(self._with_records(step, trial) for trial in with_what_is_stored(step.observed, stored))
@@ -132,8 +132,8 @@ class SimulatedFrame:
         return OwnStepped.model_validate_json(stepped.model_dump_json())
 
     def _with_records(self, step: OwnStep, trial: TrialFacts) -> TrialFacts:
-        assert self._book.prepared
-        split = self._book.prepared.search_split if trial.part is None else self._book.split_of(trial.part)
+        assert self._state.prepared
+        split = self._state.prepared.search_split if trial.part is None else self._state.split_of(trial.part)
         within = None if trial.part is None else places(trial.part)
         records = self._measuring.records(trial.config_hash, split, step.optimizer.examples, worst_first=True, places=within)
         return trial.model_copy(update={"records": tuple(records)})
@@ -144,7 +144,7 @@ class SimulatedFrame:
         wanted, records = reads.records, list[Record]()
         if wanted is not None:
             records = self._measuring.records(
-                self._book.hash_of(wanted.candidate_id), wanted.split, wanted.limit, worst_first=wanted.worst_first
+                self._state.hash_of(wanted.candidate_id), wanted.split, wanted.limit, worst_first=wanted.worst_first
             )
         answer = None if plugin is None else await self._timed(self._plugin(plugin), records)
         samples = as_samples(self._world.train, "train")[: reads.samples.limit] if reads.samples else ()

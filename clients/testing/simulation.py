@@ -29,7 +29,7 @@ from workflows.rules.proposals.optimizer_step import Call
 from workflows.rules.spec.check import check_request
 from workflows.run.ending import RunEnded, ended_by_rules
 from workflows.run.round_records import last_round, round_record
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 """No time passes in a simulation: budgets of wall time are not simulated."""
@@ -120,9 +120,9 @@ class _Run:
     """One simulated run; its steps are those of `workflows.optimization`."""
 
     def __init__(self, request: OptimizationRequest, world: World, make: Callable[..., Any] | None, call: Call | None) -> None:
-        self._book = RunBook("simulated", request, BEGINNING)
+        self._state = RunState("simulated", request, BEGINNING)
         search_split = Split.VALIDATION if world.train else Split.ALL
-        self._book.open(
+        self._state.open(
             Prepared(
                 dataset_id="0" * 64,
                 evaluation_suite_id="0" * 64,
@@ -132,8 +132,8 @@ class _Run:
             )
         )
         self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
-        self._measuring = Measuring(self._book, self._outcomes)
-        self._frame = SimulatedFrame(self._book, world, self._measuring, make, call)
+        self._measuring = Measuring(self._state, self._outcomes)
+        self._frame = SimulatedFrame(self._state, world, self._measuring, make, call)
         self._optimizer = build_optimizer(request.optimizer, self._frame)
         self._rounds: list[RoundRecord] = []
         self._rejections: list[Rejection] = []
@@ -145,7 +145,7 @@ class _Run:
             await self._measure_baseline()
             while True:
                 self._stop_if_decided()
-                candidates, rejections = self._book.admit(await self._propose())
+                candidates, rejections = self._state.admit(await self._propose())
                 for candidate in candidates:
                     self._frame.remember(candidate.candidate_id, candidate.configuration)
                 calls = self._outcomes.calls
@@ -157,56 +157,56 @@ class _Run:
             return self._told(end, outside)
 
     async def _measure_baseline(self) -> None:
-        candidate = self._book.baseline_candidate(content_hash(self._book.request.baseline))
+        candidate = self._state.baseline_candidate(content_hash(self._state.request.baseline))
         self._frame.remember(candidate.candidate_id, candidate.configuration)
         [result] = await self._measuring.run_all([candidate], Purpose.BASELINE)
-        facts = self._book.record_baseline(candidate, result)
-        self._rounds.append(round_record(self._book, [candidate], [], [facts], BEGINNING))
+        facts = self._state.record_baseline(candidate, result)
+        self._rounds.append(round_record(self._state, [candidate], [], [facts], BEGINNING))
         if result.status != "completed":
             why = result.error or result.stopped_early
             raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline was not measured: {why}", "failed")
         with self._optimizer_code("initialize"):
-            self._book.optimizer_state = self._optimizer.initialize(self._book.context())
+            self._state.optimizer_state = self._optimizer.initialize(self._state.context())
 
     def _stop_if_decided(self) -> None:
-        book = self._book
-        if end := ended_by_rules(book, BEGINNING):
+        state = self._state
+        if end := ended_by_rules(state, BEGINNING):
             raise end
         with self._optimizer_code("should_stop"):
-            decision = self._optimizer.should_stop(book.optimizer_state, book.trial_history)
+            decision = self._optimizer.should_stop(state.optimizer_state, state.trial_history)
         if decision.should_stop:
-            message = decision.message or f"Stopped by {book.request.optimizer.name}"
+            message = decision.message or f"Stopped by {state.request.optimizer.name}"
             raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
 
     async def _propose(self) -> Sequence[CandidateProposal]:
-        book = self._book
+        state = self._state
         self._frame.begin_step()
         try:
             with self._optimizer_code("propose"):
                 proposed = self._optimizer.propose(
-                    book.optimizer_state, book.trial_history, book.request.optimizer.candidates_per_round
+                    state.optimizer_state, state.trial_history, state.request.optimizer.candidates_per_round
                 )
                 proposals = [*(await proposed if inspect.isawaitable(proposed) else proposed)]
         except ProposalFailed as error:
-            if book.lose_round(str(error)):
+            if state.lose_round(str(error)):
                 raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
             return []
-        book.use_round()
+        state.use_round()
         return proposals
 
     def _observe(
         self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
     ) -> None:
-        book = self._book
+        state = self._state
         self._rejections += rejections
-        ends_round = book.ends_round(candidates)
-        learned = book.record_parts(candidates, results)
-        facts = book.record_round(candidates, results) if ends_round else []
-        if candidates or book.lost_why is None:
+        ends_round = state.ends_round(candidates)
+        learned = state.record_parts(candidates, results)
+        facts = state.record_round(candidates, results) if ends_round else []
+        if candidates or state.lost_why is None:
             with self._optimizer_code("observe"):
-                book.optimizer_state = self._optimizer.observe(book.optimizer_state, [*learned, *facts])
+                state.optimizer_state = self._optimizer.observe(state.optimizer_state, [*learned, *facts])
         if ends_round:
-            self._rounds.append(round_record(book, candidates, rejections, facts, BEGINNING))
+            self._rounds.append(round_record(state, candidates, rejections, facts, BEGINNING))
 
     def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
         self._idle_steps = 0 if paid or not all(candidate.part for candidate in candidates) else self._idle_steps + 1
@@ -215,26 +215,26 @@ class _Run:
             raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed")
 
     def _optimizer_code(self, method: str) -> OptimizerGuard:
-        return OptimizerGuard(self._book.request.optimizer.name, method)
+        return OptimizerGuard(self._state.request.optimizer.name, method)
 
     def _told(self, end: RunEnded, overhead_seconds: float) -> Simulated:
-        book = self._book
-        if (last := last_round(book, end.reason, end.status)) is not None:
+        state = self._state
+        if (last := last_round(state, end.reason, end.status)) is not None:
             self._rounds[-1] = last
         return Simulated(
             status=end.status,
             stop_reason=end.reason,
             message=end.message,
-            baseline_score=book.baseline.score if book.baseline else None,
-            best_score=book.best.score if book.best else None,
-            best_candidate_id=book.best.candidate_id if book.best else None,
-            best_configuration=book.best.configuration if book.best else {},
+            baseline_score=state.baseline.score if state.baseline else None,
+            best_score=state.best.score if state.best else None,
+            best_candidate_id=state.best.candidate_id if state.best else None,
+            best_configuration=state.best.configuration if state.best else {},
             calls=self._outcomes.calls,
             proposals=self._frame.proposals,
             rounds=tuple(self._rounds),
             trials=tuple(self._measuring.stored),
             rejections=tuple(self._rejections),
-            history=tuple(book.history),
-            state=book.optimizer_state.model_dump(mode="json"),
+            history=tuple(state.history),
+            state=state.optimizer_state.model_dump(mode="json"),
             overhead_seconds=overhead_seconds,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Connection
 from store.events import RunUnknown
 from workflows.model.activities.external_trials import CallsSettlement
@@ -97,21 +97,21 @@ def limits_in(limits: str, budgeted: bool) -> AdjustedLimits:
     return AdjustedLimits.model_validate_json(limits).model_copy(update={"budgeted": budgeted})
 
 
-async def lease(connection: Connection, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+async def lease(connection: Connection, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
     """Set more aside: as much as is welcome, or what there is of it, or nothing when that is less than is needed."""
     account = await _account(connection, key, again=request.again)
-    granted, short_of = grant(account, books, request)
+    granted, short_of = grant(account, balance, request)
     if short_of is None:
-        books = replace(books, held=books.held + granted, alone=books.alone or request.alone, idle=False, waiting=False)
+        balance = replace(balance, held=balance.held + granted, alone=balance.alone or request.alone, idle=False, waiting=False)
     else:
-        books = replace(books, held=(books.held - request.spare).not_negative())
-    await _write(connection, key, books)
+        balance = replace(balance, held=(balance.held - request.spare).not_negative())
+    await _write(connection, key, balance)
     return Leased(granted, short_of, account.something_comes_back(short_of), account.dearest, tuple(account.limits))
 
 
-def grant(account: Account, books: Books, request: LeaseRequest) -> tuple[Amount, Resource | None]:
+def grant(account: Account, balance: LeaseBalance, request: LeaseRequest) -> tuple[Amount, Resource | None]:
     """What may be set aside, or what there is too little of."""
-    left = account.left(books.held + books.spent + books.lost)
+    left = account.left(balance.held + balance.spent + balance.lost)
     wants_money = request.alone or request.needed.tokens or request.needed.cost
     if account.counts_money and wants_money and (account.other_alone or (request.alone and account.others_hold_money)):
         return NOTHING, "cost" if "cost" in account.limits else "tokens"
@@ -131,7 +131,7 @@ def grant(account: Account, books: Books, request: LeaseRequest) -> tuple[Amount
     )
 
 
-async def write_books(connection: Connection, key: LeaseKey, books: Books) -> None:
+async def write_balance(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
     """Where a purse stands. One that another attempt has taken over is not listened to any more."""
     await connection.execute(
         """
@@ -144,12 +144,12 @@ async def write_books(connection: Connection, key: LeaseKey, books: Books) -> No
         key.run_id,
         key.holder,
         key.nonce,
-        *_columns(books),
+        *_columns(balance),
         key.lasts,
     )
 
 
-async def close_lease(connection: Connection, key: LeaseKey, books: Books) -> None:
+async def close_lease(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
     """The purse is empty: what it took is the run's now. Closing twice changes nothing."""
     await _lock(connection, key.run_id)
     closed = await connection.fetchval(
@@ -159,7 +159,7 @@ async def close_lease(connection: Connection, key: LeaseKey, books: Books) -> No
         key.nonce,
     )
     if closed:
-        await _fold(connection, key.run_id, key.candidate_id, key.trial_id, books)
+        await _fold(connection, key.run_id, key.candidate_id, key.trial_id, balance)
 
 
 async def settle_calls(connection: Connection, key: LeaseKey, settlement: CallsSettlement) -> None:
@@ -179,13 +179,13 @@ async def settle_calls(connection: Connection, key: LeaseKey, settlement: CallsS
     was_known = bool(most.tokens or most.cost)
     dearest = settlement.dearest
     limited = [name for name in RESOURCES if budget[f"limit_{name}"] and name != "samples"]
-    books = Books(
+    balance = LeaseBalance(
         spent=Amount(settlement.heard, settlement.tokens, settlement.cost),
         lost=most.times(settlement.unheard).or_less(held),
         dearest=dearest,
         exceeded=int(was_known and dearest is not None and most.short_of(dearest, limited) is not None),
     )
-    await _fold(connection, key.run_id, key.candidate_id, key.trial_id, books)
+    await _fold(connection, key.run_id, key.candidate_id, key.trial_id, balance)
 
 
 async def settle_trial(connection: Connection, run_id: str, candidate_id: str, trial_id: str) -> Amount:
@@ -354,19 +354,19 @@ async def _taken_over(connection: Connection, key: LeaseKey, *, again: bool) -> 
     return True
 
 
-def _abandoned(row: Any, left_open: tuple[tuple[int, int], ...] | None = None) -> Books:
+def _abandoned(row: Any, left_open: tuple[tuple[int, int], ...] | None = None) -> LeaseBalance:
     """The books of somebody who will not close them. Of its calls those count that had begun, where that is known."""
     held = Amount(row["held_samples"], row["held_tokens"], row["held_cost"])
     if left_open is not None:
         held = replace(held, samples=min(held.samples, dict(left_open).get(row["attempt"], 0)))
     lost = Amount(row["lost_samples"], row["lost_tokens"], row["lost_cost"]) + held
     spent = Amount(row["spent_samples"], row["spent_tokens"], row["spent_cost"])
-    return Books(spent=spent, lost=lost, dearest=_dearest(row), exceeded=row["exceeded"])
+    return LeaseBalance(spent=spent, lost=lost, dearest=_dearest(row), exceeded=row["exceeded"])
 
 
-async def _fold(connection: Connection, run_id: str, candidate_id: str, trial_id: str, books: Books) -> None:
+async def _fold(connection: Connection, run_id: str, candidate_id: str, trial_id: str, balance: LeaseBalance) -> None:
     """Add a closed purse to the run's account, and what it lost to its trial's."""
-    spent, lost, dearest = books.spent, books.lost, books.dearest
+    spent, lost, dearest = balance.spent, balance.lost, balance.dearest
     of_calls = spent + lost if trial_id else NOTHING
     await connection.execute(
         """
@@ -385,7 +385,7 @@ async def _fold(connection: Connection, run_id: str, candidate_id: str, trial_id
         of_calls.cost,
         None if dearest is None else dearest.tokens,
         None if dearest is None else dearest.cost,
-        books.exceeded,
+        balance.exceeded,
     )
     if trial_id:
         await connection.execute(
@@ -404,7 +404,7 @@ async def _fold(connection: Connection, run_id: str, candidate_id: str, trial_id
         )
 
 
-async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
+async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
     await connection.execute(
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
@@ -422,7 +422,7 @@ async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
         key.run_id,
         key.holder,
         key.nonce,
-        *_columns(books),
+        *_columns(balance),
         key.attempt,
         key.candidate_id,
         key.trial_id,
@@ -430,18 +430,18 @@ async def _write(connection: Connection, key: LeaseKey, books: Books) -> None:
     )
 
 
-def _columns(books: Books) -> list[Any]:
-    dearest = books.dearest
+def _columns(balance: LeaseBalance) -> list[Any]:
+    dearest = balance.dearest
     return [
-        *_amount(books.held),
-        *_amount(books.spent),
-        *_amount(books.lost),
+        *_amount(balance.held),
+        *_amount(balance.spent),
+        *_amount(balance.lost),
         None if dearest is None else dearest.tokens,
         None if dearest is None else dearest.cost,
-        books.exceeded,
-        books.alone,
-        books.idle,
-        books.waiting,
+        balance.exceeded,
+        balance.alone,
+        balance.idle,
+        balance.waiting,
     ]
 
 

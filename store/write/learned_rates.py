@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from store.connection import Connection
-from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Complaint, Endpoint, Learned, after
+from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Endpoint, Learned, Throttle, after
 
 
 async def learned(connection: Connection, endpoint: Endpoint) -> Learned | None:
@@ -42,9 +42,9 @@ async def lease(
     return (0.0, None) if row is None else (row["wait"], _learned(row))
 
 
-async def complained(connection: Connection, endpoint: Endpoint, complaint: Complaint) -> Learned:
+async def throttled(connection: Connection, endpoint: Endpoint, throttle: Throttle) -> Learned:
     """What is known after a complaint. In a transaction, so that those of several workers are taken in one by one."""
-    first = after(None, complaint, ahead=0.0, age=0.0, closed=complaint.retry_after)
+    first = after(None, throttle, ahead=0.0, age=0.0, closed=throttle.retry_after)
     inserted = await connection.fetchval(
         "INSERT INTO learned_rates (base_url, model, revision, lowest, recovery, took_in, calls_until, leased_at)"
         " SELECT $1, $2, $3, $4, $5, $6, opens, opens FROM (SELECT clock_timestamp() + $7 * interval '1 s' AS opens) closing"
@@ -54,7 +54,7 @@ async def complained(connection: Connection, endpoint: Endpoint, complaint: Comp
         first.lowest,
         first.recovery,
         first.took_in,
-        complaint.retry_after,
+        throttle.retry_after,
     )
     if inserted:
         return first
@@ -70,12 +70,12 @@ async def complained(connection: Connection, endpoint: Endpoint, complaint: Comp
         CROSS JOIN LATERAL (SELECT greatest(time, leased_at, time + $3 * interval '1 s') AS opens) closing
         """,
         *endpoint,
-        complaint.retry_after,
+        throttle.retry_after,
         LONGEST_STEP,
     )
     assert row is not None
-    known = _learned(row).used_by(-complaint.refused, row["used_since"])
-    taught = after(known, complaint, ahead=row["ahead"], age=row["age"], closed=row["closed"])
+    known = _learned(row).used_by(-throttle.refused, row["used_since"])
+    taught = after(known, throttle, ahead=row["ahead"], age=row["age"], closed=row["closed"])
     await connection.execute(
         """
         UPDATE learned_rates SET

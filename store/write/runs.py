@@ -162,7 +162,7 @@ async def _store_suite(connection: Connection, run_id: str, drawn: DrawnSuite) -
     )
 
 
-async def write_ledger(
+async def write_rounds(
     connection: Connection,
     run: LockedRun,
     records: Sequence[RoundRecord],
@@ -303,7 +303,7 @@ async def finish_run(connection: Connection, finish: FinishInput) -> None:
     result = finish.result
     run = await lock_run(connection, finish.run_id)
     # A terminal status may come with the last record already; here it comes with the whole result.
-    events = await write_ledger(connection, run, finish.records, status=run.status)
+    events = await write_rounds(connection, run, finish.records, status=run.status)
     await connection.execute(
         """
         UPDATE runs SET

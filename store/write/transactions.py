@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.plugins import Record, Sample
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.connection import Database
 from store.events import announce, lock_run
 from store.model_answer import ModelAnswer
@@ -36,7 +36,7 @@ from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import Amount
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import RunClock
-from workflows.model.run.contract import FinishInput, HistoryPage, LedgerInput, Proposed, TrialRow
+from workflows.model.run.contract import CommitRounds, FinishInput, HistoryPage, Proposed, TrialRow
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import MustPass
@@ -44,7 +44,7 @@ from workflows.model.spec.limits import AdjustedLimits, RateLimit
 from workflows.model.spec.release import ReleaseState, ReleaseStep
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, ShardInput, Split, TrialInput, TrialResult
-from workflows.rules.learned_rate import Complaint, Endpoint, Learned
+from workflows.rules.learned_rate import Endpoint, Learned, Throttle
 from workflows.rules.scoring.tally import Tally
 
 __all__ = ["NewRun", "Pair", "ShardWork", "Store"]
@@ -63,11 +63,11 @@ class Store:
         async with self._database.transaction() as connection:
             await runs.open_run(connection, new)
 
-    async def commit_ledger(self, entry: LedgerInput) -> RunClock:
+    async def commit_ledger(self, entry: CommitRounds) -> RunClock:
         """Store decided rounds, the run's status and its changed limits."""
         async with self._database.transaction() as connection:
             run = await lock_run(connection, entry.run_id)
-            events = await runs.write_ledger(connection, run, entry.records, status=entry.status, limits=entry.limits)
+            events = await runs.write_rounds(connection, run, entry.records, status=entry.status, limits=entry.limits)
             if entry.budget is not None:
                 await budgets.set_limits(connection, entry.run_id, entry.budget)
             if entry.stood_still is not None:
@@ -110,10 +110,10 @@ class Store:
         async with self._database.connection() as connection:
             return await learned_rates.lease(connection, endpoint, known, calls, refused)
 
-    async def complained(self, endpoint: Endpoint, complaint: Complaint) -> Learned:
+    async def throttled(self, endpoint: Endpoint, throttle: Throttle) -> Learned:
         """Learn from a complaint."""
         async with self._database.transaction() as connection:
-            return await learned_rates.complained(connection, endpoint, complaint)
+            return await learned_rates.throttled(connection, endpoint, throttle)
 
     # Trials
 
@@ -167,7 +167,7 @@ class Store:
         shard: ShardInput,
         evaluator: str,
         outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
         kept: Sequence[KeptAnswer] = (),
     ) -> None:
         """Store answers, scored or still to be, with what they took out of the budget; the first answer to a pair wins."""
@@ -183,27 +183,27 @@ class Store:
             if scored_later:
                 await unscored_answers.scored(connection, shard, evaluator, scored_later)
             if lease is not None:
-                await budgets.write_books(connection, *lease)
+                await budgets.write_balance(connection, *lease)
 
     async def paid_for_kept(self, trial: TrialInput) -> Amount:
         """What a trial paid for answers that are still to be scored."""
         async with self._database.connection() as connection:
             return await unscored_answers.paid_for(connection, trial.run_id, trial.candidate.config_hash, trial.trial_id)
 
-    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         """Set budget aside for calls."""
         async with self._database.transaction() as connection:
-            return await budgets.lease(connection, key, books, request)
+            return await budgets.lease(connection, key, balance, request)
 
-    async def write_books(self, key: LeaseKey, books: Books) -> None:
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         """Keep where a purse stands."""
         async with self._database.connection() as connection:
-            await budgets.write_books(connection, key, books)
+            await budgets.write_balance(connection, key, balance)
 
-    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
         """Settle a purse for good."""
         async with self._database.transaction() as connection:
-            await budgets.close_lease(connection, key, books)
+            await budgets.close_lease(connection, key, balance)
 
     async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> None:
         """Settle calls that others made."""
@@ -314,13 +314,13 @@ class Store:
         index: int,
         proposed: Proposed,
         parent_hash: str = "",
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
     ) -> Proposed:
         """Keep a proposer's answer, and return the one that counts: the first."""
         async with self._database.transaction() as connection:
             kept = await proposals.store(connection, run_id, round_index, index, proposed, parent_hash=parent_hash)
             if lease is not None:
-                await budgets.write_books(connection, *lease)
+                await budgets.write_balance(connection, *lease)
             return kept
 
     async def model_answer(self, run_id: str, request_hash: str) -> ModelAnswer | None:
@@ -329,13 +329,13 @@ class Store:
             return await model_answers.load(connection, run_id, request_hash)
 
     async def keep_model_answer(
-        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, Books] | None = None
+        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, LeaseBalance] | None = None
     ) -> ModelAnswer:
         """Keep a model's answer as it came, and return the one that counts: the first."""
         async with self._database.transaction() as connection:
             kept = await model_answers.keep(connection, run_id, request_hash, answer, metered=lease is not None)
             if lease is not None:
-                await budgets.write_books(connection, *lease)
+                await budgets.write_balance(connection, *lease)
             return kept
 
     # Releases

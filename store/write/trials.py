@@ -11,7 +11,7 @@ from store.connection import Connection
 from store.encoding import from_json, optional_text, storable_json
 from store.events import TERMINAL, TERMINATED, Event, announce, lock_run, trial_key
 from store.schema import StoreError
-from store.write.runs import write_ledger
+from store.write.runs import write_rounds
 from store.write.test_split import refuse_unopened
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.run.candidates import Candidate
@@ -29,7 +29,7 @@ async def begin_trial(connection: Connection, trial: TrialInput) -> None:
     await refuse_unopened(connection, trial)
     status = "running" if run.status == "initialized" else run.status
     status = trial.ledger[-1].status if trial.ledger else status
-    events = await write_ledger(connection, run, trial.ledger, status=status)
+    events = await write_rounds(connection, run, trial.ledger, status=status)
     if await _insert_trial(connection, trial):
         events.append(_trial_event(trial, "running", None))
     await announce(connection, run, events)

@@ -10,7 +10,7 @@ import pytest
 from store.read.reader import StoreReader
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.candidates import ReasonCode, Rejection
-from workflows.model.run.contract import LedgerInput
+from workflows.model.run.contract import CommitRounds
 from workflows.model.trial import Conclusion
 
 
@@ -30,7 +30,7 @@ async def searched(example: ExampleRun) -> ExampleRun:
         Rejection(round=2, proposed_index=index, reason_code=ReasonCode.NO_CHANGE, message="same") for index in (1, 2, 3)
     )
     record = run.round(2, rejections=rejections, new_best=True, best_so_far=0.75, best_so_far_id="ab")
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(run.round(0), run.round(1), record)))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1), record)))
     return run
 
 

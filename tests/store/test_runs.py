@@ -11,7 +11,7 @@ from store.model_answer import ModelAnswer
 from store.read.reader import StoreReader
 from tests.support.store_examples import NOON, ExampleRun
 from workflows.model.run.candidates import ReasonCode, Rejection
-from workflows.model.run.contract import LedgerInput, Proposed
+from workflows.model.run.contract import CommitRounds, Proposed
 from workflows.model.run.rounds import Counts, Spend
 from workflows.model.spec.limits import AdjustedLimits
 
@@ -60,7 +60,7 @@ async def test_another_execution_starts_afresh_and_pays_for_nothing_twice(exampl
     await run.answer_everything()
     await run.record(run.trial())
     await run.store.commit_ledger(
-        LedgerInput(run_id=run.run_id, records=(run.round(0), run.round(1, rejections=(rejection(),))))
+        CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1, rejections=(rejection(),))))
     )
     await run.store.finish_run(run.finish("cancelled"))
 
@@ -96,7 +96,7 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
         spend=Spend(samples=10, trials=1, tokens=100, cost=0.5),
         extra={"pareto_front": ["better"]},
     )
-    ledger = LedgerInput(run_id=run.run_id, records=(record,))
+    ledger = CommitRounds(run_id=run.run_id, records=(record,))
     for _ in range(3):
         await run.store.commit_ledger(ledger)
 
@@ -120,7 +120,7 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
 async def test_pausing_and_resuming_is_told_each_time_and_only_once(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     for status in ("running", "paused", "paused", "running", "running", "paused"):
-        await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status=status))
+        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status=status))
     told = [event.payload["status"] for event in await reader.events(run.run_id)]
     assert told == ["initialized", "running", "paused", "running", "paused"]
 
@@ -128,8 +128,8 @@ async def test_pausing_and_resuming_is_told_each_time_and_only_once(example: Exa
 async def test_adjusted_limits_are_what_shards_ask_for(example: ExampleRun) -> None:
     run = await example.open()
     assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits()
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), limits={"concurrent_samples": 8}))
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), limits={"concurrent_trials": 2}))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_samples": 8}))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_trials": 2}))
     assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits(concurrent_samples=8)
     assert await run.store.adjusted_limits("unknown") == AdjustedLimits()
 
@@ -139,7 +139,7 @@ async def test_counts_never_shrink_when_an_older_round_arrives_late(example: Exa
     newer = run.round(2, counts=Counts(proposed=4, completed=4), spend=Spend(tokens=400))
     older = run.round(1, counts=Counts(proposed=2, completed=2), spend=Spend(tokens=200))
     for record in (newer, older):
-        await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(record,)))
+        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(record,)))
     stored = await reader.run(run.run_id)
     assert stored is not None
     assert (stored.round, stored.counts.proposed, stored.spend.tokens) == (2, 4, 400)
@@ -171,9 +171,9 @@ async def test_the_last_round_may_come_twice_and_ends_with_the_reason(example: E
 
 async def test_a_late_ledger_does_not_bring_a_finished_run_back_to_life(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(run.round(0), run.round(1))))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1))))
     await run.store.finish_run(run.finish())
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(run.round(1),), status="running"))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(1),), status="running"))
 
     report = await reader.report(run.run_id)
     assert report is not None
@@ -221,7 +221,7 @@ async def test_all_of_a_run_can_be_written_at_once_without_deadlock(example: Exa
     work: list[Any] = []
     for n, trial in enumerate(trials):
         work += [run.store.begin_trial(trial), run.record(trial, 0.5), run.answer_everything()]
-        work += [run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(run.round(n),))), run.open()]
+        work += [run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(n),))), run.open()]
         work += [run.store.store_proposal(run.run_id, n, 0, Proposed(values={}, tokens=1)), run.store.finish_run(run.finish())]
     await asyncio.gather(*work)
     stored = await reader.run(run.run_id)

@@ -12,7 +12,7 @@ from store.read.reader import StoreReader
 from store.write.transactions import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.clock import StoodStill
-from workflows.model.run.contract import LedgerInput
+from workflows.model.run.contract import CommitRounds
 
 BOTH = ("optimization", "optimization-evaluation")
 SLACK = timedelta(seconds=10)
@@ -118,7 +118,7 @@ async def test_whatever_is_written_for_a_run_says_what_the_clock_says(example: E
     begun = await run.store.begin_trial(run.trial())
     assert (begun.unserved, begun.wall_time) == (about(8), timedelta(hours=1))
     limits = {"budget": {"wall_time": 7200.0}}
-    committed = await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), limits=limits))
+    committed = await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits=limits))
     assert (committed.unserved, committed.wall_time) == (about(8), timedelta(hours=2))
 
 
@@ -135,7 +135,7 @@ async def test_every_view_sees_the_same_clock_and_a_night_within_a_pause_counts_
         return progress.stood_still_seconds / 3600
 
     async def told(stood_still: StoodStill) -> None:
-        await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), stood_still=stood_still))
+        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), stood_still=stood_still))
 
     await passes(database, 8)
     assert await hours_still() == pytest.approx(8, abs=0.01)

@@ -20,7 +20,7 @@ from activities.evaluation import ShardEvaluation
 from activities.plugins.loader import Plugins
 from activities.shards.call_journal import CallJournal
 from ratchet import Record, Sample
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.model_answer import ModelAnswer
 from store.read.search_history import Searched
 from tests.support.allowed import FILE
@@ -138,7 +138,7 @@ class MemoryStore:
         shard: ShardInput,
         evaluator: str,
         outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
         kept: Sequence[KeptAnswer] = (),
     ) -> None:
         self._perhaps_away()
@@ -227,18 +227,18 @@ class MemoryStore:
         return self.answers.get(request_hash)
 
     async def keep_model_answer(
-        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, Books] | None = None
+        self, run_id: str, request_hash: str, answer: ModelAnswer, lease: tuple[LeaseKey, LeaseBalance] | None = None
     ) -> ModelAnswer:
         self._perhaps_away()
         return self.answers.setdefault(request_hash, answer)
 
-    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         raise AssertionError("budgets are proven with PostgreSQL")
 
-    async def write_books(self, key: LeaseKey, books: Books) -> None:
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         raise AssertionError("budgets are proven with PostgreSQL")
 
-    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
         raise AssertionError("budgets are proven with PostgreSQL")
 
     async def run_clock(self, run_id: str) -> RunClock:
@@ -257,7 +257,7 @@ class MemoryStore:
         index: int,
         proposed: Proposed,
         parent_hash: str = "",
-        lease: tuple[LeaseKey, Books] | None = None,
+        lease: tuple[LeaseKey, LeaseBalance] | None = None,
     ) -> Proposed:
         self._perhaps_away()
         return self.proposals.setdefault((run_id, round_index, index), proposed)

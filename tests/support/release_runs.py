@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from activities.releases.requests import ask_desk
+from activities.releases.requests import ask_release_writer
 from ratchet._canonical import content_hash
 from ratchet.prompts import OverrideStore, Resolved, open_store
 from store.read.reader import StoreReader
@@ -70,14 +70,16 @@ class Prompt:
         if config_hash is not None:
             given.setdefault("run_id", self.run_id)
         request = ReleaseRequest.model_validate(given)
-        return await ask_desk(
+        return await ask_release_writer(
             self.engines.client, "optimization", self.name, "request", request, f"request-{request.release_id}"
         )
 
     async def rule(self, ruling: str, release_id: str, by: str = "bea", comment: str = "") -> ReleaseState:
         """Approve or reject."""
         said = Ruling(release_id=release_id, by=by, comment=comment)
-        return await ask_desk(self.engines.client, "optimization", self.name, ruling, said, f"{ruling}-{next(_numbers)}")
+        return await ask_release_writer(
+            self.engines.client, "optimization", self.name, ruling, said, f"{ruling}-{next(_numbers)}"
+        )
 
     async def stable(self, tag: str = "stable") -> Resolved:
         return await self.prompts.resolve(self.name, tag=tag)

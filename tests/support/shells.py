@@ -30,7 +30,7 @@ class Answer:
 
 
 @dataclass
-class Desk:
+class Shell:
     """A directory in which `ratchet` is run, on the session's servers."""
 
     directory: Path

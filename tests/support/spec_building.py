@@ -14,7 +14,7 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import MeasuredSample
 from workflows.model.trial import Split, TrialResult, TrialSummary
 from workflows.run.round_records import round_record
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -47,16 +47,16 @@ def factor(**definition: Any) -> Factor:
     return request(configuration={"it": definition}).configuration["it"]
 
 
-def book(samples: int = 10, run_id: str = "triage-1", **changes: Any) -> RunBook:
+def state(samples: int = 10, run_id: str = "triage-1", **changes: Any) -> RunState:
     """A book whose run is prepared; the baseline is still to be measured."""
-    made = RunBook(run_id, request(**changes), NOW)
+    made = RunState(run_id, request(**changes), NOW)
     made.prepared = Prepared(dataset_id="d" * 64, evaluation_suite_id="e" * 64, search_split=Split.ALL, search_samples=samples)
     return made
 
 
-def measured_book(score: float = 0.5, samples: int = 10, **changes: Any) -> RunBook:
+def measured_state(score: float = 0.5, samples: int = 10, **changes: Any) -> RunState:
     """A book whose baseline has been measured."""
-    made = book(samples, **changes)
+    made = state(samples, **changes)
     candidate = made.baseline_candidate("0" * 64)
     made.record_baseline(candidate, result(candidate, score))
     round_record(made, [candidate], [], made.history, NOW)
@@ -97,7 +97,7 @@ def proposal(temperature: float = 0.5, prompt: str = "Answer {{input.q}}", **fie
     return CandidateProposal(**{"configuration": configuration, **fields})
 
 
-def play(run: RunBook, *scores: float | None) -> None:
+def play(run: RunState, *scores: float | None) -> None:
     """One round after the other with one candidate each; None is a failed trial."""
     for score in scores:
         candidates, rejections = run.admit([proposal(prompt=f"{run.round} {{{{input.q}}}}")])

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from activities.endpoints.gate import ClosedForLong, Gate
-from activities.endpoints.rate_memory import Lessons, OwnLessons
+from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
 from activities.endpoints.retry_policy import Patience, patiently
 from activities.targets.faults import Throttled
-from workflows.rules.learned_rate import Complaint, Learned
+from workflows.rules.learned_rate import Learned, Throttle
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Endpoint:
         await asyncio.sleep(self.seconds * random.uniform(0.8, 1.2))
 
 
-class StoredElsewhere(OwnLessons):
+class StoredElsewhere(OwnRateMemory):
     """As in PostgreSQL: every question takes a moment, in which others may have asked theirs."""
 
     async def lease(self, known: Learned, calls: int, refused: int) -> tuple[float, Learned | None]:
@@ -89,20 +89,20 @@ class StoredElsewhere(OwnLessons):
         await asyncio.sleep(0.001)
         return leased
 
-    async def complained(self, complaint: Complaint) -> Learned:
+    async def throttled(self, throttle: Throttle) -> Learned:
         await asyncio.sleep(0.001)
-        learned = await super().complained(complaint)
+        learned = await super().throttled(throttle)
         await asyncio.sleep(0.001)
         return learned
 
 
 async def called(
-    endpoint: Endpoint, calls: int, *, workers: int = 1, at_once: int = 64, lessons: Lessons | None = None
+    endpoint: Endpoint, calls: int, *, workers: int = 1, at_once: int = 64, rate_memory: RateMemory | None = None
 ) -> float:
     """Have so many calls answered by workers with so many calls in flight each; in how many seconds."""
     loop = asyncio.get_running_loop()
     began, left = loop.time(), iter(range(calls))
-    shared = lessons or StoredElsewhere()
+    shared = rate_memory or StoredElsewhere()
 
     async def keep_calling(gate: Gate) -> None:
         for _ in left:

@@ -136,7 +136,7 @@ def first_complaint(took: int) -> Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class Throttle:
     """What one worker tells the others when an endpoint complains."""
 
     revision: int
@@ -148,18 +148,18 @@ class Complaint:
     """Further calls that were refused since the last lease."""
 
 
-def after(known: Learned | None, complaint: Complaint, *, ahead: float, age: float, closed: float) -> Learned:
+def after(known: Learned | None, throttle: Throttle, *, ahead: float, age: float, closed: float) -> Learned:
     """What is known after a complaint; `ahead` are seconds of starts that are leased and still to come, `age` are those since
     the complaint before that taught something, `closed` those to come in which nobody calls."""
-    taught = _taught(known, complaint, ahead, age)
+    taught = _taught(known, throttle, ahead, age)
     return replace(taught, took_in=taught.took_in + closed)
 
 
-def _taught(known: Learned | None, complaint: Complaint, ahead: float, age: float) -> Learned:
+def _taught(known: Learned | None, throttle: Throttle, ahead: float, age: float) -> Learned:
     if known is None:
-        return first_complaint(complaint.took)
-    if known.revision == complaint.revision and age >= LEAST_BETWEEN_DECREASES:
+        return first_complaint(throttle.took)
+    if known.revision == throttle.revision and age >= LEAST_BETWEEN_DECREASES:
         return known.complained_again(ahead)
-    if complaint.revision == 0 and known.revision == 1 and age < JOINING:
-        return known.joined_by(complaint.took)
+    if throttle.revision == 0 and known.revision == 1 and age < JOINING:
+        return known.joined_by(throttle.took)
     return known

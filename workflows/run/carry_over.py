@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from workflows.model.run.contract import RunState
+from workflows.model.run.contract import CarriedState
 from workflows.model.spec.request import OptimizationRequest
-from workflows.run.spending import Accounts
-from workflows.run.state import RunBook
+from workflows.run.spending import Spending
+from workflows.run.state import RunState
 
 Kept = TypeVar("Kept", bound=BaseModel)
 
@@ -18,71 +18,71 @@ CARRIED_BYTES = 56 * 1024
 """Of trials, rounds and rejections each, so much JSON is carried into the next execution, the newest first."""
 
 
-def carried(book: RunBook) -> RunState:
+def carried(state: RunState) -> CarriedState:
     """What the next execution needs; the history itself is read back from the store."""
-    assert book.prepared and book.baseline and book.best
-    return RunState(
-        prepared=book.prepared,
-        started_at=book.started_at,
-        paused_for=book.paused_for,
-        unserved=book.unserved,
-        round=book.round,
-        baseline=book.baseline,
-        best=book.best,
-        last=None if book.last and book.last.candidate_id == book.best.candidate_id else book.last,
-        optimizer=book.optimizer_state,
-        counts=book.counts,
-        spend=book.accounts.spend,
-        lost=book.accounts.lost,
-        reused=book.accounts.reused,
-        consecutive_failures=book.consecutive_failures,
-        barren_rounds=book.barren_rounds,
-        lost_rounds=book.lost_rounds,
-        last_failure=book.last_failure,
-        recent_trials=_newest_within(CARRIED_BYTES, book.recent_trials),
-        recent_rejections=_newest_within(CARRIED_BYTES, book.recent_rejections),
-        recent_rounds=_newest_within(CARRIED_BYTES, book.recent_rounds),
-        recent_parts=_newest_within(CARRIED_BYTES, book.recent_parts),
-        open_round=book.open_round,
-        front=book.front,
-        noise=book.noise,
-        plan=book.plan,
-        adjusted=book.adjusted,
-        waiting=tuple(book.waiting),
-        paused=book.paused,
-        stop_requested=book.stop_requested,
-        executions=book.executions,
+    assert state.prepared and state.baseline and state.best
+    return CarriedState(
+        prepared=state.prepared,
+        started_at=state.started_at,
+        paused_for=state.paused_for,
+        unserved=state.unserved,
+        round=state.round,
+        baseline=state.baseline,
+        best=state.best,
+        last=None if state.last and state.last.candidate_id == state.best.candidate_id else state.last,
+        optimizer=state.optimizer_state,
+        counts=state.counts,
+        spend=state.spending.spend,
+        lost=state.spending.lost,
+        reused=state.spending.reused,
+        consecutive_failures=state.consecutive_failures,
+        barren_rounds=state.barren_rounds,
+        lost_rounds=state.lost_rounds,
+        last_failure=state.last_failure,
+        recent_trials=_newest_within(CARRIED_BYTES, state.recent_trials),
+        recent_rejections=_newest_within(CARRIED_BYTES, state.recent_rejections),
+        recent_rounds=_newest_within(CARRIED_BYTES, state.recent_rounds),
+        recent_parts=_newest_within(CARRIED_BYTES, state.recent_parts),
+        open_round=state.open_round,
+        front=state.front,
+        noise=state.noise,
+        plan=state.plan,
+        adjusted=state.adjusted,
+        waiting=tuple(state.waiting),
+        paused=state.paused,
+        stop_requested=state.stop_requested,
+        executions=state.executions,
     )
 
 
-def request_in_force(book: RunBook) -> OptimizationRequest:
+def request_in_force(state: RunState) -> OptimizationRequest:
     """The spec with every adjustment applied, for the next execution."""
-    execution = book.request.execution.model_copy(
+    execution = state.request.execution.model_copy(
         update={
-            "concurrent_trials": book.concurrent_trials,
-            "concurrent_samples": book.concurrent_samples,
-            "priority": book.priority,
-            "rate_limits": book.rate_limits,
+            "concurrent_trials": state.concurrent_trials,
+            "concurrent_samples": state.concurrent_samples,
+            "priority": state.priority,
+            "rate_limits": state.rate_limits,
         }
     )
-    return book.request.model_copy(update={"stop": book.limits.stop, "budget": book.limits.budget, "execution": execution})
+    return state.request.model_copy(update={"stop": state.limits.stop, "budget": state.limits.budget, "execution": execution})
 
 
-def pick_up(book: RunBook, state: RunState) -> None:
+def pick_up(state: RunState, saved: CarriedState) -> None:
     """Go on from what an earlier execution carried over, before anybody tells the run anything new."""
-    book.prepared, book.baseline, book.best, book.last = state.prepared, state.baseline, state.best, state.last
-    book.started_at, book.paused_for, book.unserved = state.started_at, state.paused_for, state.unserved
-    book.round, book.optimizer_state = state.round, state.optimizer
-    book.counts, book.accounts = state.counts, Accounts.carried(state)
-    book.consecutive_failures, book.barren_rounds = state.consecutive_failures, state.barren_rounds
-    book.lost_rounds, book.last_failure = state.lost_rounds, state.last_failure
-    book.recent_trials, book.recent_rejections = list(state.recent_trials), list(state.recent_rejections)
-    book.recent_rounds, book.waiting = list(state.recent_rounds), list(state.waiting)
-    book.recent_parts, book.open_round = list(state.recent_parts), state.open_round
-    book.front, book.noise, book.plan = state.front, state.noise, state.plan
-    book.adjusted, book.paused, book.stop_requested = state.adjusted, state.paused, state.stop_requested
-    book.executions = state.executions + 1
-    book.status, book.phase = "running", "going on"
+    state.prepared, state.baseline, state.best, state.last = saved.prepared, saved.baseline, saved.best, saved.last
+    state.started_at, state.paused_for, state.unserved = saved.started_at, saved.paused_for, saved.unserved
+    state.round, state.optimizer_state = saved.round, saved.optimizer
+    state.counts, state.spending = saved.counts, Spending.carried(saved)
+    state.consecutive_failures, state.barren_rounds = saved.consecutive_failures, saved.barren_rounds
+    state.lost_rounds, state.last_failure = saved.lost_rounds, saved.last_failure
+    state.recent_trials, state.recent_rejections = list(saved.recent_trials), list(saved.recent_rejections)
+    state.recent_rounds, state.waiting = list(saved.recent_rounds), list(saved.waiting)
+    state.recent_parts, state.open_round = list(saved.recent_parts), saved.open_round
+    state.front, state.noise, state.plan = saved.front, saved.noise, saved.plan
+    state.adjusted, state.paused, state.stop_requested = saved.adjusted, saved.paused, saved.stop_requested
+    state.executions = saved.executions + 1
+    state.status, state.phase = "running", "going on"
 
 
 def _newest_within(limit: int, parts: Sequence[Kept]) -> tuple[Kept, ...]:

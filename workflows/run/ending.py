@@ -18,7 +18,7 @@ from workflows.rules.decisions.budget import confirmation_fits, exhausted, exhau
 from workflows.rules.decisions.sentences import on_confirmation
 from workflows.rules.decisions.stop_rules import decide
 from workflows.rules.scoring.objective_score import gain
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 NOTHING_NEW = (
     "the target answers the same every time, so that fresh answers to the samples of the search show nothing new; "
@@ -46,28 +46,28 @@ _BY: dict[StopReason, EndedBy] = {
 }
 
 
-def ended_by_rules(book: RunBook, now: datetime) -> RunEnded | None:
+def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
     """The end of the run, where its stop rules or its budget call for it now."""
-    decision = decide(book.limits, book.facts(now))
+    decision = decide(state.limits, state.facts(now))
     if not decision.should_stop:
-        accounts, budget = book.accounts, book.limits.budget
-        over = accounts.over or exhausted(budget, accounts.counted, book.needs)
-        found = exhausted_by(accounts.exhausted, budget) if accounts.exhausted is not None else over
+        spending, budget = state.spending, state.limits.budget
+        over = spending.over or exhausted(budget, spending.counted, state.needs)
+        found = exhausted_by(spending.exhausted, budget) if spending.exhausted is not None else over
         if found is None:
             return None
         decision = found
     reason, message = decision.reason or StopReason.ALGORITHM_SPECIFIC, decision.message or ""
     if reason is StopReason.TOO_MANY_FAILURES:
-        return RunEnded(reason, f"{message}: {book.last_failure}", "failed")
+        return RunEnded(reason, f"{message}: {state.last_failure}", "failed")
     return RunEnded(reason, message)
 
 
-def unmeasured(book: RunBook, baseline: TrialResult) -> RunEnded | None:
+def unmeasured(state: RunState, baseline: TrialResult) -> RunEnded | None:
     """The end of a run whose baseline, or its noise, could not be measured."""
     if baseline.status == "completed":
         return None
     if baseline.exhausted is not None:
-        over = exhausted_by(baseline.exhausted, book.limits.budget)
+        over = exhausted_by(baseline.exhausted, state.limits.budget)
         told = f"{over.message}, before the baseline was measured: {baseline.stopped_early}"
         return RunEnded(over.reason or StopReason.BASELINE_FAILED, told, "failed")
     return RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")
@@ -81,31 +81,31 @@ def scoring_broke(results: Sequence[TrialResult]) -> RunEnded | None:
     return RunEnded(StopReason.SCORING_FAILURE, f"Scoring failed: {broken.error}", "failed")
 
 
-def ending_of(book: RunBook, end: RunEnded, now: datetime) -> Ending:
+def ending_of(state: RunState, end: RunEnded, now: datetime) -> Ending:
     """Who ended the run, and what that was decided on."""
-    return Ending(by=end.by, decided_at=now, paused_for=book.paused_for, limits=book.limits_if_adjusted)
+    return Ending(by=end.by, decided_at=now, paused_for=state.paused_for, limits=state.limits_if_adjusted)
 
 
-def to_confirm(book: RunBook) -> list[Candidate]:
+def to_confirm(state: RunState) -> list[Candidate]:
     """Baseline and winner once more, or the baseline alone where it is the best; nothing where nothing is confirmed."""
-    assert book.prepared and book.best
-    baseline = book.baseline_candidate_again()
-    pair = [baseline] if book.best.config_hash == baseline.config_hash else [baseline, book.best_candidate()]
-    if book.prepared.test_samples or (book.needs.confirmation_calls and len(pair) > 1):
+    assert state.prepared and state.best
+    baseline = state.baseline_candidate_again()
+    pair = [baseline] if state.best.config_hash == baseline.config_hash else [baseline, state.best_candidate()]
+    if state.prepared.test_samples or (state.needs.confirmation_calls and len(pair) > 1):
         return pair
     return []
 
 
-def uncovered(book: RunBook, pair: Sequence[Candidate]) -> str | None:
+def uncovered(state: RunState, pair: Sequence[Candidate]) -> str | None:
     """Why the confirmation is not begun, where the budget does not cover it."""
-    assert book.prepared
-    needed = book.needs.confirmation_calls if len(pair) > 1 else book.prepared.test_samples * book.design.baseline_replicates
-    if confirmation_fits(book.limits.budget, book.accounts.counted, len(pair), needed):
+    assert state.prepared
+    needed = state.needs.confirmation_calls if len(pair) > 1 else state.prepared.test_samples * state.design.baseline_replicates
+    if confirmation_fits(state.limits.budget, state.spending.counted, len(pair), needed):
         return None
     return "what is left of the budget does not cover it"
 
 
-def confirmation_references(book: RunBook, pair: Sequence[Candidate]) -> list[Reference]:
+def confirmation_references(state: RunState, pair: Sequence[Candidate]) -> list[Reference]:
     """Baseline and winner as they were measured for the confirmation."""
     return [
         Reference(
@@ -114,12 +114,12 @@ def confirmation_references(book: RunBook, pair: Sequence[Candidate]) -> list[Re
             first_replicate=one.first_replicate,
             replicates=replicates,
         )
-        for one, replicates in zip(pair, (book.design.baseline_replicates, book.design.replicates), strict=False)
+        for one, replicates in zip(pair, (state.design.baseline_replicates, state.design.replicates), strict=False)
     ]
 
 
 def confirmed(
-    book: RunBook,
+    state: RunState,
     baseline: float | None,
     winner: float | None,
     judged: Judged | None,
@@ -135,10 +135,10 @@ def confirmed(
         refused = Confirmation(afresh=afresh, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
         return refused.model_copy(update={"explanation": on_confirmation(refused)})
     promised = optimism = None
-    if judged is not None and book.best and book.baseline and book.baseline.score is not None:
+    if judged is not None and state.best and state.baseline and state.baseline.score is not None:
         assert baseline is not None and winner is not None
-        direction = book.request.objective.direction
-        promised = gain(book.best.score, book.baseline.score, direction)
+        direction = state.request.objective.direction
+        promised = gain(state.best.score, state.baseline.score, direction)
         optimism = promised - gain(winner, baseline, direction)
     found = Confirmation(
         afresh=afresh,
@@ -151,10 +151,10 @@ def confirmed(
     return found.model_copy(update={"explanation": on_confirmation(found)})
 
 
-def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, now: datetime) -> OptimizationResult:
+def result_of(state: RunState, end: RunEnded, confirmation: Confirmation | None, now: datetime) -> OptimizationResult:
     """The run's result, from its books."""
-    best = book.best
-    baseline = book.request.baseline
+    best = state.best
+    baseline = state.request.baseline
     best_configuration = best.configuration if best else {}
     changes = {
         name: FactorChange(before=baseline[name], after=value)
@@ -162,26 +162,26 @@ def result_of(book: RunBook, end: RunEnded, confirmation: Confirmation | None, n
         if canonical_json(value) != canonical_json(baseline[name])
     }
     return OptimizationResult(
-        optimization_id=book.run_id,
+        optimization_id=state.run_id,
         status=end.status,
         stop_reason=end.reason,
         message=end.message,
-        baseline_score=book.baseline.score if book.baseline else None,
+        baseline_score=state.baseline.score if state.baseline else None,
         best_score=best.score if best else None,
         best_candidate_id=best.candidate_id if best else None,
         best_config_hash=best.config_hash if best else None,
         best_configuration=best_configuration,
         changes=changes,
         confirmation=confirmation,
-        plan=book.plan,
-        noise=book.noise,
-        rounds=book.round,
-        counts=book.counts,
-        spend=book.accounts.spend,
-        lost=book.accounts.lost,
-        reused=book.accounts.reused,
-        evaluation_suite_id=book.prepared.evaluation_suite_id if book.prepared else None,
-        started_at=book.started_at,
+        plan=state.plan,
+        noise=state.noise,
+        rounds=state.round,
+        counts=state.counts,
+        spend=state.spending.spend,
+        lost=state.spending.lost,
+        reused=state.spending.reused,
+        evaluation_suite_id=state.prepared.evaluation_suite_id if state.prepared else None,
+        started_at=state.started_at,
         finished_at=now,
-        history=f"ratchet report {book.run_id}",
+        history=f"ratchet report {state.run_id}",
     )

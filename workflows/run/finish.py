@@ -22,11 +22,11 @@ from workflows.optimizers.frame import Reporting
 from workflows.policies import LOCAL_STORE, STORE
 from workflows.run.ending import RunEnded, confirmation_references, confirmed, ending_of, result_of, to_confirm, uncovered
 from workflows.run.error_reason import reason_of
-from workflows.run.outbox import Ledger
+from workflows.run.outbox import RoundOutbox
 from workflows.run.references import references_of
 from workflows.run.release_request import asked_for_release
 from workflows.run.round_records import last_round
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 from workflows.run.trials import TrialRuns
 from workflows.run.ui import Showing
 
@@ -34,10 +34,10 @@ from workflows.run.ui import Showing
 class Closing:
     """The last steps of a run, in their order."""
 
-    def __init__(self, book: RunBook, ledger: Ledger, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
-        self._book = book
+    def __init__(self, state: RunState, ledger: RoundOutbox, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
+        self._state = state
         self._optimizer = optimizer
-        self._ledger = ledger
+        self._outbox = ledger
         self._trials = trials
         self._showing = showing
         self.begun = False
@@ -45,7 +45,7 @@ class Closing:
     async def close(self, end: RunEnded) -> OptimizationResult:
         """Confirm the winner, write the end, answer. Once begun, a cancellation only ends the confirmation."""
         self.begun = True
-        ending = ending_of(self._book, end, workflow.now())
+        ending = ending_of(self._state, end, workflow.now())
         confirmation: Confirmation | None = None
         try:
             if end.status == "completed":
@@ -53,7 +53,7 @@ class Closing:
         except (asyncio.CancelledError, Exception) as error:
             if is_cancelled_exception(error):
                 end = RunEnded(StopReason.CANCELLED, "Cancelled while confirming the winner", "cancelled")
-                ending = ending_of(self._book, end, workflow.now())
+                ending = ending_of(self._state, end, workflow.now())
             else:
                 confirmation = Confirmation(refused=reason_of(error))
         result = await _to_the_end(self._finish(end, ending, confirmation))
@@ -63,20 +63,20 @@ class Closing:
 
     async def _confirm(self) -> Confirmation | None:
         """Baseline and winner once more, where that is called for and can be paid for."""
-        book = self._book
-        assert book.prepared
-        pair = to_confirm(book)
+        state = self._state
+        assert state.prepared
+        pair = to_confirm(state)
         if not pair:
             return None
-        if refused := uncovered(book, pair):
+        if refused := uncovered(state, pair):
             return Confirmation(refused=refused)
-        if not book.prepared.test_samples:
+        if not state.prepared.test_samples:
             return await self._measured(
-                [book.with_fresh_answers(candidate) for candidate in pair], Split(book.prepared.search_split)
+                [state.with_fresh_answers(candidate) for candidate in pair], Split(state.prepared.search_split)
             )
         opened = await workflow.execute_local_activity_method(
             Bookkeeping.open_test_split,
-            OpenTestSplit(run_id=book.run_id, config_hashes=tuple(candidate.config_hash for candidate in pair)),
+            OpenTestSplit(run_id=state.run_id, config_hashes=tuple(candidate.config_hash for candidate in pair)),
             **LOCAL_STORE,
         )
         if opened.refused is not None:
@@ -85,48 +85,48 @@ class Closing:
         return measured.model_copy(update={"readers": opened.readers, "searched": opened.searched})
 
     async def _measured(self, pair: Sequence[Candidate], split: Split) -> Confirmation:
-        book = self._book
+        state = self._state
         where = "on the test split" if split is Split.TEST else "with fresh answers"
         self._showing.show("running", f"confirming the winner {where}")
         results = await self._trials.run_all(pair, Purpose.CONFIRMATION)
         for result in results:
-            book.accounts.book_trial(result)
+            state.spending.add_trial(result)
         scores = [result.objective_score for result in results]
         judged, alike = None, False
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
             [judged], alike = found.judged, found.alike
-        return confirmed(book, scores[0], scores[-1], judged, afresh=split is not Split.TEST, alike=alike)
+        return confirmed(state, scores[0], scores[-1], judged, afresh=split is not Split.TEST, alike=alike)
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
-        baseline, winner = confirmation_references(self._book, pair)
+        baseline, winner = confirmation_references(self._state, pair)
         return await self._trials.judge(
             JudgeInput(
-                run_id=self._book.run_id,
+                run_id=self._state.run_id,
                 split=split,
                 reference=baseline,
                 candidates=(winner,),
-                seed=self._book.request.seed,
-                before=() if split is Split.TEST else references_of(self._book),
+                seed=self._state.request.seed,
+                before=() if split is Split.TEST else references_of(self._state),
             )
         )
 
     async def _finish(self, end: RunEnded, ending: Ending, confirmation: Confirmation | None) -> OptimizationResult:
-        result = result_of(self._book, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
+        result = result_of(self._state, end, confirmation, workflow.now()).model_copy(update={"ending": ending})
         result = result.model_copy(update=await self._told_by_optimizer(result))
-        released = await asked_for_release(self._book.request, result)
+        released = await asked_for_release(self._state.request, result)
         result = result.model_copy(update={"release": released, "finished_at": workflow.now()})
-        last = last_round(self._book, end.reason, end.status)
+        last = last_round(self._state, end.reason, end.status)
         if last is not None:
-            self._ledger.add(last)
+            self._outbox.add(last)
         self._showing.show(end.status, end.message)
         try:
-            await self._write(FinishInput(run_id=self._book.run_id, result=result, records=self._ledger.waiting))
+            await self._write(FinishInput(run_id=self._state.run_id, result=result, records=self._outbox.waiting))
         except ActivityError as error:  # then at least that it is over, and why
             message = shorten(f"{end.message}; the result could not be stored: {reason_of(error)}")
             bare = {"status": "failed", "stop_reason": StopReason.EXECUTION_FAILURE, "message": message}
             kept = result.model_dump(include={"optimization_id", "rounds", "started_at", "finished_at"})
-            await self._write(FinishInput(run_id=self._book.run_id, result=OptimizationResult.model_validate(kept | bare)))
+            await self._write(FinishInput(run_id=self._state.run_id, result=OptimizationResult.model_validate(kept | bare)))
             raise ApplicationError(message, type=StopReason.EXECUTION_FAILURE.value, non_retryable=True) from error
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result
@@ -136,7 +136,7 @@ class Closing:
         if not isinstance(self._optimizer, Reporting):
             return {}
         try:
-            told = self._optimizer.report(self._book.optimizer_state, result)
+            told = self._optimizer.report(self._state.optimizer_state, result)
             return await told if inspect.isawaitable(told) else told
         except Exception as error:
             if is_cancelled_exception(error):

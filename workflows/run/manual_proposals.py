@@ -11,22 +11,22 @@ from ratchet.optimizer import CandidateProposal
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Pending
 from workflows.rules.proposals.validation import Refusal, examine
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 MOST_WAITING, LARGEST_WAITING = 100, 256 * 1024
 """Proposals of people that wait for the next round, and their bytes in all."""
 
 
-def own_proposal(book: RunBook, pending: Pending) -> CandidateProposal:
+def own_proposal(state: RunState, pending: Pending) -> CandidateProposal:
     """What a person asked for, as a proposal."""
-    configuration = {**book.request.baseline, **pending.configuration}
+    configuration = {**state.request.baseline, **pending.configuration}
     return CandidateProposal(configuration=configuration, rationale=pending.rationale, extra={"origin": "person"})
 
 
-def refuse_inadmissible(book: RunBook, pending: Pending) -> None:
+def refuse_inadmissible(state: RunState, pending: Pending) -> None:
     """Tell whoever asks at once what could never be tried."""
-    _refuse_too_many([*book.waiting, pending])
-    judged = examine(own_proposal(book, pending), book.request.factors_in_play, book.known(), ())
+    _refuse_too_many([*state.waiting, pending])
+    judged = examine(own_proposal(state, pending), state.request.factors_in_play, state.known(), ())
     if isinstance(judged, Refusal):
         raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)
 

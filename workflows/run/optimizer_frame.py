@@ -26,7 +26,7 @@ from workflows.rules.scoring.objective_score import describe_objective
 from workflows.run.ending import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.remaining_work import prospects_of
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 LONGEST_SUMMARY = 100
 """Characters. Temporal takes 400 bytes; factors may have many and long names."""
@@ -35,40 +35,40 @@ LONGEST_SUMMARY = 100
 class WorkflowFrame:
     """The optimizer's only door to the world: every call through it is an activity, recorded and retried."""
 
-    def __init__(self, book: RunBook, evaluation_task_queue: str, flush: Callable[[], Awaitable[None]]) -> None:
-        self._book = book
+    def __init__(self, state: RunState, evaluation_task_queue: str, flush: Callable[[], Awaitable[None]]) -> None:
+        self._state = state
         self._evaluation_task_queue = evaluation_task_queue
         self._flush = flush
-        size = len(book.request.model_dump_json(include={"optimizer", "prices"}))
+        size = len(state.request.model_dump_json(include={"optimizer", "prices"}))
         self._room = asyncio.Semaphore(fitting_one_message(size))
         self._answers_before = 0
 
     def begin_step(self) -> None:
         """What is asked for from now on belongs to the next step of the round."""
-        self._answers_before = self._book.open_round.answers
+        self._answers_before = self._state.open_round.answers
 
     @property
     def context(self) -> RunContext:
-        return self._book.context()
+        return self._state.context()
 
     @property
     def factors(self) -> dict[str, Factor]:
-        return self._book.request.factors_in_play
+        return self._state.request.factors_in_play
 
     @property
     def prospects(self) -> Prospects:
-        return prospects_of(self._book)
+        return prospects_of(self._state)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         """The best, the baseline and the newest are at hand; others are read from the store."""
-        book = self._book
-        if book.best and candidate_id == book.best.candidate_id:
-            return book.best.configuration
-        if book.last and candidate_id == book.last.candidate_id:
-            return book.last.configuration
-        if candidate_id in book.at_hand:
-            return book.at_hand[candidate_id]
-        key = CandidateKey(run_id=book.run_id, candidate_id=candidate_id)
+        state = self._state
+        if state.best and candidate_id == state.best.candidate_id:
+            return state.best.configuration
+        if state.last and candidate_id == state.last.candidate_id:
+            return state.last.configuration
+        if candidate_id in state.at_hand:
+            return state.at_hand[candidate_id]
+        key = CandidateKey(run_id=state.run_id, candidate_id=candidate_id)
         candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
         return candidate.configuration
 
@@ -85,36 +85,36 @@ class WorkflowFrame:
         brief: Brief | None = None,
     ) -> Proposed:
         """One answer of a model or a plug-in. The books are written first: a proposal may take minutes."""
-        book = self._book
-        place = book.answer_place(index, self._answers_before)
+        state = self._state
+        place = state.answer_place(index, self._answers_before)
         await self._flush()
-        assert book.prepared
+        assert state.prepared
         request = ProposalInput(
-            run_id=book.run_id,
-            round=book.round + 1,
+            run_id=state.run_id,
+            round=state.round + 1,
             index=place,
             beside=index,
             parent=parent,
-            config_hash=book.hash_of(parent),
+            config_hash=state.hash_of(parent),
             configuration=configuration,
             factors=factors,
             proposer=proposer,
             feedback=feedback,
-            objective=describe_objective(book.request.objective, book.request.metric),
+            objective=describe_objective(state.request.objective, state.request.metric),
             limits={name: factor.max_length for name, factor in self.factors.items() if isinstance(factor, TextFactor)},
-            split=book.prepared.search_split,
+            split=state.prepared.search_split,
             template=brief.template if brief else None,
             hall_of_fame=tuple(
-                RankedConfiguration(config_hash=book.hash_of(name), score=score)
+                RankedConfiguration(config_hash=state.hash_of(name), score=score)
                 for name, score in (brief.hall_of_fame if brief else ())
             ),
             shown=tuple(self._samples(samples) for samples in shown),
-            seed=derive_seed(book.request.seed, "propose", book.round + 1, place),
-            metered=book.metered,
-            retry_of=book.request.retry_of,
-            prices={name: price.model_dump() for name, price in book.request.prices.items()},
-            priority=book.priority,
-            rate_limits=book.rate_limits,
+            seed=derive_seed(state.request.seed, "propose", state.round + 1, place),
+            metered=state.metered,
+            retry_of=state.request.retry_of,
+            prices={name: price.model_dump() for name, price in state.request.prices.items()},
+            priority=state.priority,
+            rate_limits=state.rate_limits,
         )
         try:
             async with self._room:
@@ -126,19 +126,19 @@ class WorkflowFrame:
                     **PROPOSE,
                 )
         except ActivityError as error:
-            book.accounts.book_answers(*_taken_in_vain(error))
+            state.spending.add_answers(*_taken_in_vain(error))
             raise _as_told_to_optimizers(error) from error
-        book.accounts.book_answers(proposed.tokens, proposed.cost)
+        state.spending.add_answers(proposed.tokens, proposed.cost)
         return proposed
 
     def _samples(self, shown: Shown) -> ShownSamples:
         """The same for those who only know what is stored."""
-        located = self._book.extents.located(Part(split=shown.split, first=shown.first, count=shown.count))
+        located = self._state.extents.located(Part(split=shown.split, first=shown.first, count=shown.count))
         if isinstance(located, Refusal):
             raise ValueError(f"shown: {located.message}")
         return ShownSamples(
-            config_hash=self._book.hash_of(shown.candidate_id),
-            split=self._book.split_of(located),
+            config_hash=self._state.hash_of(shown.candidate_id),
+            split=self._state.split_of(located),
             first=located.first,
             count=located.count,
             limit=shown.limit,
@@ -148,16 +148,16 @@ class WorkflowFrame:
     async def own_step(self, step: OwnStep) -> OwnStepped:
         """One step of a user's optimizer, which reads the books."""
         await self._flush()
-        book = self._book
-        assert book.prepared
+        state = self._state
+        assert state.prepared
         ref = step.optimizer.ref
-        fingerprint = book.prepared.versions.get(version_key(ref), "")
+        fingerprint = state.prepared.versions.get(version_key(ref), "")
         try:
             return await workflow.execute_activity_method(
                 Evaluating.step_optimizer,
-                step.model_copy(update={"fingerprint": fingerprint, "search_split": book.prepared.search_split}),
+                step.model_copy(update={"fingerprint": fingerprint, "search_split": state.prepared.search_split}),
                 task_queue=self._evaluation_task_queue,
-                summary=shorten(f"round {book.round + 1}: {ref}", LONGEST_SUMMARY),
+                summary=shorten(f"round {state.round + 1}: {ref}", LONGEST_SUMMARY),
                 **PROPOSE,
             )
         except ActivityError as error:
@@ -170,13 +170,13 @@ class WorkflowFrame:
     ) -> JsonValue:
         """One computation over what is stored, which the books are part of."""
         await self._flush()
-        book = self._book
+        state = self._state
         request = ComputeInput(
-            run_id=book.run_id,
+            run_id=state.run_id,
             function=function,
             arguments=dict(arguments),
             reads=reads,
-            config_hash=book.hash_of(reads.records.candidate_id) if reads.records else None,
+            config_hash=state.hash_of(reads.records.candidate_id) if reads.records else None,
             plugin=plugin,
         )
         try:
@@ -184,7 +184,7 @@ class WorkflowFrame:
                 Evaluating.compute,
                 request,
                 task_queue=self._evaluation_task_queue,
-                summary=f"round {book.round + 1}: {function}",
+                summary=f"round {state.round + 1}: {function}",
                 **COMPUTE,
             )
         except ActivityError as error:

@@ -13,19 +13,19 @@ from temporalio import workflow
 
 from workflows.contracts import Bookkeeping
 from workflows.model.run.clock import StoodStill
-from workflows.model.run.contract import LedgerInput
+from workflows.model.run.contract import CommitRounds
 from workflows.model.run.rounds import RoundRecord
 from workflows.policies import LOCAL_STORE
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 
-class Ledger:
+class RoundOutbox:
     """Round records between their decision and their commit."""
 
-    def __init__(self, book: RunBook) -> None:
-        self._book = book
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._writing = asyncio.Lock()
-        self._written: LedgerInput | None = None
+        self._written: CommitRounds | None = None
         self.waiting: tuple[RoundRecord, ...] = ()
 
     def add(self, record: RoundRecord) -> None:
@@ -38,27 +38,27 @@ class Ledger:
 
     async def flush(self, stood_still: StoodStill | None = None) -> None:
         """Write what waits, and the run's status and limits when they changed."""
-        if self._book.prepared is None:
+        if self._state.prepared is None:
             return
         async with self._writing:
-            ledger = LedgerInput(
-                run_id=self._book.run_id,
+            ledger = CommitRounds(
+                run_id=self._state.run_id,
                 records=self.waiting,
-                status=self._book.status,
+                status=self._state.status,
                 limits={
-                    "concurrent_samples": self._book.concurrent_samples,
-                    "concurrent_trials": self._book.concurrent_trials,
-                    "priority": self._book.priority,
-                    "rate_limits": {name: limit.model_dump() for name, limit in self._book.rate_limits.items()},
-                    "stop": self._book.limits.stop.model_dump(mode="json"),
-                    "budget": self._book.limits.budget.model_dump(mode="json"),
+                    "concurrent_samples": self._state.concurrent_samples,
+                    "concurrent_trials": self._state.concurrent_trials,
+                    "priority": self._state.priority,
+                    "rate_limits": {name: limit.model_dump() for name, limit in self._state.rate_limits.items()},
+                    "stop": self._state.limits.stop.model_dump(mode="json"),
+                    "budget": self._state.limits.budget.model_dump(mode="json"),
                 },
-                budget=self._book.limits.budget if self._book.budget_adjusted else None,
+                budget=self._state.limits.budget if self._state.budget_adjusted else None,
             )
             if ledger == self._written:
                 return
-            told = ledger.model_copy(update={"stood_still": stood_still or self._book.stood_still})
+            told = ledger.model_copy(update={"stood_still": stood_still or self._state.stood_still})
             clock = await workflow.execute_local_activity_method(Bookkeeping.commit_ledger, told, **LOCAL_STORE)
-            self._book.note_unserved(clock.unserved if clock else None)
+            self._state.note_unserved(clock.unserved if clock else None)
             self.settle(ledger.records)
             self._written = ledger.model_copy(update={"records": ()})

@@ -8,55 +8,55 @@ from workflows.model.run.decisions import Reference
 from workflows.model.spec.targets.external import ExternalTarget
 from workflows.model.trial import Planning, Race
 from workflows.rules.decisions.round_decision import decided_against
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 MOST_LOOKS = 64
 """At one trial. Larger ones get larger blocks instead of a longer history."""
 
 
-def references_of(book: RunBook) -> tuple[Reference, ...]:
+def references_of(state: RunState) -> tuple[Reference, ...]:
     """The baseline, and the best so far if that is another candidate."""
-    assert book.baseline and book.best
-    design = book.design
+    assert state.baseline and state.best
+    design = state.design
     compared = {
-        book.baseline.candidate_id: Reference(
-            candidate_id=book.baseline.candidate_id,
-            config_hash=book.baseline.config_hash,
+        state.baseline.candidate_id: Reference(
+            candidate_id=state.baseline.candidate_id,
+            config_hash=state.baseline.config_hash,
             replicates=design.baseline_replicates,
         )
     }
-    if book.best.candidate_id not in compared:
-        compared[book.best.candidate_id] = Reference(
-            candidate_id=book.best.candidate_id,
-            config_hash=book.best.config_hash,
-            first_replicate=book.best.first_replicate,
+    if state.best.candidate_id not in compared:
+        compared[state.best.candidate_id] = Reference(
+            candidate_id=state.best.candidate_id,
+            config_hash=state.best.config_hash,
+            first_replicate=state.best.first_replicate,
             replicates=design.replicates,
         )
     return tuple(compared.values())
 
 
-def race_of(book: RunBook, candidates: int) -> Race | None:
+def race_of(state: RunState, candidates: int) -> Race | None:
     """How a round's trials race, where the spec lets them, and a trial has more samples than one block."""
-    spec, samples = book.request.judgement, book.design.samples
-    if spec.racing is None or isinstance(book.request.target, ExternalTarget):
+    spec, samples = state.request.judgement, state.design.samples
+    if spec.racing is None or isinstance(state.request.target, ExternalTarget):
         return None
-    assert book.baseline and book.best
-    against = decided_against(spec, book.baseline.candidate_id, book.best.candidate_id)
+    assert state.baseline and state.best
+    against = decided_against(spec, state.baseline.candidate_id, state.best.candidate_id)
     block = max(spec.racing.block, math.ceil(samples / MOST_LOOKS))
-    [reference] = [reference for reference in references_of(book) if reference.candidate_id == against]
+    [reference] = [reference for reference in references_of(state) if reference.candidate_id == against]
     if block >= samples:
         return None
-    family = book.family_of(book.round + 1)
+    family = state.family_of(state.round + 1)
     return Race(reference=reference, block=block, candidates=candidates, share=family.share, chosen_from=family.chosen_from)
 
 
-def planning_of(book: RunBook) -> Planning:
+def planning_of(state: RunState) -> Planning:
     """What is asked once the noise is known."""
-    request = book.request
+    request = state.request
     noise = request.noise_first
-    assert noise and book.prepared
+    assert noise and state.prepared
     return Planning(
-        available=book.prepared.search_samples,
+        available=state.prepared.search_samples,
         replicates=None if request.replicates == "auto" else request.replicates,
         most_replicates=noise.most_replicates,
         comparisons=request.optimizer.candidates_per_round,

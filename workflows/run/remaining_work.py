@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from workflows.optimizers.frame import Prospects
 from workflows.rules.decisions.budget import calls_left, trials_left
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 
-def prospects_of(book: RunBook) -> Prospects:
+def prospects_of(state: RunState) -> Prospects:
     """Samples, and what the budgets still cover beside the confirmation."""
-    extents, budget = book.extents, (book.limits.budget, book.accounts.counted, book.needs)
+    extents, budget = state.extents, (state.limits.budget, state.spending.counted, state.needs)
     return Prospects(
         search_samples=extents.search,
         train_samples=extents.train,
-        replicates=book.design.replicates,
+        replicates=state.design.replicates,
         calls_left=calls_left(*budget),
         trials_left=trials_left(*budget),
     )

@@ -6,12 +6,12 @@ from typing import Self
 
 from ratchet.optimizer import StopDecision
 from workflows.model.run.amounts import Resource
-from workflows.model.run.contract import RunState
+from workflows.model.run.contract import CarriedState
 from workflows.model.run.rounds import Spend
 from workflows.model.trial import TrialResult
 
 
-class Accounts:
+class Spending:
     """Counts what trials and proposals took."""
 
     def __init__(self) -> None:
@@ -24,13 +24,13 @@ class Accounts:
         """Set when none of a step's trials could be begun for want of budget."""
 
     @classmethod
-    def carried(cls, state: RunState) -> Self:
+    def carried(cls, state: CarriedState) -> Self:
         """As they stood at the end of the execution before."""
-        accounts = cls()
-        accounts.spend, accounts.lost, accounts.reused = state.spend, state.lost, state.reused
-        return accounts
+        spending = cls()
+        spending.spend, spending.lost, spending.reused = state.spend, state.lost, state.reused
+        return spending
 
-    def book_trial(self, result: TrialResult) -> None:
+    def add_trial(self, result: TrialResult) -> None:
         """Count what a trial was paid for."""
         self.spend = Spend(
             samples=self.spend.samples + result.paid_samples,
@@ -46,7 +46,7 @@ class Accounts:
         self.reused += result.reused_samples
         self.exhausted = self.exhausted or result.exhausted
 
-    def book_answers(self, tokens: int, cost: float) -> None:
+    def add_answers(self, tokens: int, cost: float) -> None:
         """Count what a proposer was paid for."""
         self.spend = self.spend.model_copy(update={"tokens": self.spend.tokens + tokens, "cost": self.spend.cost + cost})
 

@@ -38,7 +38,7 @@ from workflows.rules.decisions.verdicts import Family, share_of_round
 from workflows.rules.proposals.parts import Extents
 from workflows.rules.proposals.validation import Known, candidate_name
 from workflows.run.admission import Admission, Step
-from workflows.run.spending import Accounts
+from workflows.run.spending import Spending
 
 NEWEST = 100
 """How many trials, rounds and rejections queries answer from; the store has all."""
@@ -50,7 +50,7 @@ MOST_STEPS = 1_000
 """Of one round: an optimizer that measures parts for ever would otherwise never meet a rule that counts rounds."""
 
 
-class RunBook:
+class RunState:
     """What is known of a run. Decisions are taken elsewhere, from what stands here."""
 
     def __init__(self, run_id: str, request: OptimizationRequest, started_at: datetime) -> None:
@@ -76,7 +76,7 @@ class RunBook:
         self.last: Candidate | None = None
         self.optimizer_state = OptimizerState()
         self.counts = Counts()
-        self.accounts = Accounts()
+        self.spending = Spending()
         self.budget_adjusted = False
         self.adjusted = False
         """Whether stop rules or the budget are no longer those of the spec."""
@@ -156,14 +156,14 @@ class RunBook:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a step's proposals, in their order, against everything tried before and against each other."""
-        room = Room(self.limits.budget, self.accounts.counted, self.needs)
+        room = Room(self.limits.budget, self.spending.counted, self.needs)
         step = Step(self.round + 1, self.open_round.proposals, self.design.replicates, self.extents)
         candidates, rejections = self._admission.admit(proposals, step, room)
         parts = sum(1 for candidate in candidates if candidate.part is not None)
         self._count_proposals(len(proposals) - parts, rejections, len(candidates) - parts)
         taken = self.open_round.proposals + len(proposals)
         self.open_round = self.open_round.model_copy(update={"proposals": taken})
-        self.accounts.over = None if candidates else room.over
+        self.spending.over = None if candidates else room.over
         self._keep_at_hand(candidates)
         return candidates, rejections
 
@@ -232,14 +232,14 @@ class RunBook:
 
     def record_noise(self, result: TrialResult) -> None:
         """What was learned of the noise decides how much is measured, where the spec leaves that open."""
-        self.accounts.book_trial(result)
+        self.spending.add_trial(result)
         if result.plan is not None:
             self.noise, self.plan = result.noise, result.plan
 
     def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
         """The baseline stands as the best until something beats it."""
         self.decisions = [decision_on_baseline(candidate, result)]
-        self.baseline = self._book(candidate, result, self.decisions[0])
+        self.baseline = self._state(candidate, result, self.decisions[0])
         if self.baseline.score is not None:
             self.best = first_standing(candidate, self.baseline.score)
         return self.baseline
@@ -257,7 +257,7 @@ class RunBook:
             if candidate.part is None:
                 continue
             facts = facts_of(candidate, result, Decision(candidate_id=candidate.candidate_id), self.split_of(candidate.part))
-            self.accounts.book_trial(result)
+            self.spending.add_trial(result)
             self._count_failure(result)
             self._admission.note_answers(facts, candidate.part)
             learned.append(facts)
@@ -297,7 +297,7 @@ class RunBook:
         candidates = [candidate for candidate in candidates if candidate.part is None]
         self.best, self.decisions = decide_round(self.best, baseline, candidates, results, rules)
         self.front = front_after(self.front, baseline, results, rules.judgement, self.request.metric, rules.family.share)
-        return [self._book(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
+        return [self._state(*booked) for booked in zip(candidates, results, self.decisions, strict=True)]
 
     def family_of(self, number: int) -> Family:
         """What a round's decision is corrected for beside its own candidates. A best of several trials was lucky."""
@@ -319,7 +319,7 @@ class RunBook:
             self.family_of(number),
         )
 
-    def _book(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:
+    def _state(self, candidate: Candidate, result: TrialResult, decision: Decision) -> TrialFacts:
         facts = facts_of(candidate, result, decision)
         self.history.append(facts)
         if candidate.first_replicate == 0:
@@ -331,7 +331,7 @@ class RunBook:
         self.counts = self.counts.model_copy(
             update={outcome: getattr(self.counts, outcome) + 1, "running": max(self.counts.running - 1, 0)}
         )
-        self.accounts.book_trial(result)
+        self.spending.add_trial(result)
         return facts
 
     def _count_failure(self, result: TrialResult) -> None:
@@ -424,7 +424,7 @@ class RunBook:
             best_score=self.best.score if self.best else None,
             improved_round=self.best.since_round if self.best else 0,
             elapsed=self.elapsed(now),
-            spend=self.accounts.counted,
+            spend=self.spending.counted,
             barren_rounds=self.barren_rounds,
             consecutive_failures=self.consecutive_failures,
             direction=self.request.objective.direction,
@@ -467,7 +467,7 @@ class RunBook:
         stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
-            self.budget_adjusted, self.accounts.exhausted, self.accounts.over = True, None, None
+            self.budget_adjusted, self.spending.exhausted, self.spending.over = True, None, None
         self.adjusted = self.adjusted or bool(stop or budget)
         self.limits = Limits(
             self.limits.stop.model_copy(update=stop),

@@ -26,31 +26,31 @@ from workflows.policies import (
     fitting_one_message,
 )
 from workflows.run.error_reason import reason_of
-from workflows.run.outbox import Ledger
+from workflows.run.outbox import RoundOutbox
 from workflows.run.references import planning_of, race_of, references_of
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow
 
 
 class TrialRuns:
     """Starts trials and waits for them."""
 
-    def __init__(self, book: RunBook, ledger: Ledger, evaluation_task_queue: str) -> None:
-        self._book = book
-        self._ledger = ledger
+    def __init__(self, state: RunState, ledger: RoundOutbox, evaluation_task_queue: str) -> None:
+        self._state = state
+        self._outbox = ledger
         self._evaluation_task_queue = evaluation_task_queue
         self._asked_at: datetime | None = None
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """So many side by side as the limit allows; which one finishes first decides nothing."""
         largest = max((len(candidate.model_dump_json()) for candidate in candidates), default=0)
-        side_by_side = max(1, min(self._book.concurrent_trials, fitting_one_message(largest), len(candidates)))
+        side_by_side = max(1, min(self._state.concurrent_trials, fitting_one_message(largest), len(candidates)))
         room = asyncio.Semaphore(side_by_side)
-        waiting = self._ledger.waiting
+        waiting = self._outbox.waiting
 
         in_full = sum(1 for candidate in candidates if candidate.part is None)
-        race = race_of(self._book, in_full) if purpose is Purpose.CANDIDATE and in_full else None
-        planning = planning_of(self._book) if purpose is Purpose.NOISE else None
+        race = race_of(self._state, in_full) if purpose is Purpose.CANDIDATE and in_full else None
+        planning = planning_of(self._state) if purpose is Purpose.NOISE else None
 
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:
@@ -78,12 +78,12 @@ class TrialRuns:
 
         A run of which the store was never asked is one that began before workers left marks.
         """
-        book, now = self._book, workflow.now()
-        if book.clock is None or not book.is_out_of_time(now) or self._asked_at == now:
+        state, now = self._state, workflow.now()
+        if state.clock is None or not state.is_out_of_time(now) or self._asked_at == now:
             return
-        key = ClockKey(run_id=book.run_id)
+        key = ClockKey(run_id=state.run_id)
         clock = await workflow.execute_local_activity_method(Bookkeeping.read_clock, key, **LOCAL_STORE)
-        book.note_unserved(clock.unserved)
+        state.note_unserved(clock.unserved)
         self._asked_at = workflow.now()
 
     async def _run(self, trial: TrialInput) -> TrialResult:
@@ -102,8 +102,8 @@ class TrialRuns:
                 raise
             result = await self._conclude_for(trial, reason_of(error))
         else:
-            self._ledger.settle(trial.ledger)
-        self._book.note_unserved(result.unserved)
+            self._outbox.settle(trial.ledger)
+        self._state.note_unserved(result.unserved)
         return result
 
     async def _conclude_for(self, trial: TrialInput, error: str) -> TrialResult:
@@ -126,12 +126,12 @@ class TrialRuns:
         )
 
     def _input(self, candidate: Candidate, purpose: Purpose, records: tuple[RoundRecord, ...], side_by_side: int) -> TrialInput:
-        book, execution, target = self._book, self._book.request.execution, self._book.request.target
-        assert book.prepared
+        state, execution, target = self._state, self._state.request.execution, self._state.request.target
+        assert state.prepared
         split, samples = self._samples(candidate, purpose)
         return TrialInput(
-            run_id=book.run_id,
-            trial_id=trial_id(book.run_id, candidate, purpose),
+            run_id=state.run_id,
+            trial_id=trial_id(state.run_id, candidate, purpose),
             candidate=candidate,
             purpose=purpose,
             split=split,
@@ -139,14 +139,14 @@ class TrialRuns:
             replicates=self._replicates(candidate, purpose),
             evaluation_task_queue=self._evaluation_task_queue,
             calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
-            concurrent_samples=book.concurrent_samples,
+            concurrent_samples=state.concurrent_samples,
             min_coverage=execution.min_coverage,
-            deadline=None if purpose is Purpose.CONFIRMATION else book.deadline,
-            clock=book.clock,
+            deadline=None if purpose is Purpose.CONFIRMATION else state.deadline,
+            clock=state.clock,
             ledger=records,
-            references=references_of(book) if purpose is Purpose.CANDIDATE else (),
-            seed=book.request.seed,
-            metered=book.metered,
+            references=references_of(state) if purpose is Purpose.CANDIDATE else (),
+            seed=state.request.seed,
+            metered=state.metered,
             concurrent_trials=side_by_side,
             activity=target.calls(execution.sample_timeout) if isinstance(target, ActivityTarget) else None,
             experiment=target.rules() if isinstance(target, ExternalTarget) else None,
@@ -154,26 +154,26 @@ class TrialRuns:
 
     def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:
         """On which samples a trial is run, and how many these are."""
-        prepared = self._book.prepared
+        prepared = self._state.prepared
         assert prepared
         if candidate.part is not None:
-            return self._book.split_of(candidate.part), candidate.part.count or 0
+            return self._state.split_of(candidate.part), candidate.part.count or 0
         match purpose:
             case Purpose.CONFIRMATION if prepared.test_samples:
                 return Split.TEST, prepared.test_samples
             case Purpose.NOISE:
-                noise = self._book.request.noise_first
+                noise = self._state.request.noise_first
                 return prepared.search_split, min(noise.samples if noise else 0, prepared.search_samples)
-        return prepared.search_split, self._book.design.samples
+        return prepared.search_split, self._state.design.samples
 
     def _replicates(self, candidate: Candidate, purpose: Purpose) -> int:
         """How often it answers each sample."""
-        noise = self._book.request.noise_first
+        noise = self._state.request.noise_first
         if purpose is Purpose.NOISE and noise is not None:
             return noise.replicates
         if purpose is Purpose.EXPLORATION:
             return 1
-        baseline, design = self._book.baseline, self._book.design
+        baseline, design = self._state.baseline, self._state.design
         is_baseline = baseline is None or candidate.candidate_id == baseline.candidate_id
         return design.baseline_replicates if is_baseline else design.replicates
 

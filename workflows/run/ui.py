@@ -6,7 +6,7 @@ from temporalio import workflow
 
 from workflows.model.run.rounds import RunStatus
 from workflows.run import queries
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 from workflows.search_attributes import attributes_of
 
 EAGER_ROUNDS = 20
@@ -17,19 +17,19 @@ ROUNDS_BETWEEN_ATTRIBUTES = 10
 class Showing:
     """Says where the run is."""
 
-    def __init__(self, book: RunBook) -> None:
-        self._book = book
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._attributed: tuple[object, ...] = ()
 
     def show(self, status: RunStatus, phase: str) -> None:
         """To queries, in the UI, and to the search attributes when it matters."""
-        book = self._book
-        book.status, book.phase = status, phase
-        best_score = book.best.score if book.best else None
-        workflow.logger.info(phase, extra={"facts": {"status": status, "round": book.round, "best_score": best_score}})
-        workflow.set_current_details(queries.details(book, workflow.now()))
-        best = book.best.candidate_id if book.best and book.round <= EAGER_ROUNDS else None
-        matters = (status, best, book.round // ROUNDS_BETWEEN_ATTRIBUTES)
-        if book.prepared is not None and book.prepared.search_attributes and matters != self._attributed:
+        state = self._state
+        state.status, state.phase = status, phase
+        best_score = state.best.score if state.best else None
+        workflow.logger.info(phase, extra={"facts": {"status": status, "round": state.round, "best_score": best_score}})
+        workflow.set_current_details(queries.details(state, workflow.now()))
+        best = state.best.candidate_id if state.best and state.round <= EAGER_ROUNDS else None
+        matters = (status, best, state.round // ROUNDS_BETWEEN_ATTRIBUTES)
+        if state.prepared is not None and state.prepared.search_attributes and matters != self._attributed:
             self._attributed = matters
-            workflow.upsert_search_attributes(attributes_of(book))
+            workflow.upsert_search_attributes(attributes_of(state))

@@ -11,7 +11,7 @@ from pydantic import Field
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from activities.releases.requests import ask_desk
+from activities.releases.requests import ask_release_writer
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
@@ -66,7 +66,9 @@ async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reje
     if not waiting:
         raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
     said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment, through=through)
-    call = ask_desk(backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}")
+    call = ask_release_writer(
+        backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}"
+    )
     try:
         async with asyncio.timeout(ANSWERED_WITHIN):
             return await call

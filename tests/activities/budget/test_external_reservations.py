@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from activities.budget.external_reservations import SetAside
+from activities.budget.external_reservations import ExternalReservations
 from store.connection import Database, is_away
 from tests.activities.budget.test_lease import EACH, covers, opened, random_budget, used, watched
 from tests.support.evaluation_doubles import activity_environment
@@ -32,7 +32,7 @@ STATED = AtMost(tokens=EACH.tokens, cost=EACH.cost)
 class Strangers:
     """Somebody else's worker: what it is really paid, by nobody's leave but ours."""
 
-    aside: SetAside
+    aside: ExternalReservations
     shard: ShardInput
     random: Random
     stated: AtMost | None = STATED
@@ -93,7 +93,7 @@ class Strangers:
 async def strangers(run: ExampleRun, random: Random) -> Strangers:
     trial = run.trial()
     shard = run.shard(trial).model_copy(update={"metered": True})
-    return Strangers(SetAside(run.store, is_away), shard, random)
+    return Strangers(ExternalReservations(run.store, is_away), shard, random)
 
 
 @pytest.mark.parametrize("seed", range(8))

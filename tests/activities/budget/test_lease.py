@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from activities.budget.lease import Purse, fresh_nonce
+from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.budget.metering import Bound, BudgetExhausted, at_most, carrying, metered
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
-from store.budget_leases import Books, Leased, LeaseKey, LeaseRequest, LeaseTaken
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
 from store.write.transactions import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.amounts import NOTHING, Amount
-from workflows.model.run.contract import LedgerInput
+from workflows.model.run.contract import CommitRounds
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.targets.at_most import AtMost
 
@@ -50,19 +50,19 @@ class Connection:
         if self.dead:
             raise Killed
 
-    async def lease(self, key: LeaseKey, books: Books, request: LeaseRequest) -> Leased:
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         self._alive()
-        leased = await self.store.lease(key, books, request)
+        leased = await self.store.lease(key, balance, request)
         self._alive()
         return leased
 
-    async def write_books(self, key: LeaseKey, books: Books) -> None:
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.write_books(key, books)
+        await self.store.write_balance(key, balance)
 
-    async def close_lease(self, key: LeaseKey, books: Books) -> None:
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.close_lease(key, books)
+        await self.store.close_lease(key, balance)
 
 
 @dataclass
@@ -120,38 +120,38 @@ class Shard:
     answered: int = 0
     exhausted: str | None = None
 
-    def purse(self, connection: Connection) -> Purse:
+    def budget_lease(self, connection: Connection) -> BudgetLease:
         self.attempt += 1
         key = LeaseKey(self.run.run_id, self.holder, self.attempt, fresh_nonce(), "baseline", self.run.trial().trial_id)
-        return Purse(connection, key, is_away, most_needed=self.calls - self.answered)
+        return BudgetLease(connection, key, is_away, most_needed=self.calls - self.answered)
 
     async def work(self, connection: Connection, side_by_side: int) -> None:
         room = asyncio.Semaphore(side_by_side)
-        purse = self.purse(connection)
-        async with purse.open(), asyncio.TaskGroup() as group:
+        budget_lease = self.budget_lease(connection)
+        async with budget_lease.open(), asyncio.TaskGroup() as group:
             for _ in range(self.calls - self.answered):
                 await room.acquire()
                 if self.exhausted is not None or connection.dead:
                     break
-                group.create_task(self._pair(purse, connection)).add_done_callback(lambda _: room.release())
+                group.create_task(self._pair(budget_lease, connection)).add_done_callback(lambda _: room.release())
 
-    async def _pair(self, purse: Purse, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
         try:
-            ticket = await purse.ticket()
+            reservation = await budget_lease.reservation()
         except BudgetExhausted as error:
             self.exhausted = error.resource
             return
         try:
-            with carrying(ticket), contextlib.suppress(CandidateFault):
+            with carrying(reservation), contextlib.suppress(CandidateFault):
                 await self.world.call(at_most(self.stated), EACH)
-                ticket.answered(0, 0.0)
+                reservation.answered(0, 0.0)
                 self.answered += 1
         except BudgetExhausted as error:
             self.exhausted = error.resource
         finally:
-            ticket.close()
+            reservation.close()
         if self.world.random.random() < 0.5:
-            await purse.written_with(connection.write_books)
+            await budget_lease.written_with(connection.write_balance)
 
 
 @dataclass
@@ -163,28 +163,28 @@ class Chains(Shard):
     """What the purse is told."""
     refused: Amount = NOTHING
 
-    def purse(self, connection: Connection) -> Purse:
-        purse = super().purse(connection)
-        purse._calls_each = self.known_steps
-        return purse
+    def budget_lease(self, connection: Connection) -> BudgetLease:
+        budget_lease = super().budget_lease(connection)
+        budget_lease._calls_each = self.known_steps
+        return budget_lease
 
-    async def _pair(self, purse: Purse, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
         most = Amount(samples=1)
-        ticket = None
+        reservation = None
         try:
-            ticket = await purse.ticket()
-            with carrying(ticket):
+            reservation = await budget_lease.reservation()
+            with carrying(reservation):
                 for _ in range(self.steps if self.exhausted is None else 0):
                     most = EACH.times(self.world.random.uniform(0.3, 1.7))
                     await self.world.step(most)
-            if self.exhausted is None or ticket.begun:
-                ticket.answered(0, 0.0)
+            if self.exhausted is None or reservation.begun:
+                reservation.answered(0, 0.0)
                 self.answered += 1
         except BudgetExhausted as error:
             self.exhausted, self.refused = error.resource, most
         finally:
-            if ticket is not None:
-                ticket.close()
+            if reservation is not None:
+                reservation.close()
 
 
 @dataclass
@@ -353,7 +353,7 @@ async def test_an_adjusted_budget_holds_from_then_on(seed: int, example: Example
             changed = Budget(samples=random.randint(5, 120), cost=random.uniform(0.05, 1.0))
             # Before it takes effect: what is granted from then on may need it.
             highest = Budget(samples=max(highest.samples, changed.samples), cost=max(highest.cost, changed.cost))
-            await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=changed))
+            await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=changed))
 
     adjusting = asyncio.create_task(adjust())
     async with watched(database, run.run_id, lambda: highest):
@@ -369,12 +369,12 @@ async def test_a_lowered_budget_lets_nothing_new_begin(example: ExampleRun, data
     stated = AtMost(tokens=EACH.tokens)
     await Shard(run, world, "before", 10, stated).work(Connection(run.store), 4)
     lowered = Budget(samples=5)
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=lowered))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=lowered))
     after = Shard(run, world, "after", 10, stated)
     await after.work(Connection(run.store), 4)
     assert (world.paid.samples, after.exhausted) == (10, "samples")
     raised = Budget(samples=15)
-    await run.store.commit_ledger(LedgerInput(run_id=run.run_id, records=(), status="running", budget=raised))
+    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=raised))
     await Shard(run, world, "later", 10, stated).work(Connection(run.store), 4)
     assert world.paid.samples == 15
 
@@ -403,16 +403,16 @@ async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(ex
 async def test_what_a_dead_worker_had_set_aside_counts_as_lost(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    dying = shard.purse(Connection(run.store))
-    ticket = await dying.ticket()
-    assert await ticket.reserve(lambda: EACH) == EACH
+    dying = shard.budget_lease(Connection(run.store))
+    reservation = await dying.reservation()
+    assert await reservation.reserve(lambda: EACH) == EACH
     held = (await used(database, run.run_id)).held
     assert held.short_of(Amount(1, EACH.tokens, EACH.cost)) is None
-    await shard.purse(Connection(run.store)).ticket()
+    await shard.budget_lease(Connection(run.store)).reservation()
     account = await used(database, run.run_id)
     assert account.lost == held
     with pytest.raises(LeaseTaken):
-        await ticket.reserve(lambda: EACH.times(5))
+        await reservation.reserve(lambda: EACH.times(5))
     lost = await run.store.settle_trial(run.trial())
     assert lost.samples >= held.samples
 
@@ -422,16 +422,16 @@ async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successo
 ) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    superseded = shard.purse(Connection(run.store))
-    ticket = await superseded.ticket()
-    ticket.answered(0, 0.01)
-    ticket.close()
-    successor = shard.purse(Connection(run.store))
+    superseded = shard.budget_lease(Connection(run.store))
+    reservation = await superseded.reservation()
+    reservation.answered(0, 0.01)
+    reservation.close()
+    successor = shard.budget_lease(Connection(run.store))
     async with successor.open():
-        (await successor.ticket()).close()
+        (await successor.reservation()).close()
     settled = await used(database, run.run_id)
     with pytest.raises(LeaseTaken):
-        await asyncio.gather(*[superseded.ticket() for _ in range(10)])
+        await asyncio.gather(*[superseded.reservation() for _ in range(10)])
     assert await used(database, run.run_id) == settled
 
 
@@ -439,13 +439,13 @@ async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are
     example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(samples=100))
-    dying = Purse(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    dying = BudgetLease(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
     for _ in range(3):
-        await dying.ticket()
+        await dying.reservation()
     held = (await used(database, run.run_id)).held.samples
     assert held > 3
     key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 3),))
-    await Purse(run.store, key, is_away, most_needed=50).ticket()
+    await BudgetLease(run.store, key, is_away, most_needed=50).reservation()
     assert (await used(database, run.run_id)).lost == Amount(samples=3)
 
 
@@ -459,7 +459,7 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
     await search.work(Connection(run.store), 4)
     assert (search.answered, search.exhausted) == (60, "samples")
     key = LeaseKey(run.run_id, "confirmation", 1, fresh_nonce(), confirming=True)
-    leased = await run.store.lease(key, Books(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
+    leased = await run.store.lease(key, LeaseBalance(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
     assert (leased.granted.samples, leased.short_of) == (40, None)
 
 
@@ -483,13 +483,13 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
     error: Exception, lost: Amount, example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(cost=1.0))
-    purse = Shard(run, World(Random(6)), "shard", 1, None).purse(Connection(run.store))
-    async with purse.open():
-        ticket = await purse.ticket()
-        with carrying(ticket), contextlib.suppress(type(error)):
+    budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(Connection(run.store))
+    async with budget_lease.open():
+        reservation = await budget_lease.reservation()
+        with carrying(reservation), contextlib.suppress(type(error)):
             async with metered(lambda: EACH):
                 raise error
-        ticket.close()
+        reservation.close()
     account = await used(database, run.run_id)
     assert (account.lost.tokens, account.lost.cost) == (lost.tokens, lost.cost)
     assert account.lost.samples == bool(lost)
@@ -497,14 +497,14 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
-    purse = Shard(run, World(Random(7)), "shard", 1, None).purse(Connection(run.store))
+    budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(Connection(run.store))
     models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
     hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
-    async with purse.open():
-        ticket = await purse.ticket()
-        with carrying(ticket), contextlib.suppress(Unreachable):
+    async with budget_lease.open():
+        reservation = await budget_lease.reservation()
+        with carrying(reservation), contextlib.suppress(Unreachable):
             await models.ask(base_url="http://127.0.0.1:9/v1", stream=False, timeout=5, prices={}, **hello)  # type: ignore[arg-type]
-        ticket.close()
+        reservation.close()
     await models.close()
     assert (await used(database, run.run_id)).all == NOTHING
 

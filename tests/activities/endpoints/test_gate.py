@@ -12,10 +12,10 @@ import pytest
 from activities.concurrency.fair_queue import Caller, calling_for
 from activities.concurrency.shared_rate_limits import SharedLimit
 from activities.endpoints.gate import ClosedForLong, Gate, Gates
-from activities.endpoints.rate_memory import OwnLessons
+from activities.endpoints.rate_memory import OwnRateMemory
 from activities.targets.faults import Throttled
 from workflows.model.spec.limits import RateLimit
-from workflows.rules.learned_rate import Complaint, Learned
+from workflows.rules.learned_rate import Learned, Throttle
 
 T = TypeVar("T")
 
@@ -147,8 +147,8 @@ class TestComplaintsInTheMiddleOfABatch:
         assert on_the_workers_own_loop(withdrawn()) > 0
 
     async def test_a_complaint_that_could_not_be_kept_lets_calls_go_on(self) -> None:
-        class Forgetful(OwnLessons):
-            async def complained(self, complaint: Complaint) -> Learned:
+        class Forgetful(OwnRateMemory):
+            async def throttled(self, throttle: Throttle) -> Learned:
                 raise RuntimeError("nobody listens")
 
         gate = Gate(Forgetful())

@@ -11,7 +11,7 @@ import yaml
 from clients.cli import main
 from tests.support.engines import Engines
 from tests.support.object_store import object_store
-from tests.support.shells import Desk
+from tests.support.shells import Shell
 
 CSV = "Ticket,Language,Label\n" + "".join(
     f"ticket {n},{'de' if n % 4 == 0 else 'en'},{'refund' if n % 2 else 'delivery'}\n" for n in range(24)
@@ -29,8 +29,8 @@ def given():
 '''
 
 
-def write_spec(desk: Desk, dataset: Any) -> None:
-    desk.write("sorting.py", TARGET)
+def write_spec(shell: Shell, dataset: Any) -> None:
+    shell.write("sorting.py", TARGET)
     spec = {
         "name": "sorting",
         "configuration": {"k": {"value": 1, "change": "structured", "type": "integer", "min": 1, "max": 3, "step": 2}},
@@ -40,54 +40,54 @@ def write_spec(desk: Desk, dataset: Any) -> None:
         "optimizer": {"proposer": {"kind": "step"}},
         "stop": {"max_rounds": 1},
     }
-    desk.write("spec.yaml", yaml.safe_dump(spec))
+    shell.write("spec.yaml", yaml.safe_dump(spec))
 
 
 @pytest.fixture
-def desk(engines: Engines, tmp_path: Path) -> Desk:
+def shell(engines: Engines, tmp_path: Path) -> Shell:
     addresses = engines.addresses
-    return Desk(tmp_path, {"TEMPORAL_ADDRESS": addresses.temporal_address, "DATABASE_URL": addresses.database_url})
+    return Shell(tmp_path, {"TEMPORAL_ADDRESS": addresses.temporal_address, "DATABASE_URL": addresses.database_url})
 
 
-async def test_a_dataset_is_added_listed_shown_renewed_and_deleted(desk: Desk) -> None:
-    desk.write("cli tickets.csv", CSV)
-    added = (await desk.ratchet("datasets", "add", "cli tickets.csv", "--json")).facts
+async def test_a_dataset_is_added_listed_shown_renewed_and_deleted(shell: Shell) -> None:
+    shell.write("cli tickets.csv", CSV)
+    added = (await shell.ratchet("datasets", "add", "cli tickets.csv", "--json")).facts
     assert (added["name"], added["version"], added["count"]) == ("cli tickets.csv", 1, 24)
     dataset_id = added["dataset_id"]
 
-    listed = await desk.ratchet("datasets", "list")
+    listed = await shell.ratchet("datasets", "list")
     [line] = [line for line in listed.out.splitlines() if "cli tickets.csv@1" in line]
     assert line.split()[0] == dataset_id[:12] and " 24 " in line
-    shown = await desk.ratchet("datasets", "show", dataset_id[:12], "--samples", "1")
+    shown = await shell.ratchet("datasets", "show", dataset_id[:12], "--samples", "1")
     assert "Input:    Language, Ticket" in shown.out
     assert "Expected: delivery (12), refund (12)" in shown.out
     assert '{"Language": "de", "Ticket": "ticket 0"} → delivery' in shown.out
 
-    desk.write("cli tickets.csv", CSV + "ticket 24,fr,refund\n")
-    renewed = await desk.ratchet("datasets", "add", "cli tickets.csv")
+    shell.write("cli tickets.csv", CSV + "ticket 24,fr,refund\n")
+    renewed = await shell.ratchet("datasets", "add", "cli tickets.csv")
     assert renewed.out.startswith("cli tickets.csv@2: 25 samples\n")
-    assert (await desk.ratchet("datasets", "show", "cli tickets.csv", "--json")).facts["count"] == 25
-    old = (await desk.ratchet("datasets", "show", "cli tickets.csv@1", "--samples", "2", "--offset", "23", "--json")).facts
+    assert (await shell.ratchet("datasets", "show", "cli tickets.csv", "--json")).facts["count"] == 25
+    old = (await shell.ratchet("datasets", "show", "cli tickets.csv@1", "--samples", "2", "--offset", "23", "--json")).facts
     assert (old["count"], [sample["position"] for sample in old["samples"]]) == (24, [23])
 
-    refused = await desk.ratchet("datasets", "delete", "cli tickets.csv")
+    refused = await shell.ratchet("datasets", "delete", "cli tickets.csv")
     assert refused.code == 2 and "has 2 versions; say which, e.g. cli tickets.csv@2" in refused.errors
-    assert (await desk.ratchet("datasets", "delete", "cli tickets.csv@1", "--json")).facts == {
+    assert (await shell.ratchet("datasets", "delete", "cli tickets.csv@1", "--json")).facts == {
         "dataset_id": dataset_id,
         "deleted": True,
     }
-    gone = await desk.ratchet("datasets", "show", dataset_id)
+    gone = await shell.ratchet("datasets", "show", dataset_id)
     assert gone.code == 2 and f"there is no dataset '{dataset_id}'; `ratchet datasets list`" in gone.errors
-    assert (await desk.ratchet("datasets", "delete", "cli tickets.csv")).code == 0
+    assert (await shell.ratchet("datasets", "delete", "cli tickets.csv")).code == 0
 
 
-async def test_columns_format_and_name_are_given_as_options(desk: Desk) -> None:
-    desk.write("table.txt", "q;context;gold;topic;n\n1+1;math;2;a;x1\n1+2;math;3;b,c;x2\n")
+async def test_columns_format_and_name_are_given_as_options(shell: Shell) -> None:
+    shell.write("table.txt", "q;context;gold;topic;n\n1+1;math;2;a;x1\n1+2;math;3;b,c;x2\n")
     options = ["--format", "csv", "--delimiter", ";", "--name", "cli sums"]
     columns = ["input=q", "input=context", "expected=gold", "tags=topic", "id=n"]
-    added = await desk.ratchet("datasets", "add", "table.txt", *options, *(f"--column={column}" for column in columns))
+    added = await shell.ratchet("datasets", "add", "table.txt", *options, *(f"--column={column}" for column in columns))
     assert added.out.startswith("cli sums@1: 2 samples\n"), added.errors
-    shown = (await desk.ratchet("datasets", "show", "cli sums", "--json")).facts
+    shown = (await shell.ratchet("datasets", "show", "cli sums", "--json")).facts
     assert [(sample["item_id"], sample["input"], sample["expected"], sample["tags"]) for sample in shown["samples"]] == [
         ("x1", {"q": "1+1", "context": "math"}, "2", ["a"]),
         ("x2", {"q": "1+2", "context": "math"}, "3", ["b", "c"]),
@@ -95,67 +95,67 @@ async def test_columns_format_and_name_are_given_as_options(desk: Desk) -> None:
 
 
 async def test_an_object_in_s3_is_added_and_run_over_with_the_credentials_of_the_environment(
-    desk: Desk, tmp_path_factory: pytest.TempPathFactory
+    shell: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with object_store(tmp_path_factory.mktemp("objects") / "buckets") as store:
         url = store.put("tickets", "cli/remote.csv", CSV.encode())
-        desk.more = {**store.environment}
-        added = (await desk.ratchet("datasets", "add", url, "--json")).facts
+        shell.more = {**store.environment}
+        added = (await shell.ratchet("datasets", "add", url, "--json")).facts
         assert (added["name"], added["count"]) == ("remote.csv", 24)
-        write_spec(desk, {"path": url})
-        checked = (await desk.ratchet("check", "spec.yaml", "--json")).facts
+        write_spec(shell, {"path": url})
+        checked = (await shell.ratchet("check", "spec.yaml", "--json")).facts
         assert checked["dataset_id"] == added["dataset_id"]
-        desk.more["AWS_ACCESS_KEY_ID"] = "somebody-else"
-        refused = await desk.ratchet("check", "spec.yaml")
+        shell.more["AWS_ACCESS_KEY_ID"] = "somebody-else"
+        refused = await shell.ratchet("check", "spec.yaml")
         assert refused.code == 2
         assert "spec.yaml:10: dataset.path: reading s3://tickets/cli/remote.csv is not allowed" in refused.errors
-    away = await desk.ratchet("datasets", "add", url)
+    away = await shell.ratchet("datasets", "add", url)
     assert away.code == 5 and "cannot be fetched now" in away.errors
 
 
-async def test_a_run_over_a_table_reports_every_slice(desk: Desk) -> None:
-    desk.write("tickets.csv", CSV)
+async def test_a_run_over_a_table_reports_every_slice(shell: Shell) -> None:
+    shell.write("tickets.csv", CSV)
     splits = {"validation": 0.5, "test": 0.5, "stratify_by": "input.Language"}
-    write_spec(desk, {"path": "tickets.csv", "splits": splits, "slices": ["input.Language"]})
-    checked = (await desk.ratchet("check", "spec.yaml", "--json")).facts
+    write_spec(shell, {"path": "tickets.csv", "splits": splits, "slices": ["input.Language"]})
+    checked = (await shell.ratchet("check", "spec.yaml", "--json")).facts
     assert (checked["samples"], checked["splits"]) == (24, {"validation": 12, "test": 12, "train": 0})
 
-    done = (await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts
+    done = (await shell.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts
     run_id = done["run_id"]
-    full = (await desk.ratchet("report", run_id, "--verbosity", "full")).out
+    full = (await shell.ratchet("report", run_id, "--verbosity", "full")).out
     assert "Slices of the test samples:" in full
     assert "input.Language=de (3)" in full and "input.Language=en (9)" in full
-    assert "slices:" in Path(desk.directory / done["history_file"]).read_text()
-    by_label = (await desk.ratchet("report", run_id, "--slice", "expected", "--json")).facts["slices"]
+    assert "slices:" in Path(shell.directory / done["history_file"]).read_text()
+    by_label = (await shell.ratchet("report", run_id, "--slice", "expected", "--json")).facts["slices"]
     assert [part["name"] for part in by_label["slices"]] == ["expected=delivery", "expected=refund"] or [
         part["name"] for part in by_label["slices"]
     ] == ["expected=refund", "expected=delivery"]
-    wrong = await desk.ratchet("report", run_id, "--slice", "language")
+    wrong = await shell.ratchet("report", run_id, "--slice", "language")
     assert wrong.code == 2 and "--slice: is no part of an item; write tags, expected, or a field such as" in wrong.errors
 
-    used = await desk.ratchet("datasets", "delete", done["run_id"] and checked["dataset_id"])
+    used = await shell.ratchet("datasets", "delete", done["run_id"] and checked["dataset_id"])
     assert used.code == 2 and f"is used by run '{run_id}': delete the run first" in used.errors
 
 
-async def test_the_same_content_by_path_name_or_id_is_the_same_run(desk: Desk) -> None:
-    desk.write("once.csv", CSV.replace("ticket ", "once "))
-    added = (await desk.ratchet("datasets", "add", "once.csv", "--json")).facts
+async def test_the_same_content_by_path_name_or_id_is_the_same_run(shell: Shell) -> None:
+    shell.write("once.csv", CSV.replace("ticket ", "once "))
+    added = (await shell.ratchet("datasets", "add", "once.csv", "--json")).facts
     started = []
     for dataset in ({"path": "once.csv"}, {"name": "once.csv"}, {"id": added["dataset_id"]}):
-        write_spec(desk, dataset)
-        started.append((await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"])
+        write_spec(shell, dataset)
+        started.append((await shell.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"])
     assert len(set(started)) == 1
 
 
-async def test_a_plug_in_beside_the_spec_gives_the_data(desk: Desk) -> None:
-    write_spec(desk, {"ref": "sorting:given"})
-    checked = await desk.ratchet("check", "spec.yaml")
+async def test_a_plug_in_beside_the_spec_gives_the_data(shell: Shell) -> None:
+    write_spec(shell, {"ref": "sorting:given"})
+    checked = await shell.ratchet("check", "spec.yaml")
     assert "Dataset:   what sorting:given gives when the run begins" in checked.out
-    first = (await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts
+    first = (await shell.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts
     assert (first["status"], first["best_score"]) == ("completed", 1.0)
-    assert (await desk.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"] == first["run_id"]
-    write_spec(desk, {"ref": "sorting:nothing"})
-    missing = await desk.ratchet("check", "spec.yaml")
+    assert (await shell.ratchet("run", "spec.yaml", "--json", "--output", "out")).facts["run_id"] == first["run_id"]
+    write_spec(shell, {"ref": "sorting:nothing"})
+    missing = await shell.ratchet("check", "spec.yaml")
     assert missing.code == 2 and "dataset.ref: plug-in sorting:nothing: module sorting has no 'nothing'" in missing.errors
 
 
@@ -180,23 +180,23 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(case[0]) for case in WRONG])
-async def test_what_is_wrong_is_one_message_and_exit_code_2(desk: Desk, arguments: list[str], message: str) -> None:
-    desk.write("broken.jsonl", '{"input": 1}\n{"input": \n')
-    desk.write("empty.jsonl", "\n")
-    desk.write("notes.docx", "x")
-    desk.write("semi.csv", "question;label\na;b\n")
-    desk.write("plain.csv", "question,label\na,b\n")
-    done = await desk.ratchet("datasets", *arguments)
+async def test_what_is_wrong_is_one_message_and_exit_code_2(shell: Shell, arguments: list[str], message: str) -> None:
+    shell.write("broken.jsonl", '{"input": 1}\n{"input": \n')
+    shell.write("empty.jsonl", "\n")
+    shell.write("notes.docx", "x")
+    shell.write("semi.csv", "question;label\na;b\n")
+    shell.write("plain.csv", "question,label\na,b\n")
+    done = await shell.ratchet("datasets", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.errors.startswith("ratchet: ") and message in done.errors
     assert "Traceback" not in done.errors
 
 
 async def test_where_no_data_is_nothing_is_started_to_say_so(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, {})
-    assert (await desk.ratchet("datasets", "list", "--json")).facts == {"datasets": []}
-    assert (await desk.ratchet("datasets", "list")).out.startswith("no datasets; `ratchet datasets add FILE`")
-    assert (await desk.ratchet("datasets", "show", "x")).code == 2
+    shell = Shell(tmp_path, {})
+    assert (await shell.ratchet("datasets", "list", "--json")).facts == {"datasets": []}
+    assert (await shell.ratchet("datasets", "list")).out.startswith("no datasets; `ratchet datasets add FILE`")
+    assert (await shell.ratchet("datasets", "show", "x")).code == 2
     assert not (tmp_path / "home" / "stack").exists()
 
 

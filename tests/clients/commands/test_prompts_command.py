@@ -15,7 +15,7 @@ from ratchet.prompts import PromptTemplate, open_store
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.release_runs import CONFIGURATION
-from tests.support.shells import Desk
+from tests.support.shells import Shell
 
 Spec = Callable[..., dict[str, Any]]
 ITEMS = {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": {"validation": 0.5, "test": 0.5}}
@@ -35,40 +35,40 @@ class TestWithoutAnyServer:
     """Prompts in local files need neither Temporal nor PostgreSQL."""
 
     @pytest.fixture
-    def desk(self, tmp_path: Path) -> Desk:
-        desk = Desk(tmp_path, {"RATCHET_OVERRIDES": "file:prompts"})
-        desk.write("triage.yaml", TRIAGE)
-        return desk
+    def shell(self, tmp_path: Path) -> Shell:
+        shell = Shell(tmp_path, {"RATCHET_OVERRIDES": "file:prompts"})
+        shell.write("triage.yaml", TRIAGE)
+        return shell
 
-    async def test_a_prompt_is_seeded_once_listed_and_shown(self, desk: Desk) -> None:
-        assert "no prompts" in (await desk.ratchet("prompts", "list")).out
-        seeded = (await desk.ratchet("prompts", "seed", "triage.yaml", "--by", "ann", "--json")).facts
+    async def test_a_prompt_is_seeded_once_listed_and_shown(self, shell: Shell) -> None:
+        assert "no prompts" in (await shell.ratchet("prompts", "list")).out
+        seeded = (await shell.ratchet("prompts", "seed", "triage.yaml", "--by", "ann", "--json")).facts
         assert (seeded["prompt"], seeded["version"], seeded["seeded"]) == ("support/triage", "1.0.0", True)
-        again = (await desk.ratchet("prompts", "seed", "triage.yaml")).out
+        again = (await shell.ratchet("prompts", "seed", "triage.yaml")).out
         assert "stable is there already, at 1.0.0, and stays as it is" in again
-        [listed] = (await desk.ratchet("prompts", "list", "--json")).facts["prompts"]
+        [listed] = (await shell.ratchet("prompts", "list", "--json")).facts["prompts"]
         assert (listed["prompt"], listed["versions"]) == ("support/triage", ["1.0.0"])
-        shown = (await desk.ratchet("prompts", "show", "support/triage")).out
+        shown = (await shell.ratchet("prompts", "show", "support/triage")).out
         assert "by ann: seed" in shown
         assert "── labels (text, " in shown and "tone = plain  one of plain, warm" in shown
-        assert not (desk.directory / "home" / "postgres").exists()
+        assert not (shell.directory / "home" / "postgres").exists()
 
-    async def test_a_prompt_is_rendered_as_production_would_and_a_missing_input_is_told(self, desk: Desk) -> None:
-        await desk.ratchet("prompts", "seed", "triage.yaml")
-        rendered = await desk.ratchet("prompts", "render", "support/triage", "--input", "ticket=[red]late[/] {{x}}")
+    async def test_a_prompt_is_rendered_as_production_would_and_a_missing_input_is_told(self, shell: Shell) -> None:
+        await shell.ratchet("prompts", "seed", "triage.yaml")
+        rendered = await shell.ratchet("prompts", "render", "support/triage", "--input", "ticket=[red]late[/] {{x}}")
         assert rendered.out == (
             "You label tickets, in plain words.\n\nUse billing or bug.\nNever [bold]shout[/].\n\n\nTicket: [red]late[/] {{x}}\n"
         )
-        missing = await desk.ratchet("prompts", "render", "support/triage")
+        missing = await shell.ratchet("prompts", "render", "support/triage")
         assert (missing.code, missing.errors) == (
             2,
             "ratchet: support/triage: nothing fills {{input.ticket}}; give it, e.g. --input ticket=…\n",
         )
 
-    async def test_versions_go_out_and_come_in_again_elsewhere(self, desk: Desk) -> None:
-        await desk.ratchet("prompts", "seed", "triage.yaml")
-        assert (await desk.ratchet("prompts", "export", "support/triage", "out")).code == 0
-        other = Desk(desk.directory, {"RATCHET_OVERRIDES": "file:other"})
+    async def test_versions_go_out_and_come_in_again_elsewhere(self, shell: Shell) -> None:
+        await shell.ratchet("prompts", "seed", "triage.yaml")
+        assert (await shell.ratchet("prompts", "export", "support/triage", "out")).code == 0
+        other = Shell(shell.directory, {"RATCHET_OVERRIDES": "file:other"})
         assert "version 1.0.0 came in; stable is 1.0.0" in (await other.ratchet("prompts", "import", "out")).out
         assert "no versions came in; stable is 1.0.0" in (await other.ratchet("prompts", "import", "out")).out
         assert [tag["tag"] for tag in (await other.ratchet("prompts", "tags", "support/triage", "--json")).facts["tags"]] == [
@@ -76,22 +76,22 @@ class TestWithoutAnyServer:
         ]
         await other.ratchet("prompts", "export", "support/triage", "again")
         for name in ("prompt_v1.0.0.yaml", "versions.json"):
-            assert (desk.directory / "out" / name).read_bytes() == (desk.directory / "again" / name).read_bytes()
+            assert (shell.directory / "out" / name).read_bytes() == (shell.directory / "again" / name).read_bytes()
 
-    async def test_a_version_with_other_content_stops_an_import_before_anything_is_written(self, desk: Desk) -> None:
-        await desk.ratchet("prompts", "seed", "triage.yaml")
-        await desk.ratchet("prompts", "export", "support/triage", "out")
-        file = desk.directory / "out" / "prompt_v1.0.0.yaml"
+    async def test_a_version_with_other_content_stops_an_import_before_anything_is_written(self, shell: Shell) -> None:
+        await shell.ratchet("prompts", "seed", "triage.yaml")
+        await shell.ratchet("prompts", "export", "support/triage", "out")
+        file = shell.directory / "out" / "prompt_v1.0.0.yaml"
         file.write_text(file.read_text().replace("billing", "invoices"))
-        refused = await desk.ratchet("prompts", "import", "out")
+        refused = await shell.ratchet("prompts", "import", "out")
         assert refused.code == 2
         assert "has a version 1.0.0 already, with other content; versions never change" in refused.errors
 
-    async def test_nothing_in_a_prompt_or_a_name_is_taken_for_markup(self, desk: Desk) -> None:
-        desk.write("triage.yaml", TRIAGE.replace("Use billing", "[link=x]\\e[31mUse[/] billing"))
-        await desk.ratchet("prompts", "seed", "triage.yaml", "--reason", "[bold]why[/]")
-        assert "[link=x]␛[31mUse[/] billing or bug." in (await desk.ratchet("prompts", "show", "support/triage")).out
-        assert "[bold]why[/]" in (await desk.ratchet("prompts", "tags", "support/triage")).out
+    async def test_nothing_in_a_prompt_or_a_name_is_taken_for_markup(self, shell: Shell) -> None:
+        shell.write("triage.yaml", TRIAGE.replace("Use billing", "[link=x]\\e[31mUse[/] billing"))
+        await shell.ratchet("prompts", "seed", "triage.yaml", "--reason", "[bold]why[/]")
+        assert "[link=x]␛[31mUse[/] billing or bug." in (await shell.ratchet("prompts", "show", "support/triage")).out
+        assert "[bold]why[/]" in (await shell.ratchet("prompts", "tags", "support/triage")).out
 
     @pytest.mark.parametrize(
         ("arguments", "told"),
@@ -108,20 +108,20 @@ class TestWithoutAnyServer:
             (["render", "support/triage", "--input", "ticket"], "'ticket' is no NAME=VALUE"),
         ],
     )
-    async def test_bad_input_is_told(self, desk: Desk, arguments: list[str], told: str) -> None:
-        async with await open_store(f"file:{desk.directory / 'prompts'}") as store:
+    async def test_bad_input_is_told(self, shell: Shell, arguments: list[str], told: str) -> None:
+        async with await open_store(f"file:{shell.directory / 'prompts'}") as store:
             await store.seed(PromptTemplate.from_yaml(TRIAGE))
-        desk.write("bad.yaml", "prompt: a/b\nsections: [{path: x}]\n")
-        answer = await desk.ratchet("prompts", *arguments)
+        shell.write("bad.yaml", "prompt: a/b\nsections: [{path: x}]\n")
+        answer = await shell.ratchet("prompts", *arguments)
         assert answer.code == 2
         assert told in answer.errors
         assert "Traceback" not in answer.errors
 
 
 @pytest.fixture
-def desk(engines: Engines, tmp_path: Path) -> Desk:
+def shell(engines: Engines, tmp_path: Path) -> Shell:
     addresses = engines.addresses
-    return Desk(tmp_path, {"TEMPORAL_ADDRESS": addresses.temporal_address, "DATABASE_URL": addresses.database_url})
+    return Shell(tmp_path, {"TEMPORAL_ADDRESS": addresses.temporal_address, "DATABASE_URL": addresses.database_url})
 
 
 async def finished(engines: Engines, spec: Spec, prompt: str, **parts: Any) -> str:
@@ -133,51 +133,51 @@ async def finished(engines: Engines, spec: Spec, prompt: str, **parts: Any) -> s
     return str(result["optimization_id"])
 
 
-async def test_a_run_waits_is_looked_at_approved_and_rolled_back(desk: Desk, engines: Engines, spec: Spec) -> None:
+async def test_a_run_waits_is_looked_at_approved_and_rolled_back(shell: Shell, engines: Engines, spec: Spec) -> None:
     run = await finished(engines, spec, "cli/approved", release={"mode": "approval"})
-    assert f"ratchet approve {run}" in (await desk.ratchet("status", run)).out
-    assert "waits for approval" in (await desk.ratchet("report", run)).out
-    seen = await desk.ratchet("prompts", "diff", "cli/approved", f"{run}@baseline", run)
+    assert f"ratchet approve {run}" in (await shell.ratchet("status", run)).out
+    assert "waits for approval" in (await shell.ratchet("report", run)).out
+    seen = await shell.ratchet("prompts", "diff", "cli/approved", f"{run}@baseline", run)
     assert f"cli/approved: {run}@baseline → {run} (patch)" in seen.out
     assert "- 10 " in seen.out
-    approved = await desk.ratchet("approve", run, "--by", "bea", "--comment", "fine")
+    approved = await shell.ratchet("approve", run, "--by", "bea", "--comment", "fine")
     assert approved.out == "cli/approved: stable (new) → 1.0.1 (patch), by bea\n"
     [kept] = await StoreReader(engines.database).releases(run_id=run)
     assert re.fullmatch(r"command line, as (\S+ \()?uid \d+\)? on \S+", kept.decided_through)
-    assert "cli/approved: stable (new) → 1.0.1 (patch), by bea" in (await desk.ratchet("status", run)).out
-    again = await desk.ratchet("approve", run)
+    assert "cli/approved: stable (new) → 1.0.1 (patch), by bea" in (await shell.ratchet("status", run)).out
+    again = await shell.ratchet("approve", run)
     assert again.code == 2
     assert f"{run} has no release that waits for approval; its last one: cli/approved" in again.errors
-    back = await desk.ratchet("rollback", "cli/approved", "--reason", "[red]fell[/]", "--json")
+    back = await shell.ratchet("rollback", "cli/approved", "--reason", "[red]fell[/]", "--json")
     assert (back.facts["status"], back.facts["version"]) == ("released", "1.0.0")
-    log = (await desk.ratchet("prompts", "releases", "cli/approved")).out
+    log = (await shell.ratchet("prompts", "releases", "cli/approved")).out
     assert "[red]fell[/]" in log and "1.0.1 → 1.0.0" in log
 
 
-async def test_a_rejected_release_can_be_asked_for_again_by_hand(desk: Desk, engines: Engines, spec: Spec) -> None:
+async def test_a_rejected_release_can_be_asked_for_again_by_hand(shell: Shell, engines: Engines, spec: Spec) -> None:
     run = await finished(engines, spec, "cli/rejected", release={"mode": "approval"})
-    assert "rejected by ann: no" in (await desk.ratchet("reject", run, "--by", "ann", "--comment", "no")).out
-    canary = await desk.ratchet("release", run, "--canary")
+    assert "rejected by ann: no" in (await shell.ratchet("reject", run, "--by", "ann", "--comment", "no")).out
+    canary = await shell.ratchet("release", run, "--canary")
     assert canary.out == f"cli/rejected: canary (new) → 1.0.1 (patch), by {user()}\n"
-    promoted = await desk.ratchet("release", "cli/rejected", "--from", "canary", "--json")
+    promoted = await shell.ratchet("release", "cli/rejected", "--from", "canary", "--json")
     assert (promoted.facts["tag"], promoted.facts["version"]) == ("stable", "1.0.1")
 
 
-async def test_a_regression_is_released_by_nobody_who_does_not_say_so(desk: Desk, engines: Engines, spec: Spec) -> None:
+async def test_a_regression_is_released_by_nobody_who_does_not_say_so(shell: Shell, engines: Engines, spec: Spec) -> None:
     target = {"kind": "python", "ref": "plugged:hill_of_the_searched"}
     run = await finished(engines, spec, "cli/regressed", target=target)
-    refused = await desk.ratchet("release", run, "--json")
+    refused = await shell.ratchet("release", run, "--json")
     assert refused.code == 3
     assert "the confirmation shows a regression" in refused.facts["error"]
-    forced = await desk.ratchet("release", run, "--force", "--json")
+    forced = await shell.ratchet("release", run, "--force", "--json")
     assert forced.facts["status"] == "released"
 
 
-async def test_a_stale_base_is_an_error_that_changes_nothing(desk: Desk, engines: Engines, spec: Spec) -> None:
+async def test_a_stale_base_is_an_error_that_changes_nothing(shell: Shell, engines: Engines, spec: Spec) -> None:
     one = await finished(engines, spec, "cli/stale")
     other = await finished(engines, spec, "cli/stale", seed=8)
-    assert (await desk.ratchet("release", one)).code == 0
-    stale = await desk.ratchet("release", other, "--json")
+    assert (await shell.ratchet("release", one)).code == 0
+    stale = await shell.ratchet("release", other, "--json")
     assert (stale.code, stale.facts["status"], stale.facts["exit_code"]) == (1, "stale_base", 1)
     assert "is not what this was compared with" in stale.errors
 
@@ -194,17 +194,17 @@ async def test_a_stale_base_is_an_error_that_changes_nothing(desk: Desk, engines
         (["rollback", "cli/nothing", "--by", " "], "--by: "),
     ],
 )
-async def test_a_wrong_request_is_told(desk: Desk, arguments: list[str], told: str) -> None:
-    answer = await desk.ratchet(*arguments, "--json")
+async def test_a_wrong_request_is_told(shell: Shell, arguments: list[str], told: str) -> None:
+    answer = await shell.ratchet(*arguments, "--json")
     assert answer.code == 2
     assert told in json.loads(answer.out)["error"]
 
 
-async def test_a_run_without_a_prompt_is_released_to_the_one_that_is_named(desk: Desk, engines: Engines, spec: Spec) -> None:
+async def test_a_run_without_a_prompt_is_released_to_the_one_that_is_named(shell: Shell, engines: Engines, spec: Spec) -> None:
     result = await engines.run(spec(name="no-prompt", configuration=CONFIGURATION))
     run = str(result["optimization_id"])
-    refused = await desk.ratchet("release", run)
+    refused = await shell.ratchet("release", run)
     assert (refused.code, "say which with --prompt NAMESPACE/KEY" in refused.errors) == (2, True)
-    done = await desk.ratchet("release", run, "--prompt", "cli/named", "--by", "ann")
+    done = await shell.ratchet("release", run, "--prompt", "cli/named", "--by", "ann")
     assert done.out == "cli/named: stable (new) → 1.0.1 (patch), by ann\n"
     assert "nothing confirmed it: the dataset has no test split" in done.errors

@@ -46,7 +46,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
     """Opens the page at a place, such as `runs/seen/trials`. Whatever its console complains of fails the test."""
     contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+    throttles: list[str] = []
 
     async def open_at(
         place: str = "",
@@ -64,15 +64,15 @@ async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
         contexts.append(context)
         page = await context.new_page()
         if not may_complain:
-            page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("console", lambda said: throttles.append(said.text) if said.type in ("error", "warning") else None)
+            page.on("pageerror", lambda error: throttles.append(str(error)))
         await page.goto(f"{base}/#/{place}")
         return page
 
     yield open_at
     for context in contexts:
         await context.close()
-    assert complaints == []
+    assert throttles == []
 
 
 @pytest.fixture

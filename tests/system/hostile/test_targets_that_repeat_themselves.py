@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.spec_building import measured_book, request
+from tests.support.spec_building import measured_state, request
 from workflows.rules.releases.release_gate import unconfirmed
 from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers
 from workflows.rules.statistics import TrialAnswers
@@ -31,7 +31,7 @@ def test_answers_are_alike_when_every_single_one_scored_as_before(afresh: TrialA
 
 
 def test_answers_that_only_repeat_those_of_the_search_confirm_nothing_and_it_says_what_would() -> None:
-    found = confirmed(measured_book(0.5), 0.5, 0.6, None, afresh=True, alike=True)
+    found = confirmed(measured_state(0.5), 0.5, 0.6, None, afresh=True, alike=True)
     assert found.judged is None
     assert found.explanation == (
         "not confirmed: the target answers the same every time, so that fresh answers to the samples of the search show "

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.spec_building import NOW, book, measured_book, play, proposal, result
+from tests.support.spec_building import NOW, measured_state, play, proposal, result, state
 from workflows.model.run.contract import Progress
 from workflows.run import queries
 from workflows.run.round_records import round_record
 
 
 def test_progress_is_whole_before_anything_is_measured() -> None:
-    answer = queries.progress(book(), NOW)
+    answer = queries.progress(state(), NOW)
     assert (answer.status, answer.phase, answer.round) == ("initialized", "preparing", 0)
     assert (answer.best_score, answer.baseline_score, answer.best_candidate_id) == (None, None, None)
     assert (answer.trials_per_hour, answer.seconds_left, answer.executions) == (0.0, None, 1)
@@ -23,7 +23,7 @@ def test_progress_is_whole_before_anything_is_measured() -> None:
 
 
 def test_progress_tells_where_the_run_stands() -> None:
-    run = measured_book(0.5, stop={"max_rounds": 10, "no_improvement": 4}, budget={"cost": 1, "wall_time": "1h"})
+    run = measured_state(0.5, stop={"max_rounds": 10, "no_improvement": 4}, budget={"cost": 1, "wall_time": "1h"})
     assert run.prepared is not None
     run.prepared = run.prepared.model_copy(update={"versions": {"ratchet": "0.1"}})
     play(run, 0.7, None)
@@ -64,13 +64,13 @@ def test_progress_tells_where_the_run_stands() -> None:
     ],
 )
 def test_time_left_is_the_nearer_of_rounds_and_time_and_never_negative(changes: dict[str, Any], seconds: float | None) -> None:
-    run = measured_book(**changes)
+    run = measured_state(**changes)
     play(run, 0.6, 0.6)
     assert queries.progress(run, NOW + timedelta(minutes=6)).seconds_left == seconds
 
 
 def test_lists_give_totals_and_the_newest_hundred() -> None:
-    run = measured_book(stop={"max_rounds": 0, "no_improvement": 0})
+    run = measured_state(stop={"max_rounds": 0, "no_improvement": 0})
     for _ in range(120):
         play(run, 0.6)
         run.admit([proposal(7.0)])
@@ -86,7 +86,7 @@ def test_lists_give_totals_and_the_newest_hundred() -> None:
 
 
 def test_history_does_not_repeat_rejections() -> None:
-    run = measured_book()
+    run = measured_state()
     candidates, rejected = run.admit([proposal(7.0)])
     round_record(run, candidates, rejected, run.record_round(candidates, []), NOW)
     assert "rejections" not in queries.history(run).items[-1]
@@ -95,14 +95,14 @@ def test_history_does_not_repeat_rejections() -> None:
 
 
 def test_before_the_baseline_every_list_is_empty() -> None:
-    run = book()
+    run = state()
     for answer in (queries.trials(run), queries.history(run), queries.rejections(run)):
         assert (answer.total, answer.shown, answer.items) == (0, 0, ())
     assert queries.graph(run).nodes == ()
 
 
 def test_the_graph_has_an_edge_for_every_parent_and_marks_the_best() -> None:
-    run = measured_book(0.5)
+    run = measured_state(0.5)
     parents, _ = run.admit([proposal(0.1), proposal(0.2)])
     run.record_round(parents, [result(parents[0], 0.9), result(parents[1], None, "failed")])
     ids = tuple(parent.candidate_id for parent in parents)
@@ -117,7 +117,7 @@ def test_the_graph_has_an_edge_for_every_parent_and_marks_the_best() -> None:
 
 
 def test_the_details_are_a_table_that_nothing_breaks_out_of() -> None:
-    run = measured_book(0.5)
+    run = measured_state(0.5)
     play(run, 0.75)
     run.phase = "stopped: a|b\n\n# <b>injected</b> | c"
     lines = queries.details(run, NOW).splitlines()
@@ -127,4 +127,4 @@ def test_the_details_are_a_table_that_nothing_breaks_out_of() -> None:
     assert lines[4] == f"| Best | 0.7500 ({run.history[-1].candidate_id}) |"
     assert lines[5] == "| Baseline | 0.5000 |"
     assert lines[6] == "| Spend | 0.2000, 200 tokens, 20 samples |"
-    assert "none yet" in queries.details(book(), NOW)
+    assert "none yet" in queries.details(state(), NOW)

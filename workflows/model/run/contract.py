@@ -89,7 +89,7 @@ class OpenRound(Payload):
     """Places of answers of models and plug-ins that are taken."""
 
 
-class RunState(Payload):
+class CarriedState(Payload):
     """What a run carries from one execution to the next. Bounded: what grows with the run is in the store."""
 
     prepared: Prepared
@@ -136,7 +136,7 @@ class RunState(Payload):
 class RunInput(OptimizationRequest):
     """The workflow's input: the spec, and after a continue-as-new the state to go on from."""
 
-    carried: RunState | None = None
+    carried: CarriedState | None = None
     """Set by Ratchet itself when a long run continues as new; leave it out."""
 
 
@@ -278,7 +278,7 @@ class HistoryRows(Payload):
     rows: tuple[TrialRow, ...] = ()
 
 
-class LedgerInput(Payload):
+class CommitRounds(Payload):
     """Round records to commit, with the run's current status."""
 
     run_id: str

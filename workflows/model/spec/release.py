@@ -57,7 +57,7 @@ class ReleaseSpec(SpecPart):
         return value
 
 
-class ReleaseDesk(Payload):
+class ReleaseRequests(Payload):
     """The input of `ReleaseWorkflow`."""
 
     prompt: PromptName
@@ -161,7 +161,7 @@ class ReleaseLog(Payload):
     releases: tuple[ReleaseState, ...] = ()
 
 
-class LoadedDesk(Payload):
+class LoadedReleases(Payload):
     """What the store knows when a writer of a prompt begins."""
 
     releases: tuple[ReleaseState, ...] = ()

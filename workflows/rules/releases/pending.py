@@ -13,7 +13,7 @@ NEWEST = 50
 """Decided releases that are kept at hand; the store has all."""
 
 
-class ReleaseBook:
+class PendingReleases:
     """Releases of one prompt by their ids, in the order in which they were asked for."""
 
     def __init__(self, prompt: str) -> None:

@@ -168,8 +168,8 @@ class Tally:
         if not group:
             return
         place = group[0].position
-        self._book_amounts(group)
-        self._book_scores(group)
+        self._add_amounts(group)
+        self._add_scores(group)
         self._weights.append(group[0].weight)
         self.weights[place] = group[0].weight
         self.passes[place] = (sum(1 for o in group if o.passed and o.status == "answered"), len(group))
@@ -182,12 +182,12 @@ class Tally:
                 if value is not None:
                     values.append(place, value)
 
-    def _book_amounts(self, group: Sequence[MeasuredSample]) -> None:
+    def _add_amounts(self, group: Sequence[MeasuredSample]) -> None:
         self.answers += len(group)
         self.tokens += sum(outcome.tokens for outcome in group)
         self.scoring_tokens += sum(outcome.scoring_tokens for outcome in group)
         self._costs.append(math.fsum(outcome.cost for outcome in group))
-        self._book_paid(group)
+        self._add_paid(group)
         latencies = [outcome.latency_ms for outcome in group if outcome.latency_ms is not None]
         self._latencies.append(math.fsum(latencies))
         self._timed += len(latencies)
@@ -199,7 +199,7 @@ class Tally:
                 self.failed_answers += 1
                 self._failures[outcome.error_class or "failed"] += 1
 
-    def _book_paid(self, group: Sequence[MeasuredSample]) -> None:
+    def _add_paid(self, group: Sequence[MeasuredSample]) -> None:
         self.reused += sum(1 for outcome in group if not outcome.paid)
         mine = [outcome for outcome in group if outcome.paid and outcome.trial_id in (None, self._paid_by)]
         scored = [outcome for outcome in group if self._paid_by is not None and outcome.scored_by == self._paid_by]
@@ -207,7 +207,7 @@ class Tally:
         self._paid_tokens += sum(outcome.tokens for outcome in mine) + sum(outcome.scoring_tokens for outcome in scored)
         self._paid_costs.append(math.fsum([*(o.cost for o in mine), *(o.scoring_cost for o in scored)]))
 
-    def _book_scores(self, group: Sequence[MeasuredSample]) -> None:
+    def _add_scores(self, group: Sequence[MeasuredSample]) -> None:
         self._given.update(*(outcome.scores for outcome in group))
         for name in sorted({key for outcome in group for key in (*outcome.scores, *outcome.per_score_passed)}):
             if name not in self._scores:  # samples before had no such score, which counts as the worst one

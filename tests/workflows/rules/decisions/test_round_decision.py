@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.spec_building import NOW, measured_book, proposal, result
+from tests.support.spec_building import NOW, measured_state, proposal, result
 from workflows.model.run.decisions import Decision, Reference
 from workflows.model.spec.judgement import ConstraintCheck, Evidence, JudgementSpec, RaceDecision, Verdict
 from workflows.model.trial import TrialResult
 from workflows.rules.decisions.verdicts import judge, share_of_round
 from workflows.run.references import references_of
 from workflows.run.round_records import round_record
-from workflows.run.state import RunBook
+from workflows.run.state import RunState
 
 
-def evidence(run: RunBook, gain: float, *, sure: bool = True, against: str | None = None, **changes: Any) -> Evidence:
+def evidence(run: RunState, gain: float, *, sure: bool = True, against: str | None = None, **changes: Any) -> Evidence:
     """A comparison with the best (or another candidate) that is sure of its gain, or of nothing."""
     assert run.best
     p = 0.001 if sure else 0.4
@@ -38,13 +38,13 @@ def evidence(run: RunBook, gain: float, *, sure: bool = True, against: str | Non
     return Evidence(**{**given, **changes})
 
 
-def decided(run: RunBook, *rounds: tuple[float, Evidence | None], race: RaceDecision | None = None) -> list[Decision]:
+def decided(run: RunState, *rounds: tuple[float, Evidence | None], race: RaceDecision | None = None) -> list[Decision]:
     """One round with a candidate for each score and evidence."""
     run_round(run, [(score, [found] if found else [], race) for score, found in rounds])
     return run.decisions
 
 
-def run_round(run: RunBook, planned: list[tuple[float | None, list[Evidence], RaceDecision | None]]) -> list[TrialResult]:
+def run_round(run: RunState, planned: list[tuple[float | None, list[Evidence], RaceDecision | None]]) -> list[TrialResult]:
     proposals = [proposal(prompt=f"{'#' * place}{run.round} {{{{input.q}}}}") for place in range(len(planned))]
     candidates, _ = run.admit(proposals)
     results = [
@@ -57,19 +57,19 @@ def run_round(run: RunBook, planned: list[tuple[float | None, list[Evidence], Ra
     return results
 
 
-def judged_book(**judgement: Any) -> RunBook:
-    return measured_book(0.5, judgement=judgement)
+def judged_state(**judgement: Any) -> RunState:
+    return measured_state(0.5, judgement=judgement)
 
 
 def test_the_baseline_is_the_first_best_and_says_so() -> None:
-    run = judged_book()
+    run = judged_state()
     assert run.decisions == [
         Decision(candidate_id="r0-00000000", kept=True, explanation="the baseline: score 0.5 on 10 answers")
     ]
 
 
 def test_a_better_score_is_kept_and_the_evidence_is_told_beside_it() -> None:
-    run = judged_book()
+    run = judged_state()
     [decision] = decided(run, (0.7, evidence(run, 0.2)))
     assert (decision.kept, decision.verdict, decision.reference) == (True, Verdict.BETTER, "r0-00000000")
     assert decision.explanation.startswith("kept: score 0.7 beats 0.5 of r0-00000000; better than r0-00000000: 0.500 -> 0.700")
@@ -77,20 +77,20 @@ def test_a_better_score_is_kept_and_the_evidence_is_told_beside_it() -> None:
 
 
 def test_a_better_score_is_kept_without_proof_unless_the_spec_asks_for_it() -> None:
-    run = judged_book()
+    run = judged_state()
     [kept] = decided(run, (0.7, evidence(run, 0.2, sure=False)))
     assert (kept.kept, kept.verdict) == (True, Verdict.INCONCLUSIVE)
 
-    strict = judged_book(accept="better")
+    strict = judged_state(accept="better")
     [dropped] = decided(strict, (0.7, evidence(strict, 0.2, sure=False)))
     assert (dropped.kept, strict.best and strict.best.score) == (False, 0.5)
     assert dropped.explanation.startswith("dropped: judgement.accept asks for the verdict better (score 0.7); neither better")
 
 
 def test_candidates_of_one_round_are_corrected_for_their_number() -> None:
-    run = judged_book(accept="better", alpha_covers="round")
+    run = judged_state(accept="better", alpha_covers="round")
     near = evidence(run, 0.1, p_better=0.03)
-    alone = judged_book(accept="better", alpha_covers="round")
+    alone = judged_state(accept="better", alpha_covers="round")
     assert decided(alone, (0.6, near))[0].kept
     decisions = decided(run, (0.6, near), (0.55, evidence(run, 0.05, sure=False)))
     assert [decision.kept for decision in decisions] == [False, False]
@@ -99,7 +99,7 @@ def test_candidates_of_one_round_are_corrected_for_their_number() -> None:
 
 
 def test_rounds_that_decide_what_a_run_goes_on_from_share_alpha_among_them() -> None:
-    run = judged_book(accept="better")
+    run = judged_state(accept="better")
     [first] = decided(run, (0.6, evidence(run, 0.1, p_better=0.02)))
     assert (first.kept, first.adjusted_p) == (True, 0.04)
     assert "corrected for all rounds of the run" in first.explanation
@@ -110,7 +110,7 @@ def test_rounds_that_decide_what_a_run_goes_on_from_share_alpha_among_them() -> 
 
 
 def test_a_best_that_was_chosen_for_its_score_makes_nobody_worse_who_is_only_less_lucky() -> None:
-    run = judged_book()
+    run = judged_state()
     decided(run, *[(0.6 + place / 100, evidence(run, 0.1)) for place in range(9)])
     [close] = decided(run, (0.5, evidence(run, -0.1, p_worse=0.02)))
     assert close.verdict is Verdict.INCONCLUSIVE
@@ -128,7 +128,7 @@ def test_further_objectives_are_corrected_for_the_number_of_candidates_as_the_fi
 
 
 def test_of_several_that_may_stand_the_best_score_stands_and_the_others_lose_to_it() -> None:
-    run = judged_book()
+    run = judged_state()
     decisions = decided(run, (0.6, evidence(run, 0.1)), (0.8, evidence(run, 0.3)), (0.4, evidence(run, -0.1)))
     assert [decision.kept for decision in decisions] == [False, True, False]
     assert run.best is not None
@@ -146,7 +146,7 @@ def test_of_several_that_may_stand_the_best_score_stands_and_the_others_lose_to_
     ],
 )
 def test_whoever_breaks_what_all_must_keep_is_dropped_whatever_its_score(broken: dict[str, Any]) -> None:
-    run = judged_book()
+    run = judged_state()
     [decision] = decided(run, (0.9, evidence(run, 0.4, **broken)))
     assert (decision.kept, decision.accepted) == (False, False)
     assert decision.explanation.startswith("dropped: it breaks what every candidate must keep (score 0.9); better than")
@@ -155,7 +155,7 @@ def test_whoever_breaks_what_all_must_keep_is_dropped_whatever_its_score(broken:
 
 @pytest.mark.parametrize("reason", ["futility", "regression"])
 def test_a_trial_that_was_stopped_as_hopeless_never_becomes_the_best(reason: Any) -> None:
-    run = judged_book()
+    run = judged_state()
     words = "after 16 of 40 samples at most +0.01 is left"
     race = RaceDecision(go_on=False, reason=reason, words=words, samples=16, planned=40)
     [decision] = decided(run, (0.9, evidence(run, 0.4)), race=race)
@@ -168,7 +168,7 @@ def stopped(reason: Any, words: str = "after 16 of 40 samples") -> RaceDecision:
 
 
 def test_who_won_its_race_must_be_measured_in_full_before_it_becomes_the_best() -> None:
-    run = judged_book(accept="better")
+    run = judged_state(accept="better")
     candidates, _ = run.admit([proposal(0.1), proposal(0.2), proposal(0.3)])
     won = [evidence(run, gain) for gain in (0.1, 0.3, 0.2)]
     results = [
@@ -186,7 +186,7 @@ def test_who_won_its_race_must_be_measured_in_full_before_it_becomes_the_best() 
 
 
 def test_a_winner_that_disappoints_in_full_leaves_its_place_to_the_next() -> None:
-    run = judged_book(accept="better")
+    run = judged_state(accept="better")
     candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
     results = [
         result(candidate, 0.9).model_copy(update={"evidence": (evidence(run, gain),), "race": stopped("win")})
@@ -201,7 +201,7 @@ def test_a_winner_that_disappoints_in_full_leaves_its_place_to_the_next() -> Non
 
 
 def test_a_winner_of_a_race_need_not_be_measured_in_full_when_another_candidate_is_better_anyway() -> None:
-    run = judged_book()
+    run = judged_state()
     candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
     results = [
         result(candidates[0], 0.9).model_copy(update={"evidence": (evidence(run, 0.1),), "race": stopped("win")}),
@@ -223,7 +223,7 @@ def test_a_winner_of_a_race_need_not_be_measured_in_full_when_another_candidate_
 def test_a_trial_that_ended_early_has_the_verdict_that_its_race_found_certain(
     accept: str, reason: str, verdict: Verdict, accepted: bool
 ) -> None:
-    run = judged_book(accept=accept)
+    run = judged_state(accept=accept)
     candidates, _ = run.admit([proposal(0.1), proposal(0.2)])
     raced, full = result(candidates[0], 0.9), result(candidates[1], 0.95)
     gain = evidence(run, 0.1 if reason == "win" else -0.1, against="r0-00000000")
@@ -237,13 +237,13 @@ def test_a_trial_that_ended_early_has_the_verdict_that_its_race_found_certain(
 
 
 def test_a_failed_trial_says_why() -> None:
-    run = judged_book()
+    run = judged_state()
     run_round(run, [(None, [], None)])
     assert (run.decisions[0].verdict, run.decisions[0].explanation) == (None, "failed: no such model")
 
 
 def test_whoever_only_must_not_be_worse_is_compared_with_the_baseline_lest_small_losses_add_up() -> None:
-    run = judged_book(rule="non_inferiority", accept="not_worse")
+    run = judged_state(rule="non_inferiority", accept="not_worse")
     decided(run, (0.6, evidence(run, 0.1)))
     assert run.best is not None and run.best.round == 1
     own = evidence(run, -0.04, against="r0-00000000", p_not_worse=0.005)
@@ -253,7 +253,7 @@ def test_whoever_only_must_not_be_worse_is_compared_with_the_baseline_lest_small
 
 
 def test_trials_are_compared_with_the_baseline_and_with_the_best_if_that_is_another_one() -> None:
-    run = judged_book()
+    run = judged_state()
     assert references_of(run) == (Reference(candidate_id="r0-00000000", config_hash="0" * 64),)
     decided(run, (0.7, evidence(run, 0.2)))
     assert run.best is not None
@@ -261,7 +261,7 @@ def test_trials_are_compared_with_the_baseline_and_with_the_best_if_that_is_anot
 
 
 def test_a_best_that_was_a_second_try_is_compared_by_its_own_answers() -> None:
-    run = judged_book()
+    run = judged_state()
     [candidate], _ = run.admit([proposal(0.1)])
     run.record_round([candidate], [result(candidate, 0.4)])
     [again], _ = run.admit([proposal(0.1, resample=True)])
@@ -272,7 +272,7 @@ def test_a_best_that_was_a_second_try_is_compared_by_its_own_answers() -> None:
 @pytest.mark.parametrize(("shorter_wins_ties", "kept"), [(False, False), (True, True)])
 def test_a_tie_goes_to_the_shorter_texts_where_the_spec_says_so(shorter_wins_ties: bool, kept: bool) -> None:
     optimizer = {"proposer": {"kind": "step"}, "shorter_wins_ties": shorter_wins_ties}
-    run = measured_book(0.5, optimizer=optimizer)
+    run = measured_state(0.5, optimizer=optimizer)
     candidates, _ = run.admit([proposal(prompt="{{input.q}}"), proposal(prompt="Do answer this: {{input.q}}")])
     run.record_round(candidates, [result(candidate, 0.5) for candidate in candidates])
     assert [decision.kept for decision in run.decisions] == [kept, False]
@@ -282,7 +282,7 @@ def test_a_tie_goes_to_the_shorter_texts_where_the_spec_says_so(shorter_wins_tie
 
 
 def test_with_several_objectives_the_front_of_all_rounds_is_kept_with_its_verdicts() -> None:
-    run = judged_book(objectives=[{"measure": "cost", "direction": "minimize", "margin": 0.001}])
+    run = judged_state(objectives=[{"measure": "cost", "direction": "minimize", "margin": 0.001}])
 
     def found(gain: float, cheaper: float) -> Evidence:
         return evidence(run, gain, against="r0-00000000", objectives={"cost": evidence(run, cheaper, against="r0-00000000")})
@@ -301,12 +301,12 @@ def test_with_several_objectives_the_front_of_all_rounds_is_kept_with_its_verdic
 SHORTER: dict[str, Any] = {"rule": "non_inferiority", "accept": "shorter", "correction": "none"}
 
 
-def as_good(run: RunBook, **changes: Any) -> Evidence:
+def as_good(run: RunState, **changes: Any) -> Evidence:
     return evidence(run, -0.01, sure=False, against="r0-00000000", **{"p_not_worse": 0.04, **changes})
 
 
 def test_where_length_decides_the_shortest_that_satisfies_the_rule_stands_whatever_its_score() -> None:
-    run = judged_book(**SHORTER)
+    run = judged_state(**SHORTER)
     decisions = decided(run, (0.45, as_good(run)), (0.9, as_good(run)), (0.95, as_good(run, p_not_worse=0.2)))
     assert [decision.kept for decision in decisions] == [True, False, False]
     assert decisions[0].explanation.startswith("kept: shorter than r0-00000000, score 0.45 after 0.5; not worse than")
@@ -316,7 +316,7 @@ def test_where_length_decides_the_shortest_that_satisfies_the_rule_stands_whatev
 
 
 def test_where_length_decides_a_longer_candidate_never_stands() -> None:
-    run = judged_book(**SHORTER)
+    run = judged_state(**SHORTER)
     long = proposal(prompt="Answer this at length: {{input.q}}")
     candidates, _ = run.admit([long])
     run.record_round(candidates, [result(candidates[0], 0.9).model_copy(update={"evidence": (as_good(run),)})])
@@ -325,7 +325,7 @@ def test_where_length_decides_a_longer_candidate_never_stands() -> None:
 
 
 def test_where_length_decides_a_won_race_is_enough_and_nothing_is_measured_on() -> None:
-    run = judged_book(**SHORTER)
+    run = judged_state(**SHORTER)
     race = stopped("win")
     candidates, _ = run.admit([proposal(prompt="{{input.q}}")])
     results = [result(candidates[0], 0.7).model_copy(update={"evidence": (as_good(run),), "race": race})]
@@ -337,7 +337,7 @@ def test_where_length_decides_a_won_race_is_enough_and_nothing_is_measured_on() 
 
 
 def test_an_optimizer_is_told_how_many_samples_broke() -> None:
-    run = judged_book(**SHORTER)
+    run = judged_state(**SHORTER)
     candidates, _ = run.admit([proposal(prompt="{{input.q}}")])
     found = as_good(run, strict_broken=3, strict_baseline=30)
     [facts] = run.record_round(candidates, [result(candidates[0], 0.5).model_copy(update={"evidence": (found,)})])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ratchet._canonical import content_hash
 from ratchet.optimizer import Part, StopReason
-from tests.support.spec_building import NOW, measured_book, proposal, result
+from tests.support.spec_building import NOW, measured_state, proposal, result
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.spec.execution import Adjustment, BudgetChange
 from workflows.run.round_records import round_record, step_record
-from workflows.run.state import MOST_STEPS, RunBook
+from workflows.run.state import MOST_STEPS, RunState
 
 FOUR = Part(first=0, count=4)
 
 
-def _with_a_candidate(temperature: float) -> tuple[RunBook, str]:
-    run = measured_book()
+def _with_a_candidate(temperature: float) -> tuple[RunState, str]:
+    run = measured_state()
     [candidate], _ = run.admit([proposal(temperature)])
     run.record_round([candidate], [result(candidate, 0.9)])
     return run, candidate.candidate_id
@@ -48,13 +48,13 @@ def test_a_part_of_a_new_configuration_makes_a_candidate_with_a_lineage() -> Non
 
 def test_a_part_is_paid_for_and_decides_nothing() -> None:
     run, parent = _with_a_candidate(0.1)
-    best, history, trials = run.best, list(run.history), run.accounts.spend.trials
+    best, history, trials = run.best, list(run.history), run.spending.spend.trials
     measured, _ = run.admit([proposal(0.1, parent_candidate_ids=(parent,), part=FOUR)])
     assert not run.ends_round(measured)
     [facts] = run.record_parts(measured, [result(measured[0], 0.99)])
     assert (facts.candidate_id, facts.split, facts.part, facts.score) == (parent, "all", FOUR, 0.99)
     assert (run.best, run.history, run.round) == (best, history, 1)
-    assert run.accounts.spend.trials == trials + 1
+    assert run.spending.spend.trials == trials + 1
 
 
 def test_what_was_measured_in_part_is_proposed_in_full_under_its_own_name_and_origin() -> None:
@@ -73,7 +73,7 @@ def test_what_was_measured_in_part_is_proposed_in_full_under_its_own_name_and_or
 
 
 def test_a_resample_of_what_was_measured_in_part_has_fresh_answers() -> None:
-    run = measured_book(replicates=2)
+    run = measured_state(replicates=2)
     [part], _ = run.admit([proposal(0.9, part=FOUR)])
     same, _ = run.admit([proposal(0.9, resample=True), proposal(0.9, resample=True)])
     assert [candidate.first_replicate for candidate in same] == [1, 3]
@@ -81,7 +81,7 @@ def test_a_resample_of_what_was_measured_in_part_has_fresh_answers() -> None:
 
 
 def test_only_what_a_part_did_not_answer_is_asked_of_the_budget() -> None:
-    run = measured_book(budget={"samples": 20})
+    run = measured_state(budget={"samples": 20})
     [part], _ = run.admit([proposal(0.9, part=FOUR)])
     run.record_parts([part], [result(part, samples=4)])
     _, [refused] = run.admit([proposal(0.3)])
@@ -91,19 +91,19 @@ def test_only_what_a_part_did_not_answer_is_asked_of_the_budget() -> None:
 
 
 def test_a_step_that_the_budget_refuses_as_a_whole_says_which_budget() -> None:
-    run = measured_book(budget={"samples": 20})
+    run = measured_state(budget={"samples": 20})
     [part], _ = run.admit([proposal(0.9, part=FOUR)])
     run.record_parts([part], [result(part, samples=4)])
-    assert run.accounts.over is None
+    assert run.spending.over is None
     run.admit([proposal(0.3), proposal(0.4, part=Part(count=7))])
-    assert run.accounts.over is not None
-    assert run.accounts.over.reason is StopReason.SAMPLE_BUDGET
+    assert run.spending.over is not None
+    assert run.spending.over.reason is StopReason.SAMPLE_BUDGET
     run.adjust(Adjustment(budget=BudgetChange(samples=40)))
-    assert run.accounts.over is None
+    assert run.spending.over is None
 
 
 def test_a_part_that_begins_after_the_last_sample_is_refused_and_a_longer_one_is_cut() -> None:
-    run = measured_book()
+    run = measured_state()
     [cut], [refused] = run.admit([proposal(0.2, part=Part(first=8, count=5)), proposal(0.3, part=Part(first=10))])
     assert cut.part == Part(first=8, count=2)
     assert (refused.reason_code, refused.message) == (
@@ -113,7 +113,7 @@ def test_a_part_that_begins_after_the_last_sample_is_refused_and_a_longer_one_is
 
 
 def test_places_count_on_through_the_steps_of_a_round() -> None:
-    run = measured_book()
+    run = measured_state()
     first, _ = run.admit([proposal(0.1, part=FOUR), proposal(0.5, part=FOUR)])
     assert run.answer_place(1, run.open_round.answers) == 1
     run.record_parts(first, [result(candidate, samples=4) for candidate in first])
@@ -141,7 +141,7 @@ def test_a_round_with_parts_beside_it_is_decided_by_its_candidates_alone() -> No
 
 
 def test_what_runs_side_by_side_never_asks_for_the_same_answer() -> None:
-    run = measured_book()
+    run = measured_state()
     asked = [
         proposal(0.9, part=FOUR),
         proposal(0.9, part=Part(first=3, count=2)),
@@ -168,7 +168,7 @@ def test_rejections_beside_a_part_do_not_end_the_round_and_nothing_at_all_does()
 
 
 def test_parts_for_ever_end_the_round_at_last() -> None:
-    run = measured_book()
+    run = measured_state()
     [part], _ = run.admit([proposal(0.9, part=FOUR)])
     steps = 0
     while not run.ends_round([part]):
@@ -178,7 +178,7 @@ def test_parts_for_ever_end_the_round_at_last() -> None:
 
 
 def test_parts_that_fail_in_a_row_end_the_run_like_other_trials() -> None:
-    run = measured_book()
+    run = measured_state()
     parts, _ = run.admit([proposal(0.9, part=FOUR), proposal(0.8, part=FOUR)])
     run.record_parts(parts, [result(part, None, "failed") for part in parts])
     assert run.facts(NOW).consecutive_failures == 2

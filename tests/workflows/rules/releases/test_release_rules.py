@@ -12,7 +12,7 @@ from ratchet.optimizer import Direction
 from tests.support.spec_building import NOW, request
 from workflows.model.run.contract import Confirmation
 from workflows.model.spec.release import ReleaseSpec, ReleaseState
-from workflows.rules.releases.pending import NEWEST, ReleaseBook
+from workflows.rules.releases.pending import NEWEST, PendingReleases
 from workflows.rules.releases.release_gate import regression, unconfirmed
 from workflows.rules.releases.target import first_template, released_part, released_prompt
 from workflows.rules.spec.check import check_request
@@ -119,33 +119,33 @@ def test_a_wrong_release_is_refused_by_its_field(given: dict[str, Any], problem:
 
 
 def test_the_writer_knows_what_is_due() -> None:
-    book = ReleaseBook("ns/key")
-    book.remember(
+    releases = PendingReleases("ns/key")
+    releases.remember(
         [
             state(1, deadline_at=NOW + timedelta(days=2), remind_at=NOW + timedelta(days=1)),
             state(2, deadline_at=NOW + timedelta(days=3)),
             state(3, status="released", deadline_at=NOW),
         ]
     )
-    assert book.next_due() == NOW + timedelta(days=1)
-    assert [due.release_id for due in book.to_remind_of(NOW + timedelta(days=1))] == ["r1"]
-    assert [due.release_id for due in book.overdue(NOW + timedelta(days=2))] == ["r1"]
-    assert [waiting.release_id for waiting in book.waiting().releases] == ["r2", "r1"]
+    assert releases.next_due() == NOW + timedelta(days=1)
+    assert [due.release_id for due in releases.to_remind_of(NOW + timedelta(days=1))] == ["r1"]
+    assert [due.release_id for due in releases.overdue(NOW + timedelta(days=2))] == ["r1"]
+    assert [waiting.release_id for waiting in releases.waiting().releases] == ["r2", "r1"]
 
 
 def test_the_writer_forgets_what_was_decided_long_ago_and_nothing_that_waits() -> None:
-    book = ReleaseBook("ns/key")
-    book.note(state(0))
+    releases = PendingReleases("ns/key")
+    releases.note(state(0))
     for number in range(1, 3 * NEWEST):
-        book.note(state(number, status="released"))
-    assert len(book.log().releases) == NEWEST + 1
-    assert book.get("r0") is not None
-    assert book.get("r1") is None
+        releases.note(state(number, status="released"))
+    assert len(releases.log().releases) == NEWEST + 1
+    assert releases.get("r0") is not None
+    assert releases.get("r1") is None
 
 
 def test_what_the_writer_shows_cannot_break_its_table() -> None:
-    book = ReleaseBook("ns/key")
-    book.note(state(1, status="rejected", message="no | <b>\n\n# way", asked_by="ann"))
-    lines = book.details().splitlines()
+    releases = PendingReleases("ns/key")
+    releases.note(state(1, status="rejected", message="no | <b>\n\n# way", asked_by="ann"))
+    lines = releases.details().splitlines()
     assert len(lines) == 3
     assert lines[2] == "| promote | stable |  | rejected | ann | no \\| &lt;b&gt; # way |"
