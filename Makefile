@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo nethack dev test picture test-kills lint format bench clean setup lock
+.PHONY: help demo nethack dev test picture test-kills lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ lint: $(INSTALLED) ## Check style, types and the walls between the rooms
 
 format: $(INSTALLED) ## Format the code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+docs: $(INSTALLED) ## Write the reference pages in docs/reference anew, from the code
+	@$(BIN)/python -m docs.generate
 
 bench: $(INSTALLED) ## Run the quick benchmarks; fails when a target is missed
 	@$(BIN)/python -m benchmarks --quick

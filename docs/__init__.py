@@ -1,0 +1,1 @@
+"""The documents, and `docs.generate`, which makes those under `reference/`."""

@@ -1,0 +1,178 @@
+"""The documents say what is so: links lead somewhere, specs pass the check, names exist, generated pages are fresh."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from clients.checks.environment import VARIABLES
+from docs.generate import REFERENCE, pages
+from ratchet._yaml import YamlProblem, composed, constructed
+from tests.support.documents import ROOT, Block, blocks, broken, documents, links, missing_names, name_of
+from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.check import check_request
+
+DOCUMENTS = documents()
+MOST_LINES_OF_README = 250
+ROOMS_WITH_CODE = ("workflows", "activities", "store", "clients", "ratchet", "worker.py")
+OF_TESTS = ("RATCHET_PICTURE", "RATCHET_KILL_SEEDS")
+"""Variables that only the tests read."""
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+
+
+@cache
+def generated() -> dict[str, str]:
+    return pages()
+
+
+@pytest.mark.parametrize("name", ["spec.md", "cli.md", "http.md", "environment.md"])
+def test_a_generated_page_is_fresh(name: str) -> None:
+    assert text_of(REFERENCE / name) == generated()[name], f"docs/reference/{name} is stale: run `make docs`"
+
+
+def test_every_generated_page_is_compared() -> None:
+    assert sorted(generated()) == sorted(path.name for path in REFERENCE.iterdir())
+
+
+@every_document
+def test_a_relative_link_leads_somewhere(path: Path) -> None:
+    assert [found for target in links(text_of(path)) if (found := broken(path, target))] == []
+
+
+@every_document
+def test_a_path_or_a_module_that_is_named_exists(path: Path) -> None:
+    assert list(missing_names(text_of(path))) == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(ROOT / "README.md").splitlines()) <= MOST_LINES_OF_README
+
+
+COMPLETE = {"target", "dataset", "objective"}
+AROUND: dict[str, Any] = {
+    "configuration": {"prompt": {"value": "Sort {{input.ticket}}.", "change": "text"}, "model": "gpt-5-mini"},
+    "target": {"kind": "chat", "messages": [{"role": "user", "content": "{{factors.prompt}}"}]},
+    "dataset": {"items": [{"input": {"ticket": "x"}, "expected": "y"}]},
+    "objective": {"metric": "exact"},
+    "optimizer": "none",
+}
+"""What the part of a spec that a document shows is put into, to be read as the spec that it is a part of."""
+
+
+def specs_of(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """The specs, whole or in part, that a document shows; a block that says a field twice shows one alternative each time."""
+    found = []
+    for block in blocks(text):
+        if block.language == "yaml":
+            found += [(block.line, content) for content in _contents(block) if content.keys() <= _fields()]
+    return found
+
+
+def _fields() -> set[str]:
+    return set(OptimizationRequest.model_fields)
+
+
+def _contents(block: Block) -> list[dict[str, Any]]:
+    try:
+        return [_read(block.text)]
+    except YamlProblem:
+        return [_read(part) for part in re.split(r"^(?=\w)", block.text, flags=re.MULTILINE) if re.match(r"\w+:", part)]
+
+
+def _read(text: str) -> dict[str, Any]:
+    root = composed(text)
+    content = constructed(root) if root is not None else {}
+    return content if isinstance(content, dict) else {"not a mapping": content}
+
+
+SPECS = [
+    pytest.param(spec, id=f"{name_of(path)}:{line}") for path in DOCUMENTS for line, spec in specs_of(text_of(path)) if spec
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_spec_that_is_shown_is_one(spec: dict[str, Any]) -> None:
+    if spec.keys() >= COMPLETE:
+        assert check_request(OptimizationRequest.model_validate(spec)) == []
+    else:
+        OptimizationRequest.model_validate({**AROUND, **spec})
+
+
+FILES = sorted(
+    path
+    for folder in ("examples", "clients/templates", "clients/demo/example", "docs")
+    for path in (ROOT / folder).rglob("spec.yaml")
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_spec_file_that_is_given_along_passes_the_check(path: Path) -> None:
+    content = yaml.safe_load(text_of(path))
+    assert [problem for problem in check_request(OptimizationRequest.model_validate(content)) if "prompt" not in content] == []
+
+
+PYTHON = [
+    pytest.param(block.text, id=f"{name_of(path)}:{block.line}")
+    for path in DOCUMENTS
+    for block in blocks(text_of(path))
+    if block.language == "python"
+]
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python_that_is_shown_imports_what_there_is(code: str) -> None:
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("ratchet", "clients", "workflows"):
+            module = importlib.import_module(str(node.module))
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+@every_document
+def test_a_command_that_is_shown_exists(path: Path) -> None:
+    commands = set(re.findall(r"^### ratchet (.+)$", generated()["cli.md"], re.MULTILINE))
+    shown = re.findall(
+        r"(?:^\$ |`)(?:\.venv/bin/)?ratchet ((?:prompts |datasets )?[a-z][a-z-]*)\b", text_of(path), re.MULTILINE
+    )
+    assert [name for name in shown if name not in commands] == []
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    assert [name for name in re.findall(r"(?:^\$ |`)make ([a-z-]+)", text_of(path), re.MULTILINE) if name not in targets] == []
+
+
+def code_files() -> list[Path]:
+    return [
+        path for room in ROOMS_WITH_CODE for path in ([ROOT / room] if room.endswith(".py") else (ROOT / room).rglob("*.py"))
+    ]
+
+
+def read_by_code() -> set[str]:
+    """The names of Ratchet's variables that stand as whole strings in the code."""
+    found: set[str] = set()
+    for path in code_files():
+        if path.name != "environment.py":
+            found |= set(re.findall(r"[\"'](RATCHET_[A-Z_]+)[\"']", text_of(path)))
+    return found
+
+
+def test_the_table_has_every_variable_that_the_code_reads() -> None:
+    listed = {variable.name for variable in VARIABLES if variable.name.startswith("RATCHET_")}
+    assert read_by_code() - listed == set(), "add it to clients/checks/environment.py"
+    assert listed - read_by_code() == set(), "nobody reads it any more"
+
+
+@every_document
+def test_a_variable_that_is_named_is_in_the_table(path: Path) -> None:
+    listed = {variable.name for variable in VARIABLES} | set(OF_TESTS)
+    assert sorted(set(re.findall(r"\bRATCHET_[A-Z]+(?:_[A-Z]+)*\b", text_of(path))) - listed) == []

@@ -1,0 +1,103 @@
+"""The documents of the repository, taken apart: links, headings, code blocks, and the names of modules in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[2]
+NOT_OURS = {".venv", ".ratchet", ".git", ".bench", ".artifacts", "node_modules", "optimizations", "dist", "build"}
+ROOMS = ("workflows", "activities", "store", "clients", "ratchet", "docs", "tests", "benchmarks", "examples", "deploy")
+
+_FENCED = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(?<!\\)\]\((?P<target>[^()\s]+(?:\([^()]*\))?)\)")
+_PATH = re.compile(rf"(?<![\w./-])(?P<path>(?:{'|'.join(ROOMS)})(?:/[\w.*-]+)+/?)")
+_MODULE = re.compile(rf"(?<![\w./-])(?P<module>(?:{'|'.join(ROOMS)})(?:\.[A-Za-z_]\w*)+)(?![\w/-])")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block, and the line that it begins in."""
+
+    language: str
+    text: str
+    line: int
+
+
+def documents() -> list[Path]:
+    """Every Markdown file that is ours."""
+    found = (path for path in ROOT.rglob("*.md") if not NOT_OURS & set(path.relative_to(ROOT).parts))
+    return sorted(found)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for found in _FENCED.finditer(text):
+        yield Block(found["language"], found["text"], text.count("\n", 0, found.start()) + 2)
+
+
+def prose(text: str) -> str:
+    """The text without its code blocks."""
+    return _FENCED.sub("", text)
+
+
+def links(text: str) -> Iterator[str]:
+    """Where a document's links lead, those to other sites left out."""
+    for found in _LINK.finditer(re.sub(r"`[^`\n]*`", "", prose(text))):
+        if not re.match(r"[a-z]+:", found["target"]):
+            yield found["target"]
+
+
+def anchors(text: str) -> set[str]:
+    """The names under which the headings of a document can be linked to."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?)\s*$", prose(text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
+        name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        number = 0
+        while (numbered := f"{name}-{number}" if number else name) in found:
+            number += 1
+        found.add(numbered)
+    return found
+
+
+def broken(path: Path, target: str) -> str | None:
+    """What is wrong with a relative link of a document."""
+    place, _, anchor = target.partition("#")
+    linked = (path.parent / unquote(place)).resolve() if place else path
+    if not linked.exists():
+        return f"{name_of(path)}: {target} does not exist"
+    if anchor and linked.suffix == ".md" and anchor not in anchors(linked.read_text(encoding="utf-8")):
+        return f"{name_of(path)}: {target}: there is no such heading"
+    return None
+
+
+def missing_names(text: str) -> Iterator[str]:
+    """The paths and modules of ours that a document names and that do not exist."""
+    for found in _PATH.finditer(text):
+        path = found["path"].rstrip("/.")
+        if not (any(ROOT.glob(path)) if "*" in path else (ROOT / path).exists()):
+            yield found["path"]
+    for found in _MODULE.finditer(text):
+        if not module_exists(found["module"]):
+            yield found["module"]
+
+
+def module_exists(name: str) -> bool:
+    """Whether a dotted name is a module of ours, or something that one defines."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        file = place.with_suffix(".py") if place.with_suffix(".py").exists() else place / "__init__.py"
+        if file.exists():
+            rest = parts[length:]
+            return not rest or bool(re.search(rf"\b{re.escape(rest[0])}\b", file.read_text(encoding="utf-8")))
+        if length == len(parts) and place.is_dir():
+            return True
+    return False
