@@ -21,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from activities.plugins.isolation import READY
 from activities.plugins.loader import Plugin, Plugins
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
@@ -31,8 +32,6 @@ from workflows.model.failures import described
 
 if TYPE_CHECKING:
     from ratchet.prompts.template import PromptTemplate
-
-READY = "ready"
 
 
 class Told(Exception):

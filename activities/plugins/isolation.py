@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from activities.plugins.isolated import READY
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
 
 if TYPE_CHECKING:
     from activities.plugins.loader import Plugins
     from ratchet.prompts.template import PromptTemplate
+
+READY = "ready"
+"""What a process says when it has imported its plug-in."""
 
 LONGEST_START = 60.0
 """Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
