@@ -12,6 +12,11 @@ ROOT = Path(__file__).parents[2]
 NOT_OURS = {".venv", ".ratchet", ".git", ".bench", ".artifacts", "node_modules", "optimizations", "dist", "build"}
 ROOMS = ("workflows", "activities", "store", "clients", "ratchet", "docs", "tests", "benchmarks", "examples", "deploy")
 
+MADE_BY_USERS = {"deploy/.env"}
+"""What a document asks its reader to write."""
+ENDINGS = {"md", "py", "js", "json", "jsonl", "yaml", "yml", "toml", "sql", "txt", "env", "dump", "html", "csv", "png"}
+"""Of files: what ends so is no module."""
+
 _FENCED = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=fence)\s*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!\\)\]\((?P<target>[^()\s]+(?:\([^()]*\))?)\)")
 _PATH = re.compile(rf"(?<![\w./-])(?P<path>(?:{'|'.join(ROOMS)})(?:/[\w.*-]+)+/?)")
@@ -82,10 +87,10 @@ def missing_names(text: str) -> Iterator[str]:
     """The paths and modules of ours that a document names and that do not exist."""
     for found in _PATH.finditer(text):
         path = found["path"].rstrip("/.")
-        if not (any(ROOT.glob(path)) if "*" in path else (ROOT / path).exists()):
+        if path not in MADE_BY_USERS and not (any(ROOT.glob(path)) if "*" in path else (ROOT / path).exists()):
             yield found["path"]
     for found in _MODULE.finditer(text):
-        if not module_exists(found["module"]):
+        if found["module"].rpartition(".")[2] not in ENDINGS and not module_exists(found["module"]):
             yield found["module"]
 
 
