@@ -76,7 +76,7 @@ def _root_table(schema: Mapping[str, Any]) -> list[str]:
 
 def _first_home(schema: Mapping[str, Any], wanted: str) -> str:
     """Name the field of the spec from which an object is reached first; each object is described once."""
-    return next(name for name, field in schema["properties"].items() if wanted in reached(schema["$defs"], field))
+    return next(str(name) for name, field in schema["properties"].items() if wanted in reached(schema["$defs"], field))
 
 
 def _said(field: Mapping[str, Any]) -> Iterator[str]:

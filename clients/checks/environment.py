@@ -123,7 +123,8 @@ VARIABLES: Final = (
         "share it: then the calls that a killed worker lost are known exactly.",
     ),
     Variable("RATCHET_LOG", "worker", "`json`", "Form of the worker's log: `json` or `text`."),
-    Variable("AWS_ACCESS_KEY_ID", "prompts", "", "Credentials for S3: datasets and prompts. So is `AWS_SECRET_ACCESS_KEY`."),
+    Variable("AWS_ACCESS_KEY_ID", "prompts", "", "Credentials for S3, for datasets and prompts."),
+    Variable("AWS_SECRET_ACCESS_KEY", "prompts", "", "Credentials for S3, for datasets and prompts."),
     Variable("AWS_ENDPOINT_URL", "prompts", "AWS", "Address of an S3-compatible store, for datasets and prompts."),
     Variable(
         "RATCHET_OVERRIDES",

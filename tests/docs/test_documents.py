@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,10 @@ def test_the_table_has_every_variable_that_the_code_reads() -> None:
 def test_a_variable_that_is_named_is_in_the_table(path: Path) -> None:
     listed = {variable.name for variable in VARIABLES} | set(OF_TESTS)
     assert sorted(set(re.findall(r"\bRATCHET_[A-Z]+(?:_[A-Z]+)*\b", text_of(path))) - listed) == []
+
+
+def test_a_module_name_that_is_used_twice_is_explained() -> None:
+    names = Counter(path.stem for path in code_files() if path.name != "__init__.py")
+    twice = {name for name, count in names.items() if count > 1}
+    explained = text_of(ROOT / "docs" / "glossary.md").partition("## Names that are used twice")[2]
+    assert sorted(twice - set(re.findall(r"`(\w+)`", explained))) == [], "give it another name, or a reason in the glossary"

@@ -106,3 +106,27 @@ def module_exists(name: str) -> bool:
         if length == len(parts) and place.is_dir():
             return True
     return False
+
+
+ANY_LINES = "…"
+
+
+def shown_of_the_demo() -> list[str]:
+    """The lines that the README shows of the demo; `…` stands for any lines, none included."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return next(block.text for block in blocks(text) if block.text.startswith("SIMULATED")).splitlines()
+
+
+def not_printed(shown: list[str], printed: str) -> str | None:
+    """The first line that is shown and not printed where it is shown; None when all are."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    place, anywhere = 0, False
+    for line in shown:
+        if line.strip() == ANY_LINES:
+            anywhere = True
+            continue
+        found = next((at for at in range(place, len(lines) if anywhere else place + 1) if lines[at : at + 1] == [line]), None)
+        if found is None:
+            return line
+        place, anywhere = found + 1, False
+    return None
