@@ -47,6 +47,18 @@ def blocks(text: str) -> Iterator[Block]:
         yield Block(found["language"], found["text"], text.count("\n", 0, found.start()) + 2)
 
 
+def files_of(text: str) -> dict[str, str]:
+    """The files that a tutorial has its reader write: a paragraph that ends with a colon names one, the next block holds it."""
+    found = {}
+    for paragraph, block in re.findall(
+        r"^([^\n]+(?:\n[^\n]+)*):\n\n```(?:python|yaml|json)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
+    ):
+        names = re.findall(r"`([\w/]+\.(?:py|yaml|jsonl))`", paragraph)
+        if names:
+            found[names[0]] = block
+    return found
+
+
 def prose(text: str) -> str:
     """The text without its code blocks."""
     return _FENCED.sub("", text)
