@@ -96,6 +96,7 @@ VARIABLES: Final = (
         "`s3://bucket/prefix` from which `dataset: {path: s3://…}` may be read, separated by commas.",
     ),
     Variable("RATCHET_LARGEST_OBJECT_MB", "worker", "`256`", "Largest object that is read as a dataset, in MB."),
+    Variable("RATCHET_LARGEST_DATASET_MB", "worker", "DEFAULT", "Largest dataset that is stored, in MB of JSON."),
     Variable(
         "RATCHET_ACTIVITY_QUEUES",
         "worker",

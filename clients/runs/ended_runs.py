@@ -27,7 +27,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from store.connection import Database, StoreAway, is_away
 from store.events import TERMINATED
-from store.write.ended_runs import (
+from store.write.run_endings import (
     Ended,
     UnendedRun,
     begin_looking,

@@ -104,7 +104,7 @@ class TestALoop:
             await ended.wait()
 
     async def test_one_that_blocks_is_named_with_the_place(self, loops: PluginLoops) -> None:
-        with pytest.raises(TimeIsOver, match=r"test_plugin_loops.py:\d+ \(_block\) blocks the event loop of pkg: await what"):
+        with pytest.raises(TimeIsOver, match=r"test_loops.py:\d+ \(_block\) blocks the event loop of pkg: await what"):
             await loops.of("pkg:answer").run(lambda: _block(1.5), 0.5)
 
     async def test_those_behind_it_are_told_and_those_of_others_notice_nothing(self, loops: PluginLoops) -> None:
