@@ -55,4 +55,4 @@ def read_parquet(path: Path, name: str, columns: Columns | None) -> Iterator[Des
             pass
         finally:
             process.kill()
-    raise DatasetError(f"{name}: reading it ended its process; it takes too much memory, or is damaged: write it anew")
+    raise DatasetError(f"{name}: reading it ended its process; it takes too much memory or time, or is damaged: write it anew")

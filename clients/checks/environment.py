@@ -96,7 +96,12 @@ VARIABLES: Final = (
         "`s3://bucket/prefix` from which `dataset: {path: s3://…}` may be read, separated by commas.",
     ),
     Variable("RATCHET_LARGEST_OBJECT_MB", "worker", "`256`", "Largest object that is read as a dataset, in MB."),
-    Variable("RATCHET_LARGEST_DATASET_MB", "worker", "DEFAULT", "Largest dataset that is stored, in MB of JSON."),
+    Variable(
+        "RATCHET_LARGEST_DATASET_MB",
+        "worker",
+        "`1024`",
+        "Most that a dataset may unfold to, in MB: inputs and expected values together, copies included.",
+    ),
     Variable(
         "RATCHET_ACTIVITY_QUEUES",
         "worker",
