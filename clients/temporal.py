@@ -12,6 +12,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+from clients.own_modules import own_module
 from clients.temporal_payloads import DATA_CONVERTER
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
@@ -30,7 +31,7 @@ LIBRARIES = (
 )
 """Pure libraries that our vocabulary is made of."""
 
-PASSED_THROUGH = ("workflows", "ratchet", *LIBRARIES)
+PASSED_THROUGH = (own_module("workflows"), "ratchet", *LIBRARIES)
 """Importing our own modules anew for every workflow costs 20 ms of CPU and more each time. That they are deterministic is
 proven where it costs nothing: tests/system/replay runs every path in a sandbox that passes none of them through."""
 

@@ -31,7 +31,7 @@ class Migration:
 @cache
 def migrations() -> tuple[Migration, ...]:
     """All that this version of Ratchet knows, in order."""
-    found = [file for file in files("store.migrations").iterdir() if file.name.endswith(".sql")]
+    found = [file for file in files(f"{__package__}.migrations").iterdir() if file.name.endswith(".sql")]
     known = (Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found)
     return tuple(sorted(known, key=lambda migration: migration.version))
 

@@ -28,7 +28,10 @@ LONGEST_START = 60.0
 LONGEST_END = 1.0
 """Seconds from the end of a process's output to its own."""
 
-PROGRAM = "from activities.plugins.isolated import main; main()"
+PROGRAM = f"from {__package__}.isolated import main; main()"
+READY = "ready"
+"""What a process says once it has imported its plug-in."""
+
 LARGEST_ANSWER = 64 * 1024 * 1024
 
 
@@ -62,6 +65,7 @@ class PluginProcess:
     async def started(cls, plugins: Plugins, reference: str, kind: str) -> PluginProcess:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-c",
             PROGRAM,
             stdin=asyncio.subprocess.PIPE,

@@ -18,7 +18,10 @@ from workflows.model.failures import INVALID_REQUEST, described, shorten
 if TYPE_CHECKING:
     from temporalio.exceptions import ApplicationError
 
-ROOMS = ("workflows", "activities", "clients", "worker", "ratchet")
+_TOP = __name__.partition(".")[0]
+CHECKOUT_NAMES = ("workflows", "activities", "store", "clients", "worker") if _TOP == "activities" else ()
+"""Names that the engine takes in a checkout only: installed, all of it lies below one private package."""
+OWN_NAMES = ("ratchet", *(CHECKOUT_NAMES or (_TOP,)))
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
 
 ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
@@ -111,8 +114,11 @@ class Plugins:
 
     def _refuse_forbidden(self, reference: str, module_name: str) -> None:
         top = module_name.partition(".")[0]
-        if top in ROOMS:
-            raise invalid(f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name")
+        if top in OWN_NAMES:
+            told = f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name"
+            if top in CHECKOUT_NAMES:
+                told += ", or use an installed Ratchet, which does not take it"
+            raise invalid(told)
         if self.permits(module_name):
             return
         if self.search_path is not None and any((self.search_path / name).exists() for name in (top, f"{top}.py")):
@@ -129,7 +135,7 @@ class Plugins:
     def permits(self, module_name: str) -> bool:
         """Whether plug-ins may be defined in this module."""
         top = module_name.partition(".")[0]
-        if top in ROOMS:
+        if top in OWN_NAMES:
             return False
         if any(module_name == prefix or module_name.startswith(f"{prefix}.") for prefix in self.allowed):
             return True

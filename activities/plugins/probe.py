@@ -17,7 +17,7 @@ from activities.plugins.loader import Plugins, invalid
 LONGEST_IMPORT = 60.0
 """Seconds for all plug-ins of a run."""
 
-PROGRAM = "from activities.plugins.probe import main; main()"
+PROGRAM = f"from {__name__} import main; main()"
 DONE = "done"
 
 
@@ -28,6 +28,7 @@ async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest:
         return
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",
         "-c",
         PROGRAM,
         json.dumps([unknown, plugins.allowed, None if plugins.search_path is None else str(plugins.search_path)]),

@@ -1,4 +1,4 @@
-"""`python -m clients.checks.plugin_inspection`: import the plug-ins of a spec in a process of its own.
+"""Import the plug-ins of a spec in a process of its own.
 
 Plug-ins are other people's code: they print, they raise, they end the process. What they are is told as one JSON object on
 the standard output that this process was given; whatever they print themselves goes to standard error.
@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import clients
+from activities.plugins.loader import CHECKOUT_NAMES, OWN_NAMES
+from clients.checks.name_clashes import name_clash
+from clients.own_modules import module_command, python_path
 from ratchet._canonical import content_hash
 from workflows.model.spec.optimizers.custom import PythonOptimizer
 from workflows.model.spec.optimizers.evolve import EvolveOptimizer
@@ -28,8 +30,7 @@ from workflows.model.spec.scorers import PythonScorer, placed_scorers
 from workflows.model.spec.targets.python import PythonTarget
 
 IMPORTING_TAKES_AT_MOST = 120.0
-ROOMS_PATH = Path(str(clients.__file__)).parent.parent
-OUR_OWN = {"workflows", "activities", "clients", "worker", "ratchet", "__main__"}
+OUR_OWN = {*OWN_NAMES, "__main__"}
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,7 @@ async def inspect_plugins(uses: Sequence[PluginUse], directory: Path) -> Inspect
         return Inspection({}, {}, {})
     question = {"directory": str(directory), "uses": [vars(use) for use in uses]}
     child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "clients.checks.plugin_inspection",
+        *module_command("clients.checks.plugin_inspection"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -124,12 +122,6 @@ async def inspect_plugins(uses: Sequence[PluginUse], directory: Path) -> Inspect
             uses, f"importing it ends the process ({_how(child.returncode)}): {last[0][:300]}; make the module importable"
         )
     return Inspection(**answer)
-
-
-def python_path() -> str:
-    """Where a child finds our rooms, and what this process was given."""
-    given = os.environ.get("PYTHONPATH", "")
-    return os.pathsep.join([str(ROOMS_PATH), *(part for part in given.split(os.pathsep) if part and part != str(ROOMS_PATH))])
 
 
 def _end_group(pid: int) -> None:
@@ -170,6 +162,9 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
     fingerprints: dict[str, str] = {}
     defining: set[str] = set()
     for use in uses:
+        if (clash := name_clash(use.reference, directory, CHECKOUT_NAMES)) is not None:
+            problems[use.field] = clash
+            continue
         try:
             plugin = plugins.resolve(use.reference, use.arguments)
             defining |= {use.reference.partition(":")[0], getattr(plugin.call, "__module__", None) or ""}

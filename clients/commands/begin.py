@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
+from clients.own_modules import own_module
 
 SCHEMA_FILE = "spec.schema.json"
 TEMPLATES = ("spec.yaml", "tickets.jsonl")
@@ -48,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
 
 def write_templates(directory: Path) -> tuple[list[str], list[str]]:
     """Write what is missing; the names written, and the names that were there."""
-    contents = {name: files("clients.templates").joinpath(name).read_text("utf-8") for name in TEMPLATES}
+    contents = {name: files(own_module("clients.templates")).joinpath(name).read_text("utf-8") for name in TEMPLATES}
     contents[SCHEMA_FILE] = schema_text() + "\n"
     written: list[str] = []
     kept: list[str] = []

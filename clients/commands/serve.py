@@ -12,6 +12,7 @@ import typer
 from clients.commands.context import CommandError, Context, command
 from clients.commands.run import OutputOption, VerbosityOption
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
+from clients.own_modules import own_module
 
 NoTokenOption = Annotated[
     bool,
@@ -93,15 +94,16 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
     ) -> int:
         """Serve the task queues of a cluster, on the servers that the environment names."""
+        if role not in ("all", "workflows", "evaluation"):
+            raise CommandError(f"--role: {role!r} is unknown; use all, workflows or evaluation")
         if not os.environ.get("DATABASE_URL"):
             raise CommandError(
                 "a worker serves the servers that TEMPORAL_ADDRESS and DATABASE_URL name, and DATABASE_URL is not set; "
                 "set both, or use `ratchet dev` for embedded servers with a worker"
             )
-        if role not in ("all", "workflows", "evaluation"):
-            raise CommandError(f"--role: {role!r} is unknown; use all, workflows or evaluation")
         arguments = ["--role", role, "--grace", f"{grace:g}", *["--setup"] * setup, *["--check-health"] * check_health]
         if log_file is not None:
             arguments += ["--log-file", str(log_file)]
-        module: Any = importlib.import_module("worker")  # by name: the worker wires every room, and no room may know it
+        # By name: the worker wires every room, and no room may know it.
+        module: Any = importlib.import_module(own_module("worker"))
         return int(module.main(arguments))

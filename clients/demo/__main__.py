@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m clients.demo", description="A simulated model server that speaks the OpenAI protocol."
+        prog=f"python -m {__package__}", description="A simulated model server that speaks the OpenAI protocol."
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free port")

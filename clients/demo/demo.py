@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Final
 
 from clients.commands.context import Context, ExitCode
 from clients.demo.model_process import NO_KEY, simulated_model
+from clients.own_modules import IN_CHECKOUT
 from clients.reports.text.boxes import Verbosity
 from clients.runs.interruption import Interruption
 from clients.runs.start import RunOptions, run_spec
 from clients.runs.summary import Ending
 
+EXAMPLE: Final = files(__package__) / "example"
 SERVERS = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "DATABASE_URL")
 
 
@@ -26,11 +29,9 @@ async def demonstrate(context: Context, verbosity: Verbosity, output: Path, inte
             "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
             "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"
         )
-        options = RunOptions(new=True, yes=True, ending=Ending(verbosity, output, "make dev"))
-        with as_file(files("clients.demo") / "example") as example:
+        options = RunOptions(new=True, yes=True, ending=Ending(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev"))
+        with as_file(EXAMPLE) as example:
             code = await run_spec(context, example / "spec.yaml", options, interruption)
         if code == ExitCode.DONE:
-            context.say(
-                f"Spec:        {files('clients.demo') / 'example' / 'spec.yaml'}; `ratchet init` begins one of your own"
-            )
+            context.say(f"Spec:        {EXAMPLE / 'spec.yaml'}; `ratchet init` begins one of your own")
     return code

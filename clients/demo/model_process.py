@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from clients.checks.plugin_inspection import python_path
 from clients.commands.context import CommandError, Context, ExitCode
+from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 
 STARTS_WITHIN = 20.0
@@ -27,10 +26,7 @@ async def simulated_model(context: Context) -> AsyncIterator[str]:
     make_private_folder(logs)
     with open_private(logs / "simulated.log", "ab") as errors:
         child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            "clients.demo",
+            *module_command("clients.demo"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,

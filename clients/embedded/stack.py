@@ -12,14 +12,12 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import clients
 from clients.embedded.home import (
     LOOPBACK,
     NAMESPACE,
@@ -34,6 +32,7 @@ from clients.embedded.home import (
 )
 from clients.embedded.postgres import database_url, postgres_binaries
 from clients.embedded.temporal_server import temporal_binary
+from clients.own_modules import module_command, python_path
 from clients.private_files import open_private
 
 __all__ = ["DEFAULT_HOME", "StackAddresses", "StackError", "StackState", "embedded_stack", "stack_state"]
@@ -195,15 +194,14 @@ class _Participant:
 
     def _start_supervisor(self, lock: int) -> subprocess.Popen[bytes]:
         postgres, temporal = self.binaries
-        rooms = str(Path(str(clients.__file__)).parent.parent)
-        command = [sys.executable, "-P", "-m", "clients.embedded.supervisor", "--home", str(self.home.path)]
+        command = [*module_command("clients.embedded.supervisor"), "--home", str(self.home.path)]
         command += ["--lock", str(lock), "--postgres", str(postgres), "--temporal", str(temporal)]
         command += ["--time-skipping"] * self.time_skipping + ["--ui"] * self.ui
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         with open_private(self.home.log("supervisor"), "ab") as output:
             return subprocess.Popen(
                 command,
-                env=environment | {"PYTHONPATH": rooms, "PYTHONDONTWRITEBYTECODE": "1"},
+                env=environment | {"PYTHONPATH": python_path(given=""), "PYTHONDONTWRITEBYTECODE": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from activities.endpoints.operator_lists import ALLOWED_FILE
-from clients.checks.plugin_inspection import python_path
 from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home, held_shared, last_lines
+from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.runs.servers import Servers, task_queue
 
@@ -96,13 +95,13 @@ class WorkerProcess:
     async def _start(self) -> None:
         make_private_folder(self.logs)
         lifetime = ["--exit-with-parent", str(os.getpid()), "--grace", f"{GRACE:g}"]
-        command = ["-P", "-m", "worker", "--role", self.role, *lifetime]
-        command += ["--hold", str(self.lock)] if self.lock is not None else []
+        command = module_command("worker", "--role", self.role, *lifetime)
+        holding = ("--hold", str(self.lock)) if self.lock is not None else ()
         self.started = time.monotonic()
         with open_private(self.output, "ab") as output:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
                 *command,
+                *holding,
                 "--log-file",
                 str(self.logs / f"{self.name}.log"),
                 stdin=asyncio.subprocess.DEVNULL,

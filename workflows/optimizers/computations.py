@@ -18,20 +18,22 @@ IMPORTANCES: Final = "importances"
 NEXT_STEP: Final = "next_step"
 PUBLISHED_STEP: Final = "published_step"
 
+ROOM: Final = __name__.partition(".optimizers.")[0]
+
 COMPUTATIONS: Final = {
-    COUNTED_EDITS: "workflows.rules.proposals.token_savings:counted_edits",
-    COUNTED_TOKENS: "workflows.rules.proposals.token_savings:counted_tokens",
-    NEXT_STEP: "workflows.rules.reflection.step_plan:next_step",
-    PUBLISHED_STEP: "workflows.rules.reflection.published:published_step",
-    COUNTED_FAILURES: "workflows.rules.proposals.failure_table:counted",
-    CHOSEN_EXAMPLES: "workflows.rules.search.example_lists:chosen_examples",
-    SUGGESTED: "workflows.rules.search.suggestion:suggested",
-    IMPORTANCES: "workflows.rules.search.importance:importances",
+    COUNTED_EDITS: "rules.proposals.token_savings:counted_edits",
+    COUNTED_TOKENS: "rules.proposals.token_savings:counted_tokens",
+    NEXT_STEP: "rules.reflection.step_plan:next_step",
+    PUBLISHED_STEP: "rules.reflection.published:published_step",
+    COUNTED_FAILURES: "rules.proposals.failure_table:counted",
+    CHOSEN_EXAMPLES: "rules.search.example_lists:chosen_examples",
+    SUGGESTED: "rules.search.suggestion:suggested",
+    IMPORTANCES: "rules.search.importance:importances",
 }
 
 
 def computation(name: str) -> Computation:
     """The function behind a name."""
     module, _, attribute = COMPUTATIONS[name].partition(":")
-    found: Computation = getattr(importlib.import_module(module), attribute)
+    found: Computation = getattr(importlib.import_module(f"{ROOM}.{module}"), attribute)
     return found

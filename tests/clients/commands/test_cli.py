@@ -127,7 +127,7 @@ class TestErrors:
             (["status", "x"], "there is no run 'x'; `ratchet list` shows those there are"),
             (["stop", "x"], "there is no run 'x'"),
             (["worker"], "DATABASE_URL is not set"),
-            (["worker", "--role", "king"], "set both, or use `ratchet dev`"),
+            (["worker", "--role", "king"], "--role: 'king' is unknown; use all, workflows or evaluation"),
         ],
     )
     def test_bad_input_is_told(self, cli: Cli, arguments: list[str], told: str, tmp_path: Path) -> None:

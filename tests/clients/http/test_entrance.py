@@ -14,11 +14,11 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from clients.checks.plugin_inspection import python_path
 from clients.commands.context import CommandError
 from clients.http.routes.releases import established
 from clients.http.security import Trust
 from clients.http.token import WITHOUT, entrance, kept_token
+from clients.own_modules import python_path
 from tests.clients.http.conftest import TOKEN
 from tests.support.engines import Engines
 

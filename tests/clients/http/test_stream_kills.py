@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from clients.checks.plugin_inspection import python_path
 from clients.http.app import serving_http
 from clients.http.security import Trust
+from clients.own_modules import python_path
 from clients.runs.servers import Servers
 from store.connection import Database, is_away
 from store.events import Event, announce, lock_run
