@@ -1,7 +1,9 @@
-"""The part of requirements.lock that an image needs: some packages of pyproject.toml and all they stand on.
+"""Print the part of requirements.lock that some use of Ratchet needs: packages of pyproject.toml and all they stand on.
 
-python deploy/core_lock.py run     what Ratchet runs on: the core dependencies, without development tools and embedded servers
-python deploy/core_lock.py build   what its wheel is built with
+python deploy/core_lock.py library  what `import ratchet` needs
+python deploy/core_lock.py run      what Ratchet runs on: its engine, without development tools and embedded servers
+python deploy/core_lock.py demo     what `ratchet demo` runs on: the engine and the embedded servers
+python deploy/core_lock.py build    what its wheel is built with
 
 The lock says why each package is in it (`# via`), so the answer needs no resolver and no network: a package belongs to the
 part when it is named there, or when something that belongs to the part wants it. Hashes and markers stay as they are. What is
@@ -18,7 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-PARTS = ("run", "build")
+EXTRAS = {"library": (), "run": ("engine",), "demo": ("engine", "embedded"), "build": ()}
+"""The parts, and the extras that each has."""
 
 
 class LockError(Exception):
@@ -71,13 +74,17 @@ def part_of(lock: str, roots: set[str]) -> str:
 
 def roots_of(pyproject: str, part: str) -> set[str]:
     """The packages that pyproject.toml names for a part."""
-    project = tomllib.loads(pyproject)
-    return named_in(project["project"]["dependencies"] if part == "run" else project["build-system"]["requires"])
+    content = tomllib.loads(pyproject)
+    if part == "build":
+        return named_in(content["build-system"]["requires"])
+    project = content["project"]
+    extras = [project["optional-dependencies"][extra] for extra in EXTRAS[part]]
+    return named_in(line for lines in (project["dependencies"], *extras) for line in lines)
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in PARTS:
-        sys.stderr.write(f"usage: python {Path(__file__).name} {{{','.join(PARTS)}}}\n")
+    if len(arguments) != 1 or arguments[0] not in EXTRAS:
+        sys.stderr.write(f"usage: python {Path(__file__).name} {{{','.join(EXTRAS)}}}\n")
         return 2
     try:
         roots = roots_of((ROOT / "pyproject.toml").read_text("utf-8"), arguments[0])

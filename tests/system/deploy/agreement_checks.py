@@ -53,20 +53,17 @@ READ_BY_IMAGES = {
 READ_BY_COMPOSE = {"STORE_PASSWORD": "part of DATABASE_URL", "TEMPORAL_STORE_PASSWORD": "Temporal's own database"}
 """Variables of .env.example that reach containers under other names."""
 
-OUR_ENTRYPOINT = ["python", "-m", "worker"]
+OUR_ENTRYPOINT = ["ratchet", "worker"]
 
 PARSING = """
 import contextlib, io, json, os, sys
-import worker
+from clients.cli import main
 os.environ.clear()  # without DATABASE_URL the worker gives up right after it has understood its arguments
 for line in sys.stdin:
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
-        try:
-            outcome = worker.main(json.loads(line))
-        except SystemExit as exit:
-            outcome = exit.code
-    print(json.dumps(said.getvalue() if outcome == 2 else ""), flush=True)
+        main(["worker", *json.loads(line)])
+    print(json.dumps("" if "DATABASE_URL is not set" in said.getvalue() else said.getvalue()), flush=True)
 """
 
 
@@ -114,7 +111,7 @@ def our_commands(files: Files) -> Iterator[tuple[str, list[str]]]:
         for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
             if probe in container:
                 yield f"{where}: {probe}", container[probe]["exec"]["command"]
-    for words in re.findall(r"`(?:python -m worker) ?([^`]*)`", files["README.md"]):
+    for words in re.findall(r"`(?:ratchet worker) ?([^`]*)`", files["README.md"]):
         yield "README.md", OUR_ENTRYPOINT + words.split()
 
 
@@ -128,7 +125,7 @@ def parsing_worker() -> subprocess.Popen[str]:
 
 @cache
 def refusal(arguments: tuple[str, ...]) -> str:
-    """What the worker's own argument parser says to these; nothing when it accepts them."""
+    """What `ratchet worker` says to these; nothing when it accepts them."""
     process = parsing_worker()
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(arguments) + "\n")

@@ -8,6 +8,7 @@ import tomllib
 from packaging.specifiers import SpecifierSet
 
 from clients.embedded.temporal_server import SETTINGS
+from deploy.engine_package import LIBRARY, ROOMS
 from tests.system.deploy.reading import (
     ROOT,
     Files,
@@ -55,7 +56,8 @@ def copies(files: Files) -> list[str]:
             found += [f"Dockerfile: {source} does not exist" for source in sources if not (ROOT / source).exists()]
             found += [f"Dockerfile: {source} is ignored by Dockerfile.dockerignore" for source in sources if source not in sent]
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = {*wheel["packages"], *wheel.get("force-include", {}), project()["readme"], "pyproject.toml", "requirements.lock"}
+    packages = {room if (ROOT / room).is_dir() else f"{room}.py" for room in (LIBRARY, *ROOMS)}
+    needed = {*packages, wheel["hooks"]["custom"]["path"], project()["readme"], "pyproject.toml", "requirements.lock"}
     found += [f"Dockerfile: {name} is part of the wheel but not copied" for name in sorted(needed - copied)]
     found += [f"Dockerfile.dockerignore: {name} is sent but not used" for name in sorted(sent - copied)]
     if "*" not in files["Dockerfile.dockerignore"].splitlines():

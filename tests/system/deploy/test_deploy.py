@@ -66,8 +66,8 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (image.installs, DOCKERFILE, "RUN python -m venv", "RUN apt-get update && python -m venv", "in no lock"),
     (image.runtime, DOCKERFILE, "USER 10001:10001", "USER ratchet", "USER must be a number"),
     (image.runtime, DOCKERFILE, "USER 10001:10001", "USER 0:0", "USER must be a number"),
-    (image.runtime, DOCKERFILE, 'ENTRYPOINT ["python", "-m", "worker"]', "ENTRYPOINT python -m worker", "exec form"),
-    (image.runtime, DOCKERFILE, 'CMD ["python", "-m", "worker", "--check-health"]', "CMD python -m worker", "HEALTHCHECK"),
+    (image.runtime, DOCKERFILE, 'ENTRYPOINT ["ratchet", "worker"]', "ENTRYPOINT ratchet worker", "exec form"),
+    (image.runtime, DOCKERFILE, 'CMD ["ratchet", "worker", "--check-health"]', "CMD ratchet worker", "HEALTHCHECK"),
     (image.runtime, DOCKERFILE, "STOPSIGNAL SIGTERM", "STOPSIGNAL SIGKILL", "STOPSIGNAL"),
     (image.runtime, DOCKERFILE, 'version="0.1.0"', 'version="9.9.9"', "version label"),
     (image.runtime, DOCKERFILE, "PYTHONUNBUFFERED=1", "PYTHONUNBUFFERED=", "PYTHONUNBUFFERED"),
@@ -222,11 +222,11 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (agreement.variables, DOCKERFILE, "RATCHET_DATA_DIR", "RATCHET_DATA", "nobody reads RATCHET_DATA"),
     (agreement.variables, ENV, "RATCHET_MODEL_URLS=", "RATCHET_MODEL_URL=", "nobody reads RATCHET_MODEL_URL"),
     (agreement.variables, README, "`RATCHET_PLUGINS`", "`RATCHET_PLUGIN`", "nobody reads RATCHET_PLUGIN"),
-    (agreement.commands, COMPOSE, '["--setup"]', '["--set-up"]', "unrecognized arguments"),
-    (agreement.commands, COMPOSE, '"evaluation"]', '"evaluator"]', "invalid choice"),
-    (agreement.commands, WORKER, "--check-health", "--health", "unrecognized arguments"),
+    (agreement.commands, COMPOSE, '["--setup"]', '["--set-up"]', "No such option"),
+    (agreement.commands, COMPOSE, '"evaluation"]', '"evaluator"]', "is unknown"),
+    (agreement.commands, WORKER, "--check-health", "--health", "No such option"),
     (agreement.commands, SETUP, 'args: ["--setup"]', 'command: ["ratchet", "setup"]', "does not start the worker"),
-    (agreement.commands, DOCKERFILE, '"worker", "--check-health"]', '"worker", "--healthy"]', "unrecognized arguments"),
+    (agreement.commands, DOCKERFILE, '"worker", "--check-health"]', '"worker", "--healthy"]', "No such option"),
     (agreement.commands, README, "worker --role workflows`", "worker --roles workflow`", "README.md"),
     (agreement.hosts, DOCKERFILE, "--require-hashes", "--index-url x --require-hashes", "names a host"),
     (agreement.hosts, COMPOSE, "temporalio/ui", "docker.io/temporalio/ui", "names a host"),
@@ -299,7 +299,10 @@ def test_the_image_gets_all_that_the_installed_packages_say_they_need() -> None:
 def test_a_lock_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
     shutil.copy(ROOT / "deploy/core_lock.py", tmp_path / "deploy")
-    project = '[project]\nname = "x"\ndependencies = ["a>=1", "b[c]>=2"]\n[build-system]\nrequires = ["h"]\n'
+    project = (
+        '[project]\nname = "x"\ndependencies = ["a>=1"]\n[build-system]\nrequires = ["h"]\n'
+        '[project.optional-dependencies]\nengine = ["b[c]>=2"]\nembedded = ["s"]\n'
+    )
     (tmp_path / "pyproject.toml").write_text(project)
     lock = tmp_path / "requirements.lock"
     lock.write_text("a==1 \\\n    --hash=sha256:00\n    # via x (pyproject.toml)\n")
@@ -308,16 +311,18 @@ def test_a_lock_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "no hash for a" in core_lock(tmp_path, "run").stderr
     lock.write_text("a @ somewhere\n")
     assert "not pinned" in core_lock(tmp_path, "run").stderr
-    entries = ["a", "b", "d", "e", "t"]
+    entries = ["a", "b", "d", "e", "s", "t"]
     via = {
         "a": "x (pyproject.toml)",
         "b": "x (pyproject.toml)",
         "d": "b",
         "e": "\n    #   t\n    #   d",
+        "s": "x (pyproject.toml)",
         "t": "x (pyproject.toml:dev)",
     }
     lock.write_text("".join(f"{name}==1 \\\n    --hash=sha256:00\n    # via {via[name]}\n" for name in entries))
     assert names(core_lock(tmp_path, "run").stdout) == {"a", "b", "d", "e"}
+    assert names(core_lock(tmp_path, "demo").stdout) == {"a", "b", "d", "e", "s"}
     assert core_lock(tmp_path, "everything").returncode == 2
 
 

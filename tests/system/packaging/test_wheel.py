@@ -1,0 +1,147 @@
+"""The wheel, installed into a fresh environment: the library alone, the demo, and a Temporal project whose modules are called
+as Ratchet's rooms are.
+
+What the wheel needs comes from whatever index pip is set up with, by the lock's hashes. Without one these tests skip by name,
+but never in CI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system.packaging.temporal_project import FILES
+
+ROOT = Path(__file__).parents[3]
+UNREACHABLE = ("No matching distribution found", "Max retries exceeded", "NewConnectionError", "Temporary failure")
+
+pytestmark = pytest.mark.timeout(1500)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment with nothing of the checkout in it."""
+
+    folder: Path
+
+    def run(self, *command: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("RATCHET_", "TEMPORAL_", "DATABASE_", "OPENAI_", "PYTHON", "VIRTUAL_ENV"))
+        }
+        program = str(self.folder / "bin" / command[0])
+        return subprocess.run(
+            [program, *command[1:]], cwd=cwd or self.folder, env=kept | variables, capture_output=True, text=True, check=False
+        )
+
+    def install(self, *arguments: str) -> None:
+        """Install packages, or skip by name where there is no index to take them from."""
+        done = self.run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
+        if done.returncode and any(words in done.stderr for words in UNREACHABLE) and not os.environ.get("CI"):
+            pytest.skip(f"no package index can be reached: {done.stderr.strip().splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
+
+
+def made(folder: Path) -> Environment:
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return Environment(folder)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the files of the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith(("tests/", "benchmarks/")):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    building = ("pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder), ".")
+    subprocess.run([sys.executable, "-m", *building], cwd=source, check=True)
+    [built] = folder.glob("*.whl")
+    assert built.name.startswith("ratchet_optimizer-")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The wheel with what the demo needs: `ratchet-optimizer[engine,embedded]`."""
+    folder = tmp_path_factory.mktemp("environment")
+    part = subprocess.run([sys.executable, ROOT / "deploy/core_lock.py", "demo"], capture_output=True, text=True, check=True)
+    (folder / "demo.lock").write_text(part.stdout)
+    environment = made(folder / "venv")
+    environment.install("--require-hashes", "--requirement", str(folder / "demo.lock"))
+    environment.install("--no-index", f"ratchet-optimizer[engine,embedded] @ {wheel.as_uri()}")
+    done = environment.run("python", "-m", "pip", "check")
+    assert done.returncode == 0, done.stdout
+    return environment
+
+
+def test_the_library_alone_is_lean(wheel: Path, tmp_path: Path) -> None:
+    environment = made(tmp_path / "venv")
+    part = subprocess.run([sys.executable, ROOT / "deploy/core_lock.py", "library"], capture_output=True, text=True, check=True)
+    (tmp_path / "library.lock").write_text(part.stdout)
+    environment.install("--require-hashes", "--requirement", str(tmp_path / "library.lock"))
+    environment.install("--no-index", str(wheel))
+    listed = json.loads(environment.run("python", "-m", "pip", "list", "--format", "json").stdout)
+    packages = {package["name"] for package in listed} - {"pip", "setuptools"}
+    assert packages <= {
+        *("ratchet-optimizer", "pydantic", "pydantic_core", "PyYAML"),
+        *("annotated-types", "typing_extensions", "typing-inspection"),
+    }
+    program = (
+        "from ratchet.prompts import PromptTemplate\n"
+        "from ratchet import Optimizer, Sample\n"
+        "template = PromptTemplate.from_yaml('name: greeting\\nsections: {hello: \"Hello {{input.name}}\"}\\n')\n"
+        "print(template.name, Sample('a', 1).id)\n"
+    )
+    done = environment.run("python", "-c", program)
+    assert (done.stdout, done.stderr) == ("greeting a\n", "")
+    asked = environment.run("ratchet", "demo")
+    assert asked.returncode == 1
+    assert 'pip install "ratchet-optimizer[engine]"' in asked.stderr
+    asked = environment.run("python", "-c", "import asyncio, ratchet.prompts as p; asyncio.run(p.open_store('postgres'))")
+    assert "install ratchet-optimizer[postgres]" in asked.stderr
+
+
+def test_a_temporal_project_with_all_of_our_names_is_checked_and_run(installed: Environment, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    checked = installed.run("ratchet", "check", "spec.yaml", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    # Also when the project is on the import path, before everything that is installed.
+    ran = installed.run("ratchet", "run", "spec.yaml", "--yes", "--json", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    run = json.loads(ran.stdout)
+    assert (run["status"], run["baseline_score"], run["best_score"]) == ("completed", 0.25, 1.0)
+    imported = installed.run("python", "-c", "import ratchet, worker, store; print(worker.__file__)", cwd=tmp_path)
+    assert imported.stdout.strip() == str(tmp_path / "worker.py")
+
+
+def test_a_project_may_call_each_sample_in_a_process_of_its_own(installed: Environment, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text.replace('ref: "activities:target"', 'ref: "activities:target", pool: process'))
+    ran = installed.run("ratchet", "run", "spec.yaml", "--yes", "--json", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert json.loads(ran.stdout)["best_score"] == 1.0
+
+
+def test_the_demo_runs_from_the_wheel(installed: Environment, tmp_path: Path) -> None:
+    shown = installed.run("ratchet", "demo", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "run `ratchet dev`" in shown.stdout
+    assert "ratchet_engine/clients/demo/example/spec.yaml" in shown.stdout
+    version = installed.run("ratchet", "--version").stdout
+    assert version.startswith("ratchet-optimizer ")
