@@ -64,6 +64,7 @@ from activities.shards.call_journal import CallJournal
 from clients.embedded.home import hold
 from clients.embedded.parent_watch import end_by_force_after, when_gone
 from clients.logs import configure_logs
+from clients.own_modules import DISTRIBUTION
 from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
 from clients.temporal import TASK_QUEUE, connect
 from store.connection import Database, StoreAway, is_away
@@ -159,9 +160,9 @@ def _positive(text: str, name: str) -> int | None:
 def versions() -> dict[str, str]:
     """What this worker is made of, for the run's record."""
     found = {"python": sys.version.split()[0]}
-    for package in ("ratchet", "temporalio", "pydantic", "openai"):
+    for package in (DISTRIBUTION, "temporalio", "pydantic", "openai"):
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
+            found["ratchet" if package == DISTRIBUTION else package] = version(package)
     return found
 
 
@@ -357,7 +358,9 @@ async def check_health(settings: Settings) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; everything else comes from the environment."""
-    parser = argparse.ArgumentParser(prog="python -m worker", description="Serve Ratchet's workflows and evaluations.")
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {__spec__.name}" if __spec__ else None, description="Serve Ratchet's workflows and evaluations."
+    )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--setup", action="store_true", help="apply migrations, register search attributes, and exit")
     doing.add_argument("--check-health", action="store_true", help="exit 0 when Temporal and the database answer")

@@ -37,7 +37,7 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
     try:
         boto3, botocore = importlib.import_module("boto3"), importlib.import_module("botocore.exceptions")
     except ModuleNotFoundError:
-        raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet[s3]") from None
+        raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet-optimizer[s3]") from None
     try:
         client = _client(boto3)
         _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"])

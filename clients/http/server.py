@@ -71,7 +71,7 @@ def missing_package() -> str | None:
     try:
         import clients.http.app  # noqa: F401
     except ModuleNotFoundError as error:
-        return f"the page and the HTTP API need the package {error.name!r}; install ratchet[http]"
+        return f"the page and the HTTP API need the package {error.name!r}; install ratchet-optimizer[http]"
     return None
 
 

@@ -21,8 +21,10 @@ async def open_store(url: str | None = None, *, database_url: str | None = None)
     scheme, _, rest = url.partition(":")
     match scheme:
         case "postgres" | "postgresql":
-            from ratchet.prompts.stores.postgres import PostgresBackend
-
+            try:
+                from ratchet.prompts.stores.postgres import PostgresBackend
+            except ModuleNotFoundError:
+                raise StoreRefused("prompts in PostgreSQL need asyncpg; install ratchet-optimizer[postgres]") from None
             return OverrideStore(await PostgresBackend.open(url if rest else _database(database_url)))
         case "file" if rest:
             from ratchet.prompts.stores.documents import DocumentBackend

@@ -20,6 +20,10 @@ def tokens_of(value: Any) -> int:
 
 @cache
 def _encoding() -> Encoding:
-    import bpe_openai  # its vocabulary takes a moment to load, and rendering does not need it
-
+    try:
+        import bpe_openai  # its vocabulary takes a moment to load, and rendering does not need it
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "counting tokens needs bpe-openai; install ratchet-optimizer[tokens]", name=error.name
+        ) from None
     return bpe_openai.get_encoding(ENCODING)

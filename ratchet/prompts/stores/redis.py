@@ -71,7 +71,7 @@ class RedisBackend:
         try:
             redis = importlib.import_module("redis.asyncio")
         except ModuleNotFoundError:
-            raise StoreRefused("prompts in Redis need redis; install ratchet[redis]") from None
+            raise StoreRefused("prompts in Redis need redis; install ratchet-optimizer[redis]") from None
         try:
             client = redis.Redis.from_url(
                 url, socket_connect_timeout=SECONDS_TO_CONNECT, socket_timeout=SECONDS_TO_ANSWER, decode_responses=True

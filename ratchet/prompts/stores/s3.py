@@ -194,7 +194,7 @@ def _client() -> Any:
     try:
         boto3 = importlib.import_module("boto3")
     except ModuleNotFoundError:
-        raise StoreRefused("prompts in S3 need boto3; install ratchet[s3]") from None
+        raise StoreRefused("prompts in S3 need boto3; install ratchet-optimizer[s3]") from None
     config = importlib.import_module("botocore.config").Config(
         connect_timeout=SECONDS_TO_CONNECT,
         read_timeout=SECONDS_WITHOUT_A_BYTE,

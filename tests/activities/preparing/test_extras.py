@@ -26,5 +26,7 @@ async def test_a_worker_without_samplers_refuses_a_search_and_nothing_else(monke
     with pytest.raises(ApplicationError) as raised:
         await inspected(SEARCH)
     assert (raised.value.type, raised.value.non_retryable) == (INVALID_REQUEST, True)
-    assert raised.value.message == "optimizer.name: search needs optuna; install ratchet[search] where the workers run"
+    assert (
+        raised.value.message == "optimizer.name: search needs optuna; install ratchet-optimizer[search] where the workers run"
+    )
     assert (await inspected(InspectInput(references={}))).evaluators == {}

