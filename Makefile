@@ -3,6 +3,8 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 BIN := .venv/bin
+DEMO := .venv/.demo
+PAGE := .venv/.page
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
@@ -11,23 +13,31 @@ INSTALLED := .venv/.installed
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(DEMO): requirements.lock pyproject.toml deploy/environment.py
 	@test -n "$(PYTHON)" || { echo "Ratchet needs Python 3.11 or newer on the PATH (or make PYTHON=/path/to/python3)"; exit 1; }
-	@echo "Setting up .venv with $$($(PYTHON) --version) …"
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(INSTALLED)
+	@echo "Installing what the demo needs (about a minute, once) …"
+	@$(PYTHON) deploy/environment.py demo
+	@touch $@
 
-setup: $(INSTALLED) ## Install everything into .venv (every other target does it for itself)
+$(PAGE): $(DEMO)
+	@echo "Installing what the page needs …"
+	@$(BIN)/python deploy/environment.py dev
+	@touch $@
 
-demo: $(INSTALLED) ## Optimize the prompt of an example on the embedded stack, against a simulated model
+$(INSTALLED): $(DEMO)
+	@echo "Installing what tests and checks need …"
+	@$(BIN)/python deploy/environment.py all
+	@touch $(PAGE) $@
+
+setup: $(INSTALLED) ## Install everything into .venv (every other target does what it needs itself)
+
+demo: $(DEMO) ## Optimize the prompt of an example on the embedded stack, against a simulated model
 	@$(BIN)/ratchet demo
 
 nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64; a few minutes)
 	@$(BIN)/ratchet run examples/nethack/spec.yaml
 
-dev: $(INSTALLED) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
+dev: $(PAGE) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
 	@$(BIN)/ratchet dev
 
 test: $(INSTALLED) ## Run every test, through the real engines

@@ -3,6 +3,7 @@
 python deploy/core_lock.py library  what `import ratchet` needs
 python deploy/core_lock.py run      what Ratchet runs on: its engine, without development tools and embedded servers
 python deploy/core_lock.py demo     what `ratchet demo` runs on: the engine and the embedded servers
+python deploy/core_lock.py dev      what `ratchet dev` runs on: the page, too
 python deploy/core_lock.py build    what its wheel is built with
 
 The lock says why each package is in it (`# via`), so the answer needs no resolver and no network: a package belongs to the
@@ -20,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-EXTRAS = {"library": (), "run": ("engine",), "demo": ("engine", "embedded"), "build": ()}
+EXTRAS = {"library": (), "run": ("engine",), "demo": ("engine", "embedded"), "dev": ("engine", "embedded", "http"), "build": ()}
 """The parts, and the extras that each has."""
 
 
