@@ -4,11 +4,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 BIN := .venv/bin
 DEMO := .venv/.demo
-PAGE := .venv/.page
+ENGINE := .venv/.engine
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo nethack dev test picture test-kills lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test picture test-kills lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,15 +19,17 @@ $(DEMO): requirements.lock pyproject.toml deploy/environment.py
 	@$(PYTHON) deploy/environment.py demo
 	@touch $@
 
-$(PAGE): $(DEMO)
-	@echo "Installing what the page needs …"
+$(ENGINE): $(DEMO)
+	@echo "Installing all that runs need, and the page …"
 	@$(BIN)/python deploy/environment.py dev
 	@touch $@
 
 $(INSTALLED): $(DEMO)
 	@echo "Installing what tests and checks need …"
 	@$(BIN)/python deploy/environment.py all
-	@touch $(PAGE) $@
+	@touch $(ENGINE) $@
+
+engine: $(ENGINE) ## Install all that runs need, without tools for development
 
 setup: $(INSTALLED) ## Install everything into .venv (every other target does what it needs itself)
 
@@ -37,7 +39,7 @@ demo: $(DEMO) ## Optimize the prompt of an example on the embedded stack, agains
 nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64; a few minutes)
 	@$(BIN)/ratchet run examples/nethack/spec.yaml
 
-dev: $(PAGE) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
+dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
 	@$(BIN)/ratchet dev
 
 test: $(INSTALLED) ## Run every test, through the real engines

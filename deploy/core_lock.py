@@ -2,7 +2,7 @@
 
 python deploy/core_lock.py library  what `import ratchet` needs
 python deploy/core_lock.py run      what Ratchet runs on: its engine, without development tools and embedded servers
-python deploy/core_lock.py demo     what `ratchet demo` runs on: the engine and the embedded servers
+python deploy/core_lock.py demo     what `ratchet demo` runs on: of the engine what its spec needs, and the embedded servers
 python deploy/core_lock.py dev      what `ratchet dev` runs on: the page, too
 python deploy/core_lock.py build    what its wheel is built with
 
@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 EXTRAS = {"library": (), "run": ("engine",), "demo": ("engine", "embedded"), "dev": ("engine", "embedded", "http"), "build": ()}
 """The parts, and the extras that each has."""
+LEFT_OUT = {"demo": {"rapidfuzz", "bpe-openai", "uvloop"}}
+"""What of its extras a part does without: 200 MB for races, searches, similarities and counts of tokens, none of which the
+demo's spec has, and for a faster loop. `ratchet check` tells whoever runs another spec in an environment that lacks them."""
 
 
 class LockError(Exception):
@@ -80,7 +83,7 @@ def roots_of(pyproject: str, part: str) -> set[str]:
         return named_in(content["build-system"]["requires"])
     project = content["project"]
     extras = [project["optional-dependencies"][extra] for extra in EXTRAS[part]]
-    return named_in(line for lines in (project["dependencies"], *extras) for line in lines)
+    return named_in(line for lines in (project["dependencies"], *extras) for line in lines) - LEFT_OUT.get(part, set())
 
 
 def main(arguments: list[str]) -> int:

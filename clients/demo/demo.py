@@ -29,7 +29,8 @@ async def demonstrate(context: Context, verbosity: Verbosity, output: Path, inte
             "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
             "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"
         )
-        options = RunOptions(new=True, yes=True, ending=Ending(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev"))
+        ending = Ending(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev")
+        options = RunOptions(new=True, yes=True, whole_engine=False, ending=ending)
         with as_file(EXAMPLE) as example:
             code = await run_spec(context, example / "spec.yaml", options, interruption)
         if code == ExitCode.DONE:

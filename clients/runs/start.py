@@ -48,6 +48,8 @@ class RunOptions:
     dry_run: bool = False
     retry_failed: bool = False
     ending: Ending = field(default_factory=Ending)
+    whole_engine: bool = True
+    """Whether to refuse an installation that lacks a part of the engine."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Plan:
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
     """Check, then attach to the open run, show the finished one, or start one."""
-    checked = await check_spec(path, own_worker=not named_by_environment())
+    checked = await check_spec(path, own_worker=not named_by_environment(), whole_engine=options.whole_engine)
     refuse_findings(context, checked)
     if options.dry_run:
         return tell_plan(context, checked)

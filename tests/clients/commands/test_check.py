@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from clients.checks import installation
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
+from clients.checks.installation import lacking_packages
 from clients.commands.begin import write_templates
 from clients.commands.check import summary_of
 from clients.demo.model_server import simulated_model
@@ -356,3 +358,19 @@ async def test_groups_with_which_nothing_can_be_compared_are_told(directory: Pat
         "dataset.path: 60 samples are copies of 30 contents: each content counts once",
         "dataset.group_by: 60 samples count as 3, with which nothing can be compared; 4 are the fewest",
     ]
+
+
+async def test_an_installation_without_a_part_of_the_engine_is_told(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the one that `make demo` makes: its spec needs less than others."""
+    assert lacking_packages() == []
+    said = [
+        "pydantic>=2",
+        "temporalio>=1; extra == 'engine'",
+        "no-such-package[x]>=1; extra == 'engine'",
+        "nor-this; extra == 's3'",
+    ]
+    monkeypatch.setattr(installation, "requires", lambda name: said if name == "ratchet-optimizer" else None)
+    (directory / "spec.yaml").write_text(SPEC)
+    [found] = (await check_spec(directory / "spec.yaml")).findings
+    assert found.message == "this installation lacks no-such-package, which runs may need: make engine"
+    assert (await check_spec(directory / "spec.yaml", whole_engine=False)).findings == []

@@ -79,10 +79,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """The wheel with what the demo needs: `ratchet-optimizer[engine,embedded]`."""
     folder = tmp_path_factory.mktemp("environment")
-    part = subprocess.run([sys.executable, ROOT / "deploy/core_lock.py", "demo"], capture_output=True, text=True, check=True)
-    (folder / "demo.lock").write_text(part.stdout)
+    part = subprocess.run([sys.executable, ROOT / "deploy/core_lock.py", "dev"], capture_output=True, text=True, check=True)
+    (folder / "engine.lock").write_text(part.stdout)
     environment = made(folder / "venv")
-    environment.install("--require-hashes", "--requirement", str(folder / "demo.lock"))
+    environment.install("--require-hashes", "--requirement", str(folder / "engine.lock"))
     environment.install("--no-index", f"ratchet-optimizer[engine,embedded] @ {wheel.as_uri()}")
     done = environment.run("python", "-m", "pip", "check")
     assert done.returncode == 0, done.stdout
