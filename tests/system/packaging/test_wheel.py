@@ -104,11 +104,13 @@ def test_the_library_alone_is_lean(wheel: Path, tmp_path: Path) -> None:
     program = (
         "from ratchet.prompts import PromptTemplate\n"
         "from ratchet import Optimizer, Sample\n"
-        "template = PromptTemplate.from_yaml('name: greeting\\nsections: {hello: \"Hello {{input.name}}\"}\\n')\n"
+        "sections = [{'path': 'hello', 'kind': 'text', 'body': 'Hello {{input.name}}'}]\n"
+        "template = PromptTemplate(name='mail/greeting', sections=sections)\n"
+        "template = PromptTemplate.from_yaml(template.to_yaml())\n"
         "print(template.name, Sample('a', 1).id)\n"
     )
     done = environment.run("python", "-c", program)
-    assert (done.stdout, done.stderr) == ("greeting a\n", "")
+    assert (done.stdout, done.stderr) == ("mail/greeting a\n", "")
     asked = environment.run("ratchet", "demo")
     assert asked.returncode == 1
     assert 'pip install "ratchet-optimizer[engine]"' in asked.stderr
