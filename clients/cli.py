@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -27,7 +28,21 @@ from clients.commands import (
     steer,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
+from clients.own_modules import DIRECTORY, DISTRIBUTION
 from ratchet._visible import visible
+
+
+def _version(wanted: bool) -> None:
+    """Print the version, and nothing else is done."""
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
+        except PackageNotFoundError:
+            print(f"{DISTRIBUTION}, not installed: run from {DIRECTORY}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="ratchet",
@@ -38,6 +53,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def shared(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take what is given before the command."""
+
+
 RUNS = (run, look, steer, report, export, replay, compare)
 SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, doctor)
 for subject in SUBJECTS:

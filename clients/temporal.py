@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.plugin import SimplePlugin
-from temporalio.worker import WorkflowRunner
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from clients.own_modules import own_module
 from clients.temporal_payloads import DATA_CONVERTER
+
+if TYPE_CHECKING:
+    from temporalio.plugin import SimplePlugin
+    from temporalio.worker import WorkflowRunner
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TASK_QUEUE = "optimization"
@@ -51,6 +52,9 @@ Temporal itself raises, of a history that is another code's: that waits for its 
 
 def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlugin:
     """Converter, sandbox and failure types, the same for everybody who touches a Ratchet workflow."""
+    # Here, so that who only asks need not load what serves.
+    from temporalio.plugin import SimplePlugin
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
     def sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
         if not isinstance(runner, SandboxedWorkflowRunner):
@@ -65,12 +69,17 @@ def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlug
     )
 
 
-async def connect(address: str | None = None, namespace: str | None = None) -> Client:
-    """A client for the server named by the arguments, else by Temporal's own environment variables and profiles."""
+async def connect(address: str | None = None, namespace: str | None = None, *, serves: bool = True) -> Client:
+    """Return a client for the server named by the arguments, else by Temporal's own environment variables and profiles.
+
+    One that `serves` may be given to workers; one that only asks loads less.
+    """
     config: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
     if address is not None:
         config["target_host"] = address
     if namespace is not None:
         config["namespace"] = namespace
     config.setdefault("target_host", DEFAULT_ADDRESS)
-    return await Client.connect(**config, plugins=[ratchet_plugin()])
+    if serves:
+        return await Client.connect(**config, plugins=[ratchet_plugin()])
+    return await Client.connect(**config, data_converter=DATA_CONVERTER)

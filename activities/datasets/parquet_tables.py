@@ -34,7 +34,7 @@ def read_parquet(path: Path, name: str, columns: Columns | None) -> Iterator[Des
         raise DatasetError(f"{name}: reading Parquet needs pyarrow; install ratchet-optimizer[parquet]")
     asked = json.dumps([str(path), name, None if columns is None else columns.model_dump(mode="json")])
     with subprocess.Popen(
-        [sys.executable, "-m", "activities.datasets.parquet_process", asked],
+        [sys.executable, "-m", f"{__package__}.parquet_process", asked],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ratchet.optimizer import StopReason
-from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import OVER_LABELS, Component, Objective
-from workflows.rules.scoring.objective_score import label_measure
+
+if TYPE_CHECKING:
+    from workflows.model.spec.request import OptimizationRequest
+    from workflows.model.spec.scorers import Component, Objective
 
 DECIMALS: Final = 4
 MOST_DECIMALS: Final = 17
@@ -102,6 +103,10 @@ def objective_text(request: OptimizationRequest) -> str:
 
 def _part_text(part: Objective | Component, request: OptimizationRequest) -> str:
     """The kind in words, with the score's name where it says something."""
+    # Here, so that a list of runs need not load the whole spec to write down its scores.
+    from workflows.model.spec.scorers import OVER_LABELS
+    from workflows.rules.scoring.objective_score import label_measure
+
     metric = part.metric or request.metric
     if part.kind == "mean":
         return f"mean {metric}"

@@ -186,7 +186,7 @@ def test_a_variable_that_is_named_is_in_the_table(path: Path) -> None:
 
 
 def test_a_module_name_that_is_used_twice_is_explained() -> None:
-    names = Counter(path.stem for path in code_files() if path.name != "__init__.py")
+    names = Counter(path.stem for path in code_files() if path.name not in ("__init__.py", "__main__.py"))
     twice = {name for name, count in names.items() if count > 1}
     explained = text_of(ROOT / "docs" / "glossary.md").partition("## Names that are used twice")[2]
     assert sorted(twice - set(re.findall(r"`(\w+)`", explained))) == [], "give it another name, or a reason in the glossary"

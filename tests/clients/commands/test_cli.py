@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,13 @@ def test_starting_loads_nothing_heavy(cli: Cli, command: str, needed: str) -> No
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert needed in loaded
     assert loaded.isdisjoint({*HEAVY, "pydantic"} - {needed})
+    assert command == "schema" or not any(name.partition(".")[0] in ("workflows", "activities", "store") for name in loaded)
+
+
+def test_the_version_is_that_of_the_distribution(cli: Cli) -> None:
+    done = cli("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ratchet-optimizer {version('ratchet-optimizer')}\n"
 
 
 def test_the_schema_is_the_specs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from packaging.version import Version
 from temporalio.envconfig import ClientConfigProfile
 
 import worker
+from clients.checks.environment import VARIABLES
 from clients.temporal import DEFAULT_ADDRESS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -165,12 +166,11 @@ def worker_grace(arguments: list[str]) -> float:
 
 @cache
 def read_by_code() -> frozenset[str]:
-    """The environment variables that our own code reads."""
-    places = [
-        ROOT / "worker.py",
-        *(file for room in ("activities", "clients", "ratchet") for file in (ROOT / room).rglob("*.py")),
-    ]
-    return frozenset(name for place in places for name in read_by_source(place.read_text("utf-8")))
+    """The environment variables that our own code reads: by their names, or as its table of variables says."""
+    rooms = ("activities", "store", "clients", "ratchet")
+    places = [ROOT / "worker.py", *(file for room in rooms for file in (ROOT / room).rglob("*.py"))]
+    by_name = (name for place in places for name in read_by_source(place.read_text("utf-8")))
+    return frozenset([*by_name, *(variable.name for variable in VARIABLES)])
 
 
 def read_by_source(source: str) -> Iterator[str]:

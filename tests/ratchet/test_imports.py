@@ -1,0 +1,53 @@
+"""Importing the library costs little: production code imports it to render a prompt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import ratchet
+
+ENGINE = {"temporalio", "numpy", "scipy", "asyncpg", "openai", "aiohttp", "structlog", "typer", "rich", "redis", "boto3"}
+ROOMS = {"workflows", "activities", "store", "clients", "worker"}
+MODULES_OF_OUR_OWN = 3
+"""`ratchet`, the experiment, the types of plug-ins."""
+
+
+def loaded_by(program: str) -> list[str]:
+    """The modules that a fresh interpreter has loaded after a program, without those that it begins with."""
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; before = set(sys.modules)\n{program}\nimport json; "
+            "print(json.dumps(sorted(set(sys.modules) - before)))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return list(json.loads(shown.stdout))
+
+
+def test_the_types_of_plugins_need_nothing_that_is_installed() -> None:
+    loaded = loaded_by("import ratchet; ratchet.Sample, ratchet.current_experiment()")
+    assert len([name for name in loaded if name.partition(".")[0] == "ratchet"]) == MODULES_OF_OUR_OWN
+    assert {name.partition(".")[0] for name in loaded} - {"ratchet"} <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("program", ["from ratchet import *", "import ratchet.prompts", "import ratchet.domains"])
+def test_nothing_of_the_library_loads_the_engine(program: str) -> None:
+    loaded = {name.partition(".")[0] for name in loaded_by(program)}
+    assert "pydantic" in loaded
+    assert not loaded & (ENGINE | ROOMS)
+
+
+def test_the_optimizer_protocol_comes_when_it_is_asked_for() -> None:
+    assert set(ratchet.__all__) <= set(dir(ratchet))
+    assert all(getattr(ratchet, name) is not None for name in ratchet.__all__)
+    assert "ratchet.optimizer" in loaded_by("from ratchet import Optimizer")
+    with pytest.raises(AttributeError, match="no attribute 'Optimiser'"):
+        ratchet.Optimiser  # noqa: B018
