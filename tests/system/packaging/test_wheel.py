@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.core_lock import LEFT_OUT
 from tests.system.packaging.temporal_project import FILES
 
 ROOT = Path(__file__).parents[3]
@@ -140,10 +141,16 @@ def test_a_project_may_call_each_sample_in_a_process_of_its_own(installed: Envir
     assert json.loads(ran.stdout)["best_score"] == 1.0
 
 
-def test_the_demo_runs_from_the_wheel(installed: Environment, tmp_path: Path) -> None:
+def test_the_demo_runs_from_the_wheel_and_without_what_is_left_out_for_it(installed: Environment, tmp_path: Path) -> None:
+    installed.run("python", "-m", "pip", "uninstall", "--yes", *LEFT_OUT["demo"])
     shown = installed.run("ratchet", "demo", cwd=tmp_path)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "run `ratchet dev`" in shown.stdout
     assert "ratchet_engine/clients/demo/example/spec.yaml" in shown.stdout
+    (tmp_path / "spec.yaml").write_text(FILES["spec.yaml"])
+    assert (
+        "bpe-openai, rapidfuzz, scipy, uvloop, which runs may need"
+        in installed.run("ratchet", "check", "spec.yaml", cwd=tmp_path).stderr
+    )
     version = installed.run("ratchet", "--version").stdout
     assert version.startswith("ratchet-optimizer ")
