@@ -15,6 +15,7 @@ import pytest_asyncio
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
+from activities.endpoints.operator_lists import HTTP_URLS
 from clients import demo
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.history.entries import report_json
@@ -26,6 +27,7 @@ from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.summary import status_text
 from store.read.reader import StoreReader
 from store.read.rows import RunReport
+from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.impatient_worker import QUICK, impatient_worker
 
@@ -79,6 +81,7 @@ def chat(server: SimulatedModel) -> dict[str, Any]:
 def http(server: SimulatedModel) -> dict[str, Any]:
     """The same model, as any JSON endpoint."""
     asked = chat(server)
+    allow(HTTP_URLS, server.base_url)
     return {
         "kind": "http",
         "url": f"{server.base_url}/chat/completions",
