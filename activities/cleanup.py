@@ -23,14 +23,14 @@ from workflows.model.activities.cleanup import SweepInput, Swept
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class WorkflowRun:
     """How a run stands by its workflow."""
 
     running: bool
     closed_at: datetime | None = None
 
 
-Executions = Callable[[Sequence[str]], Awaitable[Mapping[str, Execution]]]
+Executions = Callable[[Sequence[str]], Awaitable[Mapping[str, WorkflowRun]]]
 """Those of these runs that Temporal knows."""
 
 
@@ -73,7 +73,7 @@ class Janitor(Sweeping):
         return all(_was_over(known.get(run), rows.get(run), before) for run in runs)
 
 
-def _was_over(execution: Execution | None, row: cleanup.RunRow | None, before: datetime) -> bool:
+def _was_over(execution: WorkflowRun | None, row: cleanup.RunRow | None, before: datetime) -> bool:
     """By its workflow, which knows best; else by its row; a run of which nobody knows anything has vanished."""
     if execution is not None:
         return not execution.running and (execution.closed_at is None or execution.closed_at < before)
@@ -92,7 +92,7 @@ async def _removed(store: OverrideStore, state: TagState) -> int:
 def executions_of(client: Client) -> Executions:
     """Runs as Temporal knows them."""
 
-    async def found(run_ids: Sequence[str]) -> dict[str, Execution]:
+    async def found(run_ids: Sequence[str]) -> dict[str, WorkflowRun]:
         known = {}
         for run_id in run_ids:
             try:
@@ -102,7 +102,7 @@ def executions_of(client: Client) -> Executions:
                     raise
                 continue
             running = described.status is WorkflowExecutionStatus.RUNNING
-            known[run_id] = Execution(running, described.close_time)
+            known[run_id] = WorkflowRun(running, described.close_time)
         return known
 
     return found

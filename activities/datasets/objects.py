@@ -41,7 +41,7 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
     try:
         client = _client(boto3)
         _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"])
-        client.download_file(bucket, key, str(file), Callback=_Bounded(url))
+        client.download_file(bucket, key, str(file), Callback=_BoundedDownload(url))
     except DatasetError:
         raise
     except botocore.ClientError as error:
@@ -64,7 +64,7 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
         raise DatasetError(f"dataset.path: {url} cannot be fetched: {error}") from None
 
 
-class _Bounded:
+class _BoundedDownload:
     """Ends a transfer that brings more than the object was said to have: it may have been replaced meanwhile."""
 
     def __init__(self, url: str) -> None:

@@ -38,7 +38,7 @@ LARGEST_LISTING = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Problem:
+class EndpointProblem:
     """What is wrong with an endpoint, as seen from here."""
 
     message: str
@@ -46,7 +46,7 @@ class Problem:
     """Whether it depends on this process's environment or network, which a worker elsewhere does not share."""
 
 
-async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = True) -> list[Problem]:
+async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = True) -> list[EndpointProblem]:
     """Problems with the endpoints of target, scorers and proposer: a model endpoint is asked for its models, a runner or an
     HTTP target only whether it listens.
 
@@ -62,7 +62,7 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
-def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[Problem]:
+def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
     target = request.target
     if not isinstance(target, HttpTarget):
         return
@@ -72,12 +72,12 @@ def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Itera
         yield from _silent(target.url, "the endpoint")
     except NotListed:
         told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
-        yield Problem(f"{told}; add its origin to {HTTP_URLS}", local=True)
+        yield EndpointProblem(f"{told}; add its origin to {HTTP_URLS}", local=True)
     if with_token and not os.environ.get(HTTP_TOKEN, "").strip():
-        yield Problem(f"target.auth: is {target.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
+        yield EndpointProblem(f"target.auth: is {target.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
 
 
-def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[Problem]:
+def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
     """A runner that workers may not call, or that does not answer."""
     target = request.target
     if not isinstance(target, ExternalTarget):
@@ -86,12 +86,12 @@ def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[P
         lists.refuse_runner(target.url)
     except NotListed:
         told = f"target.url: workers call only runners their operator named, and {target.url} is none of them"
-        yield Problem(f"{told}; add its origin, {origin_of(target.url)}, to {RUNNER_URLS}", local=True)
+        yield EndpointProblem(f"{told}; add its origin, {origin_of(target.url)}, to {RUNNER_URLS}", local=True)
         return
     yield from _silent(target.url, "the runner")
 
 
-def _silent(url: str, what: str) -> Iterator[Problem]:
+def _silent(url: str, what: str) -> Iterator[EndpointProblem]:
     """A place where nobody listens. It is asked for nothing, and sent no token."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -99,7 +99,7 @@ def _silent(url: str, what: str) -> Iterator[Problem]:
         socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER).close()
     except OSError as error:
         told = f"target.url: {what} at {parts.hostname}:{port} cannot be reached: {error}"
-        yield Problem(f"{told}; start it, or correct the URL", local=True)
+        yield EndpointProblem(f"{told}; start it, or correct the URL", local=True)
 
 
 def _url_for(request: OptimizationRequest, where: str) -> str:
@@ -114,7 +114,7 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
     return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
 
 
-def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
+def _check(url: str, models: list[tuple[str, str]]) -> list[EndpointProblem]:
     where = models[0][0]
     try:
         parts = urlsplit(url)
@@ -122,26 +122,26 @@ def _check(url: str, models: list[tuple[str, str]]) -> list[Problem]:
     except ValueError:
         host, scheme = "", ""
     if scheme not in ("http", "https") or not host:
-        return [Problem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
+        return [EndpointProblem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
     try:
         key = OperatorLists().model_key(url)
     except NotListed:
         told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
-        return [Problem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
+        return [EndpointProblem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
     except KeyMissing:
-        return [Problem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
+        return [EndpointProblem(f"{where}: {url} needs a key, and OPENAI_API_KEY is not set; set it", local=True)]
     try:
         known = _listed_models(url, host, key)
     except _Refused as error:
-        return [Problem(f"{where}: {url} {error}; check OPENAI_API_KEY", local=True)]
+        return [EndpointProblem(f"{where}: {url} {error}; check OPENAI_API_KEY", local=True)]
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         told = f"{where}: {url} cannot be reached: {reason}; start it, or correct OPENAI_BASE_URL (or base_url)"
-        return [Problem(told, local=True)]
+        return [EndpointProblem(told, local=True)]
     if not known:
         return []
     return [
-        Problem(f"{place}: {url} does not list a model {model!r}; it has {_some(known)}", local=False)
+        EndpointProblem(f"{place}: {url} does not list a model {model!r}; it has {_some(known)}", local=False)
         for place, model in models
         if model not in known
     ]

@@ -161,7 +161,7 @@ def _check_dataset(
     given = request.dataset
     if given.items is None and given.path is None:
         return None, []
-    lacking, named, scored = _MissingInputs(request), _Names(), _Expectations(request)
+    lacking, named, scored = _MissingInputs(request), _NamedData(), _Expectations(request)
     try:
         looks = lacking.look, _counting(strata, given.splits), named.look, scored.look, members.look
         found = check_items(source_beside(spec, request), *looks)
@@ -196,7 +196,7 @@ def _counting(strata: Counter[str], splits: Splits | None) -> Callable[[str, Ite
     return count
 
 
-class _Names:
+class _NamedData:
     """The ids and the tags that samples have."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass
-class Call:
+class LoggedCall:
     """One call while it is in flight."""
 
     key: str | None = None
@@ -32,9 +32,9 @@ class CallLog:
     completion_tokens: int = 0
 
     @contextmanager
-    def call(self) -> Iterator[Call]:
+    def call(self) -> Iterator[LoggedCall]:
         """Count a call for as long as it lasts. What it comes to after a reset is not counted."""
-        call, by_status, answered = Call(), self.by_status, self.answered
+        call, by_status, answered = LoggedCall(), self.by_status, self.answered
         self.calls += 1
         self.in_flight += 1
         self.max_concurrent = max(self.max_concurrent, self.in_flight)
@@ -46,7 +46,7 @@ class CallLog:
             if call.answered and call.key is not None:
                 answered[call.key] += 1
 
-    def received(self, call: Call, key: str) -> None:
+    def received(self, call: LoggedCall, key: str) -> None:
         """Note what the call asks for."""
         call.key = key
         self.requests[key] += 1

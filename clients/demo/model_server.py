@@ -23,7 +23,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
-from clients.demo.call_log import Call, CallLog
+from clients.demo.call_log import CallLog, LoggedCall
 from clients.demo.delivery import deliver
 from clients.demo.deterministic_text import as_base64, count_tokens, cut_to_tokens, digest, embed
 from clients.demo.injected_faults import RateLimit, Rule, RuleBook, RuleLike, Treatment, parse_rules
@@ -122,7 +122,7 @@ class SimulatedModel:
         return app
 
     def _paid(
-        self, handle: Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
+        self, handle: Callable[[web.Request, LoggedCall], Awaitable[web.StreamResponse]]
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Count the call, and answer what is wrong with it in OpenAI's words."""
 
@@ -150,7 +150,7 @@ class SimulatedModel:
 
         return counted
 
-    async def _chat(self, request: web.Request, call: Call) -> web.StreamResponse:
+    async def _chat(self, request: web.Request, call: LoggedCall) -> web.StreamResponse:
         raw = json.loads(await request.read())
         chat = ChatRequest.model_validate(raw)
         if chat.model not in CHAT_MODELS:
@@ -199,7 +199,7 @@ class SimulatedModel:
             usage=usage(chat.prompt_tokens, max(1, spent)),
         )
 
-    async def _embeddings(self, request: web.Request, call: Call) -> web.StreamResponse:
+    async def _embeddings(self, request: web.Request, call: LoggedCall) -> web.StreamResponse:
         wanted = EmbeddingRequest.model_validate_json(await request.read())
         texts = wanted.texts
         if wanted.model != EMBEDDING:

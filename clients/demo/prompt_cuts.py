@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from clients.demo.deterministic_text import draw
-from clients.demo.prompt_meaning import Reading, read_prompt
+from clients.demo.prompt_meaning import PromptMeaning, read_prompt
 
 ASKED = re.compile(r"\bshorter\b|\bfewer tokens\b|\bas short as\b", re.IGNORECASE)
 _SLIP = 0.1
@@ -23,5 +23,5 @@ def shortened(text: str, *noise: object) -> str:
     return "\n".join(lines).strip()
 
 
-def _meaning(text: str) -> Reading:
+def _meaning(text: str) -> PromptMeaning:
     return replace(read_prompt(text), length=0)

@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clients.demo.tickets import LABELS, RULES, Rule
+from clients.demo.tickets import LABELS, RULES, TicketRule
 
 DEFINED = 0.5
 DECIDED = 1.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class PromptMeaning:
     """What a prompt tells the model."""
 
     labels: frozenset[str]
@@ -90,11 +90,11 @@ def gives_up(clause: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def read_prompt(text: str) -> Reading:
+def read_prompt(text: str) -> PromptMeaning:
     """Understand a system prompt. The same text is read once."""
     clauses = [clause for part in _joined(_CLAUSE_END.split(text)) for clause in _parts(part)]
     decisions = [clause for clause in clauses if len(_named(clause)) < 4]
-    return Reading(
+    return PromptMeaning(
         labels=frozenset(_named(text)),
         clarity={name: max((_clarity(rule, clause) for clause in decisions), default=0.0) for name, rule in RULES.items()},
         bare_answer=max((_bareness(clause) for clause in clauses), default=0.0),
@@ -124,7 +124,7 @@ def _named(text: str) -> list[str]:
     return [label for label in LABELS if _LABELS[label].search(text)]
 
 
-def _clarity(rule: Rule, clause: str) -> float:
+def _clarity(rule: TicketRule, clause: str) -> float:
     stated = _OVERRULED.sub(" ", _CONCESSION.sub(" ", clause))
     concept, label = rule.concept.search(stated), _LABELS[rule.label].search(stated)
     if concept is None or label is None:

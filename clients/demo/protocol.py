@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clients.demo.deterministic_text import count_tokens, digest
 
 
-class Message(BaseModel):
+class SimulatedMessage(BaseModel):
     """One message of a conversation; parts other than text are accepted and not read."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -74,7 +74,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     model: str
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[list[SimulatedMessage], Field(min_length=1)]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = None

@@ -14,7 +14,7 @@ LABELS = ("billing", "bug", "outage", "account", "feature_request", "security", 
 
 
 @dataclass(frozen=True)
-class Rule:
+class TicketRule:
     """One kind of doubtful ticket: how it is recognized, the right label, and the labels it tempts a model to give."""
 
     name: str
@@ -27,10 +27,10 @@ def _concept(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, TicketRule] = {
     rule.name: rule
     for rule in (
-        Rule(
+        TicketRule(
             "data_leak",
             "security",
             ("bug", "account", "billing"),
@@ -40,7 +40,7 @@ RULES: dict[str, Rule] = {
                 r"|(?:other|another|foreign|stranger'?s?) (?:customer|user|person|people|compan)"
             ),
         ),
-        Rule(
+        TicketRule(
             "many_affected",
             "outage",
             ("bug",),
@@ -50,7 +50,7 @@ RULES: dict[str, Rule] = {
                 r"|widespread|not only (?:one|them|the)|unreachable|offline|is down|unavailable"
             ),
         ),
-        Rule(
+        TicketRule(
             "locked_out",
             "account",
             ("bug",),
@@ -59,19 +59,19 @@ RULES: dict[str, Rule] = {
                 r"|(?:access to|get into) (?:their|the|an?) (?:account|profile)|credential|authenticat"
             ),
         ),
-        Rule(
+        TicketRule(
             "lost_parcel",
             "shipping",
             ("billing",),
             _concept(r"parcel|package|deliver|courier|shipment|carrier|in transit|never arriv|not arriv|goods|physical"),
         ),
-        Rule(
+        TicketRule(
             "double_charge",
             "billing",
             ("bug",),
             _concept(r"charg|invoice|payment|refund|\bpaid\b|\bpay(?:s|ing)?\b|\bbilled\b|subscription|money"),
         ),
-        Rule(
+        TicketRule(
             "missing_wish",
             "feature_request",
             ("bug",),
@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
                 r"|not (?:yet )?(?:support|built|implement|available)|ask(?:s|ing)? for something"
             ),
         ),
-        Rule(
+        TicketRule(
             "small_talk",
             "other",
             ("feature_request", "billing", "bug"),
@@ -98,12 +98,12 @@ _OPENING = 36
 
 
 @dataclass(frozen=True)
-class Ticket:
+class SupportTicket:
     """One ticket of the example: the right label, and the rule without which it is likely to be misread."""
 
     text: str
     label: str
-    rule: Rule | None
+    rule: TicketRule | None
 
     @property
     def opening(self) -> str:
@@ -117,26 +117,26 @@ class Ticket:
 
 
 @lru_cache(maxsize=1)
-def known_tickets() -> tuple[Ticket, ...]:
+def known_tickets() -> tuple[SupportTicket, ...]:
     """The tickets of the packaged example."""
     lines = (files(__package__) / "example" / "tickets.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return tuple(
-        Ticket(row["input"]["ticket"], row["expected"], next((RULES[tag] for tag in row["tags"] if tag in RULES), None))
+        SupportTicket(row["input"]["ticket"], row["expected"], next((RULES[tag] for tag in row["tags"] if tag in RULES), None))
         for row in rows
     )
 
 
 @lru_cache(maxsize=4096)
-def find_ticket(text: str) -> Ticket | None:
+def find_ticket(text: str) -> SupportTicket | None:
     """The known ticket that the text is or contains; for an unknown one, a guess from what it mentions, or nothing."""
     flat = " ".join(text.split())
     known = next((ticket for ticket in known_tickets() if ticket.opening in flat), None)
     return known or _guess(flat)
 
 
-def _guess(text: str) -> Ticket | None:
+def _guess(text: str) -> SupportTicket | None:
     matching = [rule for rule in RULES.values() if rule.concept.search(text)]
     if not matching:
         return None
-    return Ticket(text, matching[0].label, matching[0] if len(matching) > 1 else None)
+    return SupportTicket(text, matching[0].label, matching[0] if len(matching) > 1 else None)

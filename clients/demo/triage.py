@@ -9,8 +9,8 @@ alike.
 from dataclasses import dataclass
 
 from clients.demo.deterministic_text import digest, draw, pick
-from clients.demo.prompt_meaning import Reading, read_prompt
-from clients.demo.tickets import LABELS, Ticket, find_ticket
+from clients.demo.prompt_meaning import PromptMeaning, read_prompt
+from clients.demo.tickets import LABELS, SupportTicket, find_ticket
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def answer_ticket(skill: Skill, instructions: str, user_text: str, occasion: Occ
     ticket = find_ticket(user_text)
     if ticket is None and not reading.labels:
         return f"This is a simulated answer to: {user_text[:200]}"
-    ticket = ticket or Ticket(user_text, "other", None)
+    ticket = ticket or SupportTicket(user_text, "other", None)
     noise = _Noise(occasion, digest(instructions), ticket.text)
 
     understood = noise.happens("reading", _chance_to_understand(skill, reading, ticket, occasion.temperature))
@@ -97,7 +97,7 @@ class _Noise:
         return draw(self._lasting_key if lasting else self.fresh_key, what) < chance
 
 
-def _chance_to_understand(skill: Skill, reading: Reading, ticket: Ticket, temperature: float) -> float:
+def _chance_to_understand(skill: Skill, reading: PromptMeaning, ticket: SupportTicket, temperature: float) -> float:
     if ticket.rule is None:
         chance = skill.plain - (0.03 if reading.gives_up else 0.0)
     else:
@@ -108,11 +108,11 @@ def _chance_to_understand(skill: Skill, reading: Reading, ticket: Ticket, temper
     return chance - min(overlong, 0.25) - 0.04 * max(0.0, temperature - 0.7)
 
 
-def _chance_to_be_bare(skill: Skill, reading: Reading) -> float:
+def _chance_to_be_bare(skill: Skill, reading: PromptMeaning) -> float:
     return skill.bare[round(reading.bare_answer * 2)] * (_CHATTY_FACTOR if reading.chatty else 1.0)
 
 
-def _mistake(reading: Reading, ticket: Ticket, noise: _Noise) -> str:
+def _mistake(reading: PromptMeaning, ticket: SupportTicket, noise: _Noise) -> str:
     if reading.gives_up and ticket.label != "other":
         return "other"
     lures = ticket.rule.lures if ticket.rule else tuple(label for label in LABELS if label != ticket.label)

@@ -15,7 +15,7 @@ from signal import SIGINT
 from urllib.parse import quote
 
 from clients.embedded.home import DATABASE, LOOPBACK, Home, StackError
-from clients.embedded.server_process import Account, after_fork, runs_on
+from clients.embedded.server_process import ServerAccount, after_fork, runs_on
 from clients.private_files import open_private
 
 USER = "ratchet"
@@ -102,8 +102,8 @@ class Postgres:
         data.rename(self.home.postgres_data)
         shutil.rmtree(draft)
 
-    def _account(self) -> Account | None:
-        return Account.for_data_in(self.home.path, self.home.postgres_data)
+    def _account(self) -> ServerAccount | None:
+        return ServerAccount.for_data_in(self.home.path, self.home.postgres_data)
 
     def _password(self) -> str:
         """Kept from an earlier, interrupted start if there was one."""

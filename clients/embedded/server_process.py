@@ -42,12 +42,12 @@ def runs_on(pid: int, data: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Account:
+class ServerAccount:
     uid: int
     gid: int
 
     @classmethod
-    def for_data_in(cls, home: Path, data: Path) -> "Account | None":
+    def for_data_in(cls, home: Path, data: Path) -> "ServerAccount | None":
         """Who shall own and run a server that refuses root: nobody special unless we are root."""
         if os.geteuid() != 0:
             return None
@@ -80,7 +80,7 @@ class Account:
 
 
 def after_fork(
-    *, dies_with_parent_by: signal.Signals, account: Account | None = None, capabilities: tuple[int, ...] = ()
+    *, dies_with_parent_by: signal.Signals, account: ServerAccount | None = None, capabilities: tuple[int, ...] = ()
 ) -> Callable[[], None]:
     """For `subprocess.Popen(preexec_fn=…)` in a process of one thread."""
     parent = os.getpid()

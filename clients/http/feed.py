@@ -40,19 +40,19 @@ MOST_SUBSCRIBERS: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EventFrame:
     """An event as it goes over the wire."""
 
     id: int
     data: bytes
 
 
-def frame_of(run_id: str, event: WireEvent) -> Frame:
+def frame_of(run_id: str, event: WireEvent) -> EventFrame:
     """The event as SSE: its id, its type, and one line of JSON, which escapes every line break in it."""
     head = json.dumps({"optimization_id": run_id, "key": event.key, "at": event.created_at.isoformat()}, ensure_ascii=False)
     rest = event.payload.strip()[1:]
     data = f"{head[:-1]}, {rest}" if rest != "}" else head
-    return Frame(event.id, f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode())
+    return EventFrame(event.id, f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode())
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Topic:
     """Every event after it, up to the newest, is among the frames."""
     changed: Signal = field(default_factory=Signal)
     subscribers: int = 0
-    _frames: deque[Frame] = field(default_factory=deque)
+    _frames: deque[EventFrame] = field(default_factory=deque)
     _size: int = 0
     _chunks: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
@@ -123,7 +123,7 @@ class Topic:
             self.changed.give()
         return len(events) == EVENTS_PER_READ
 
-    def _add(self, frames: Sequence[Frame]) -> None:
+    def _add(self, frames: Sequence[EventFrame]) -> None:
         for frame in frames:
             self._frames.append(frame)
             self._size += len(frame.data)
@@ -144,7 +144,7 @@ class Topic:
         return known
 
 
-def chunk_of(frames: Sequence[Frame], last: int) -> tuple[int, bytes]:
+def chunk_of(frames: Sequence[EventFrame], last: int) -> tuple[int, bytes]:
     """As many frames as fit into a chunk, at least one, and the id of the last of them."""
     parts: list[bytes] = []
     size = 0

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from clients.reports.score_differences import Difference, difference_of
+from clients.reports.score_differences import ScoreDifference, difference_of
 from ratchet._canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
@@ -317,7 +317,7 @@ class Improvement:
         return self.absolute / abs(self.before) * 100 if self.before else 0.0
 
 
-def compared(facts: RunFacts) -> list[tuple[Iteration, Difference | None]]:
+def compared(facts: RunFacts) -> list[tuple[Iteration, ScoreDifference | None]]:
     """Every measured configuration, the best first, with its difference to the baseline over the same samples."""
     baseline = first_success(facts)
     sign = -1 if facts.direction is Direction.MAXIMIZE else 1
@@ -326,7 +326,7 @@ def compared(facts: RunFacts) -> list[tuple[Iteration, Difference | None]]:
     return [(iteration, _difference(baseline, iteration, facts.direction)) for iteration in measured]
 
 
-def _difference(baseline: Iteration | None, other: Iteration, direction: Direction) -> Difference | None:
+def _difference(baseline: Iteration | None, other: Iteration, direction: Direction) -> ScoreDifference | None:
     name = baseline.candidate_id if baseline is not None else None
     against = next((evidence for evidence in other.evidence if evidence.reference == name), None)
     return None if against is None else difference_of(against, direction)

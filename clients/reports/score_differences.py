@@ -18,7 +18,7 @@ VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScoreDifference:
     """The mean difference over the samples that both answered, with its interval."""
 
     estimate: float
@@ -28,16 +28,16 @@ class Difference:
     n: int
 
 
-def difference_of(evidence: Evidence, direction: Direction) -> Difference:
+def difference_of(evidence: Evidence, direction: Direction) -> ScoreDifference:
     """Evidence tells gains; a difference is what was subtracted. Too few samples have no interval."""
     sign = 1.0 if direction is Direction.MAXIMIZE else -1.0
     if evidence.refused is not None:
-        return Difference(sign * evidence.effect, None, None, evidence.confidence, evidence.n)
+        return ScoreDifference(sign * evidence.effect, None, None, evidence.confidence, evidence.n)
     low, high = sorted((sign * evidence.low, sign * evidence.high))
-    return Difference(sign * evidence.effect, low, high, evidence.confidence, evidence.n)
+    return ScoreDifference(sign * evidence.effect, low, high, evidence.confidence, evidence.n)
 
 
-def interval_text(difference: Difference) -> str:
+def interval_text(difference: ScoreDifference) -> str:
     """`+0.12, 95% CI +0.03…+0.21`"""
     if difference.low is None or difference.high is None:
         return f"{signed(difference.estimate)}, no interval from {difference.n} sample{'' if difference.n == 1 else 's'}"

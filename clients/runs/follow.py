@@ -58,7 +58,7 @@ def display_for(context: Context, run_id: str, verbosity: Verbosity) -> Display:
 
 
 @dataclass
-class Follower:
+class RunFollower:
     """Watches one run."""
 
     servers: Servers

@@ -22,7 +22,7 @@ from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, is_held, is_shared
-from clients.runs.follow import Follower, display_for
+from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from clients.runs.interruption import Interruption
 from clients.runs.lookup import WORKFLOW, KnownRun, known_run, reach_run
@@ -53,7 +53,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StartPlan:
     """A checked spec, ready to be started."""
 
     request: OptimizationRequest
@@ -101,7 +101,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         return await attend(context, servers, run_id, plan.plugins, options, interruption)
 
 
-def _allow(context: Context, servers: Servers, plan: Plan, checked: Checked) -> None:
+def _allow(context: Context, servers: Servers, plan: StartPlan, checked: Checked) -> None:
     """Have this home's own workers accept what this spec names: who runs it here is their operator."""
     assert checked.request is not None
     if servers.embedded or plan.plugins is not None:
@@ -120,7 +120,7 @@ def refuse_findings(context: Context, checked: Checked) -> None:
         raise CommandError(f"{checked.path} cannot be run:\n{told}", facts={"findings": findings})
 
 
-async def plan_run(servers: Servers, checked: Checked) -> Plan:
+async def plan_run(servers: Servers, checked: Checked) -> StartPlan:
     """Bring the dataset into the store, and name the run by what it will do."""
     request = checked.request
     assert request is not None
@@ -133,17 +133,17 @@ async def plan_run(servers: Servers, checked: Checked) -> Plan:
     uses = plugin_uses(request)
     memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}
     if not uses or request.execution.evaluation_task_queue is not None:
-        return Plan(request, run_id, None, memo)
+        return StartPlan(request, run_id, None, memo)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
     spec = checked.path.resolve()
     code = RunCode(
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
-    return Plan(request, run_id, code, memo | {"plugins": True})
+    return StartPlan(request, run_id, code, memo | {"plugins": True})
 
 
-async def _note(context: Context, servers: Servers, plan: Plan, run_id: str) -> None:
+async def _note(context: Context, servers: Servers, plan: StartPlan, run_id: str) -> None:
     """Keep what code the run needs, so that `dev`, `watch` and `retry` serve it."""
     code = plan.code
     if code is None:
@@ -198,7 +198,7 @@ async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
     return found
 
 
-async def _sized(servers: Servers, checked: Checked, plan: Plan) -> Checked:
+async def _sized(servers: Servers, checked: Checked, plan: StartPlan) -> Checked:
     """What is in the store has a size, which a cost can be estimated from."""
     dataset_id = plan.request.dataset.id
     if checked.dataset is not None or dataset_id is None:
@@ -249,7 +249,7 @@ def tell_plan(context: Context, checked: Checked) -> int:
 
 
 async def start_retry(
-    context: Context, servers: Servers, plan: Plan, before: KnownRun, options: RunOptions, interruption: Interruption
+    context: Context, servers: Servers, plan: StartPlan, before: KnownRun, options: RunOptions, interruption: Interruption
 ) -> int:
     """Start a run that takes over what a finished one was answered, and asks again for what failed or is missing."""
     if before.is_open or not before.is_finished:
@@ -280,7 +280,7 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
         if code is None and _needs_code(request):
             raise CommandError(f"{run_id} needs its plug-ins; retry it where they are, with `ratchet run SPEC --retry-failed`")
         memo: dict[str, Any] = {"host": platform.node()}
-        first = Plan(
+        first = StartPlan(
             request, without_number(run_id), code, memo if code is None else memo | {"spec": code.spec, "plugins": True}
         )
         return await start_retry(context, servers, first, run, options, interruption)
@@ -292,7 +292,7 @@ def _needs_code(request: OptimizationRequest) -> bool:
     return bool(plugin_uses(request)) and queue is not None and is_plugin_queue(queue, task_queue())
 
 
-async def _start(servers: Servers, plan: Plan, run_id: str, *, fresh: bool) -> str:
+async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool) -> str:
     """Start the workflow; when somebody else was faster, join theirs, or with `fresh` take the next id."""
     conflict = WorkflowIDConflictPolicy.FAIL if fresh else WorkflowIDConflictPolicy.USE_EXISTING
     try:
@@ -329,7 +329,7 @@ async def attend(
     with interruption.instead_set(let_go):
         async with workers_for(servers, context.home, plugins=plugins) as workers:
             display = display_for(context, run_id, options.ending.verbosity)
-            follower = Follower(servers, run_id, display, notes_for(servers, context.home))
+            follower = RunFollower(servers, run_id, display, notes_for(servers, context.home))
             if await follower.until_end(let_go, workers):
                 return await show_end(context, servers, run_id, options.ending)
             context.say("\nLetting go of the run: what is in flight is handed back …")
@@ -347,7 +347,7 @@ def _let_go(context: Context, servers: Servers, run_id: str, plugins: PluginCode
     return ExitCode.DETACHED
 
 
-async def _leave(context: Context, servers: Servers, run_id: str, plan: Plan) -> int:
+async def _leave(context: Context, servers: Servers, run_id: str, plan: StartPlan) -> int:
     if servers.embedded and _is_taken_up(context, plan.plugins):
         context.say("It goes on: the stack that is up here serves it.")
     elif servers.embedded:

@@ -140,7 +140,7 @@ class Entry:
         return self.good_until > time.monotonic()
 
 
-class Follower:
+class PromptFollower:
     """Reads prompts, and looks after those that are used."""
 
     def __init__(

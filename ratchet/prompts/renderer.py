@@ -20,7 +20,7 @@ from functools import partial
 
 from ratchet.experiment import current_experiment, prompt_under_test
 from ratchet.prompts.addresses import open_store
-from ratchet.prompts.followed import Entry, Follower, Key, Otherwise, Outage, Policy, Prompt
+from ratchet.prompts.followed import Entry, Key, Otherwise, Outage, Policy, Prompt, PromptFollower
 from ratchet.prompts.prompt_errors import StoreAway, UnknownTag
 from ratchet.prompts.template import PromptTemplate, prompt_part
 
@@ -162,7 +162,7 @@ class Renderer:
     def _running(self) -> _ReadingThread:
         with self._starting:
             if self._thread is None or self._thread.process != os.getpid():  # a forked process has no threads
-                self._thread = _ReadingThread(Follower(self._open, self._policy, self._at_hand, self._outage))
+                self._thread = _ReadingThread(PromptFollower(self._open, self._policy, self._at_hand, self._outage))
                 weakref.finalize(self, self._thread.close)
             return self._thread
 
@@ -170,7 +170,7 @@ class Renderer:
 class _ReadingThread:
     """An event loop of the renderer's own."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: PromptFollower) -> None:
         self.process = os.getpid()
         self._follower = follower
         self._loop = asyncio.new_event_loop()

@@ -28,7 +28,7 @@ CONFIRMATION_MARGIN = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BudgetAccount:
     """A run's budget, and what others than the one who asks took from it."""
 
     limits: dict[Resource, float]
@@ -109,7 +109,7 @@ async def lease(connection: Connection, key: LeaseKey, balance: LeaseBalance, re
     return Leased(granted, short_of, account.something_comes_back(short_of), account.dearest, tuple(account.limits))
 
 
-def grant(account: Account, balance: LeaseBalance, request: LeaseRequest) -> tuple[Amount, Resource | None]:
+def grant(account: BudgetAccount, balance: LeaseBalance, request: LeaseRequest) -> tuple[Amount, Resource | None]:
     """What may be set aside, or what there is too little of."""
     left = account.left(balance.held + balance.spent + balance.lost)
     wants_money = request.alone or request.needed.tokens or request.needed.cost
@@ -236,7 +236,7 @@ async def _lock(connection: Connection, run_id: str) -> Any:
     return row
 
 
-async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> Account:
+async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> BudgetAccount:
     """The account under lock, with what an earlier attempt left behind already settled."""
     budget = await _lock(connection, key.run_id)
     if await _taken_over(connection, key, again=again):
@@ -279,7 +279,7 @@ async def _account(connection: Connection, key: LeaseKey, *, again: bool) -> Acc
         tokens=budget["tokens_of_calls"] + others["tokens_of_calls"], cost=budget["cost_of_calls"] + others["cost_of_calls"]
     )
     limits: dict[Resource, float] = {name: budget[f"limit_{name}"] for name in RESOURCES if budget[f"limit_{name}"]}
-    return Account(
+    return BudgetAccount(
         limits=limits,
         used=settled + Amount(others["samples"], others["tokens"], others["cost"]),
         held_back=NOTHING if key.confirming else _for_confirmation(budget["confirmation_calls"], calls, of_calls, dearest),

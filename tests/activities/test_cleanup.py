@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from activities.cleanup import Execution, Janitor
+from activities.cleanup import Janitor, WorkflowRun
 from activities.releases.override_stores import Overrides
 from ratchet._canonical import content_hash
 from ratchet.prompts import Change, PromptTemplate
@@ -69,11 +69,11 @@ async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, 
         if release != "no":
             await asked(rows, template.name, f"{owner}-release", configuration, decided=release == "decided")
 
-    async def executions(runs: Sequence[str]) -> Mapping[str, Execution]:
+    async def executions(runs: Sequence[str]) -> Mapping[str, WorkflowRun]:
         known = {
-            "running": Execution(True),
-            "closed long ago": Execution(False, NOW - timedelta(days=2)),
-            "closed just now": Execution(False, NOW - timedelta(hours=1)),
+            "running": WorkflowRun(True),
+            "closed long ago": WorkflowRun(False, NOW - timedelta(days=2)),
+            "closed just now": WorkflowRun(False, NOW - timedelta(hours=1)),
         }
         return {run: known[FATE_OF[run]] for run in runs if FATE_OF[run] != "vanished"}
 
@@ -121,7 +121,7 @@ async def test_overlays_go_that_nothing_refers_to_and_no_others(database: Databa
         await connection.execute("UPDATE overlays SET created_at = $1", NOW - timedelta(days=2))
         before = {row["config_hash"] for row in await connection.fetch("SELECT config_hash FROM overlays")}
 
-    async def nobody(runs: Sequence[str]) -> Mapping[str, Execution]:
+    async def nobody(runs: Sequence[str]) -> Mapping[str, WorkflowRun]:
         return {}
 
     overrides = Overrides("postgres", database_url)

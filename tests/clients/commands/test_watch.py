@@ -16,7 +16,7 @@ from threading import Event
 import pytest
 
 from clients.reports.text.live import PlainDisplay
-from clients.runs.follow import Follower
+from clients.runs.follow import RunFollower
 from clients.runs.servers import Servers
 from clients.runs.workers import Workers
 from tests.clients.commands.test_runs_from_the_command_line import Bench, bench_in, ending, read_until
@@ -109,7 +109,7 @@ async def test_what_happened_while_lines_had_to_wait_is_told_although_nothing_ha
             await asyncio.sleep(0.05)
     told: list[str] = []
     display = PlainDisplay(told.append)
-    follower = Follower(servers, handle.id, display, _next_reading=time.monotonic() + 0.5)
+    follower = RunFollower(servers, handle.id, display, _next_reading=time.monotonic() + 0.5)
     let_go = asyncio.Event()
     following = asyncio.create_task(follower.until_end(let_go, Workers([])))
     async with asyncio.timeout(30):

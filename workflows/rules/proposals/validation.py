@@ -15,7 +15,7 @@ from ratchet.optimizer import CandidateProposal
 from workflows.model.failures import shorten
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, JsonFactor, TextFactor
-from workflows.rules.spec.value_schemas import NotApplicable, Work, value_problem
+from workflows.rules.spec.value_schemas import NotApplicable, SchemaWork, value_problem
 
 LONGEST_QUOTE = 300
 """Characters of a foreign message or name that a refusal repeats."""
@@ -59,7 +59,7 @@ def examine(
     shape = _shape(configuration, factors)
     if shape is not None:
         return shape
-    work = Work()
+    work = SchemaWork()
     for name, factor in factors.items():
         refusal = refuse_value(name, configuration[name], factor, work)
         if refusal is not None:
@@ -110,7 +110,7 @@ def _unfolds_too_far(configuration: Configuration) -> Refusal | None:
     return None
 
 
-def refuse_value(name: str, value: Any, factor: Factor, work: Work | None = None) -> Refusal | None:
+def refuse_value(name: str, value: Any, factor: Factor, work: SchemaWork | None = None) -> Refusal | None:
     """Why a factor cannot take a value, if it cannot. `work` bounds what the values of one configuration take together."""
     match factor:
         case FrozenFactor():
@@ -118,7 +118,7 @@ def refuse_value(name: str, value: Any, factor: Factor, work: Work | None = None
         case TextFactor():
             return _refuse_text(name, value, factor)
         case JsonFactor():
-            return _refuse_json(name, value, factor, work or Work())
+            return _refuse_json(name, value, factor, work or SchemaWork())
         case _:
             return _refuse_misfit(name, value, factor)
 
@@ -154,7 +154,7 @@ def _refuse_misfit(name: str, value: Any, domain: Domain) -> Refusal | None:
     return _invalid(name, wrong.problem) if wrong.wrong_kind else _out_of_range(name, wrong.problem)
 
 
-def _refuse_json(name: str, value: Any, factor: JsonFactor, work: Work) -> Refusal | None:
+def _refuse_json(name: str, value: Any, factor: JsonFactor, work: SchemaWork) -> Refusal | None:
     try:
         problem = value_problem(factor.json_schema, value, work)
     except NotApplicable as error:

@@ -62,7 +62,7 @@ from workflows.rules.spec.prompt_factors import is_of_a_prompt, is_read, made_of
 from workflows.rules.spec.reflection_check import reflection_problems
 from workflows.rules.spec.search_check import condition_problems, search_problems
 from workflows.rules.spec.target_texts import PlacedText, spliced_messages, target_texts
-from workflows.rules.spec.value_schemas import Work, schema_problem
+from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
 MOST_PROBLEMS = 100
 """That are told at once; whoever has more will ask again."""
@@ -111,7 +111,7 @@ LONGEST_LIST = 2_000
 
 
 def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]:
-    work = Work()
+    work = SchemaWork()
     rendered = names.unfolding.reached(placed.text for placed in target_texts(request.target))
     for name, factor in request.configuration.items():
         if unicodedata.normalize("NFC", name) != name:
@@ -366,7 +366,7 @@ def _wording(proposer: object) -> Iterator[str]:
 
 def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> Iterator[str]:
     seen = {content_hash(request.baseline): "the baseline"}
-    factors, work = request.factors_in_play, Work()
+    factors, work = request.factors_in_play, SchemaWork()
     for index, variation in enumerate(optimizer.configurations):
         where = f"optimizer.configurations[{index}]"
         unknown = [name for name in variation if name not in request.configuration]
@@ -448,7 +448,7 @@ def _models_of(
     return [(f"configuration.{named}", substitute(text, {names[0]: as_text(value)})) for value in values]
 
 
-def _bad_schema(where: str, schema: object, work: Work | None = None) -> Iterator[str]:
+def _bad_schema(where: str, schema: object, work: SchemaWork | None = None) -> Iterator[str]:
     problem = schema_problem(schema, work)
     if problem is not None:
         yield f"{where}: is not a JSON Schema{' that can be used' if work else ''}: {shorten(problem, LONGEST_QUOTE)}"

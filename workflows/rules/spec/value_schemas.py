@@ -60,7 +60,7 @@ class NotApplicable(Exception):
     """A schema cannot be applied to a value: it takes too many steps, or refers to what is not there."""
 
 
-class Work:
+class SchemaWork:
     """How much may still be done for one configuration."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Work:
 # Reading
 
 
-def schema_problem(schema: Any, work: Work | None = None) -> str | None:
+def schema_problem(schema: Any, work: SchemaWork | None = None) -> str | None:
     """The first thing that is wrong with a schema, or None.
 
     With `work` it must be one that can be applied here; without, only its form is looked at.
@@ -182,7 +182,7 @@ def _are_names(argument: Any) -> bool:
     return are_texts and len(set(argument)) == len(argument)
 
 
-def _refused(place: str, keyword: str, argument: Any, work: Work) -> str | None:
+def _refused(place: str, keyword: str, argument: Any, work: SchemaWork) -> str | None:
     """Why what is well-formed cannot be applied here."""
     if keyword in _NOT_UNDERSTOOD and (place or keyword != "$id"):
         return "is not understood in a factor's schema; write it with $defs, $ref: '#/$defs/…' and additionalProperties"
@@ -192,7 +192,7 @@ def _refused(place: str, keyword: str, argument: Any, work: Work) -> str | None:
     return next((told for told in (_unusable(pattern, work) for pattern in patterns) if told), None)
 
 
-def _unusable(pattern: str, work: Work) -> str | None:
+def _unusable(pattern: str, work: SchemaWork) -> str | None:
     if len(pattern) > LONGEST_PATTERN:
         return f"the regular expression has {len(pattern):,} characters; at most {LONGEST_PATTERN} are allowed"
     if not work.knows(pattern):
@@ -214,7 +214,7 @@ def _compiled(pattern: str) -> SchemaValidator:
 # Applying
 
 
-def value_problem(schema: Any, value: Any, work: Work) -> str | None:
+def value_problem(schema: Any, value: Any, work: SchemaWork) -> str | None:
     """The first thing about a value that a schema does not accept, or None. Raises NotApplicable."""
     return _Application(schema, work).problem(schema, value, 0)
 
@@ -222,7 +222,7 @@ def value_problem(schema: Any, value: Any, work: Work) -> str | None:
 class _Application:
     """One schema that is applied to one value."""
 
-    def __init__(self, root: Any, work: Work) -> None:
+    def __init__(self, root: Any, work: SchemaWork) -> None:
         self._root = root
         self._work = work
 

@@ -13,7 +13,7 @@ from workflows.rules.spec.value_schemas import (
     LONGEST_PATTERN,
     MOST_PATTERNS,
     NotApplicable,
-    Work,
+    SchemaWork,
     schema_problem,
     value_problem,
 )
@@ -80,9 +80,9 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(st.booleans() | st.just({}), _sch
 def test_a_value_is_accepted_exactly_when_json_schema_accepts_it(schema: Any, other: Any, value: Any) -> None:
     definitions = {"$defs": {"one": {"type": ["string", "integer"]}, "two/three": {"minimum": 1}}}
     whole = {"allOf": [schema, {"anyOf": [other, True]}], **definitions}
-    assert schema_problem(whole, Work()) is None
+    assert schema_problem(whole, SchemaWork()) is None
     accepted = jsonschema.Draft202012Validator(whole).is_valid(value)
-    assert (value_problem(whole, value, Work()) is None) == accepted
+    assert (value_problem(whole, value, SchemaWork()) is None) == accepted
 
 
 @given(SCHEMAS)
@@ -132,7 +132,7 @@ def test_what_its_meta_schema_refuses_is_refused(schema: Any) -> None:
     ],
 )
 def test_what_could_run_away_is_refused_with_its_place(schema: Any, told: str) -> None:
-    assert told in str(schema_problem(schema, Work()))
+    assert told in str(schema_problem(schema, SchemaWork()))
 
 
 def _doubling(levels: int) -> dict[str, Any]:
@@ -164,12 +164,12 @@ NAMES = [str(number) for number in range(1_000)]
     ],
 )
 def test_no_schema_takes_more_than_a_bounded_number_of_steps(schema: Any, value: Any) -> None:
-    assert schema_problem(schema, Work()) is None
+    assert schema_problem(schema, SchemaWork()) is None
     with pytest.raises(NotApplicable, match=r"too many steps|without end"):
-        value_problem(schema, value, Work())
+        value_problem(schema, value, SchemaWork())
 
 
 def test_a_pattern_that_others_try_without_end_is_matched_at_once() -> None:
     schema = {"pattern": "^(a+)+$"}
-    assert value_problem(schema, "a" * 5_000, Work()) is None
-    assert value_problem(schema, "a" * 5_000 + "!", Work()) is not None
+    assert value_problem(schema, "a" * 5_000, SchemaWork()) is None
+    assert value_problem(schema, "a" * 5_000 + "!", SchemaWork()) is not None
