@@ -33,7 +33,7 @@ WORDS = {
 }
 
 
-class HttpProblem(Payload):
+class Problem(Payload):
     """What is wrong."""
 
     field: str | None = None
@@ -45,8 +45,8 @@ class HttpProblem(Payload):
 class Problems(Payload):
     """Why there is no other answer."""
 
-    error: HttpProblem
-    problems: tuple[HttpProblem, ...] = Field(default_factory=tuple)
+    error: Problem
+    problems: tuple[Problem, ...] = Field(default_factory=tuple)
     """All that was found, when it is more than one thing."""
 
 
@@ -60,16 +60,16 @@ class Refused(Exception):
         self.retry_after = retry_after
 
 
-def problem_answer(status: int, *problems: HttpProblem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def problem_answer(status: int, *problems: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """One problem, or several with the first in front."""
     told = Problems(error=problems[0], problems=problems if len(problems) > 1 else ())
     return JSONResponse(told.model_dump(mode="json"), status, headers=headers)
 
 
-def problem_of(line: str) -> HttpProblem:
+def problem_of(line: str) -> Problem:
     """`field: what is wrong` as a problem."""
     where, separator, _ = line.partition(": ")
-    return HttpProblem(field=where if separator and " " not in where else None, message=line)
+    return Problem(field=where if separator and " " not in where else None, message=line)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -106,14 +106,14 @@ async def _refused(_request: Request, error: Refused) -> Response:
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return problem_answer(error.status, HttpProblem(field=error.field, message=str(error)), headers=headers)
+    return problem_answer(error.status, Problem(field=error.field, message=str(error)), headers=headers)
 
 
 async def _invalid(_request: Request, error: RequestValidationError) -> Response:
     problems = error.errors()
     if any(problem["type"] == "json_invalid" for problem in problems):
         told = str(problems[0].get("ctx", {}).get("error", "it is not JSON"))
-        return problem_answer(400, HttpProblem(message=f"the body is not JSON that can be used: {told}; send one JSON object"))
+        return problem_answer(400, Problem(message=f"the body is not JSON that can be used: {told}; send one JSON object"))
     lines = explained([{**problem, "loc": tuple(problem["loc"])[1:]} for problem in problems])
     return problem_answer(422, *[problem_of(line) for line in lines])
 
@@ -124,7 +124,7 @@ async def _by_framework(request: Request, error: HTTPException) -> Response:
     if error.status_code == 405:
         headers["Allow"] = ", ".join(sorted(_methods_at(request))) or headers.get("allow", headers.get("Allow", "GET"))
     return problem_answer(
-        error.status_code, HttpProblem(message=f"{request.method} {as_sent(request.url.path)[:200]}: {told}"), headers=headers
+        error.status_code, Problem(message=f"{request.method} {as_sent(request.url.path)[:200]}: {told}"), headers=headers
     )
 
 
@@ -139,6 +139,6 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
     if is_away(error) or is_unreachable(error):
         what = "Temporal" if isinstance(error, RPCError) else "the store"
         told = f"{what} cannot be reached just now; nothing was changed by this request, send it again"
-        return problem_answer(503, HttpProblem(message=told), headers={"Retry-After": "1"})
+        return problem_answer(503, Problem(message=told), headers={"Retry-After": "1"})
     log.error("a request failed", path=as_sent(request.url.path), error=repr(error), exc_info=error)
-    return problem_answer(500, HttpProblem(message="the server failed in a way nobody foresaw; its log says how"))
+    return problem_answer(500, Problem(message="the server failed in a way nobody foresaw; its log says how"))

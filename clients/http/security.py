@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clients.http.errors import HttpProblem, Problems
+from clients.http.errors import Problem, Problems
 
 TOKEN_VARIABLE = "RATCHET_SERVE_TOKEN"  # noqa: S105 (its name)
 SHORTEST_TOKEN = 16
@@ -120,31 +120,31 @@ class Guard:
             return
         await self._app(scope, _bounded(receive), _with_security(send, scope["path"]))
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, HttpProblem] | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, Problem] | None:
         path, method = scope["path"], scope["method"]
         host = headers.get("host", "")
         if _name_of(host) not in self._trust.hosts:
             told = (
                 f"this server does not go by the name {host[:100]!r}; call it by its own, or allow this one with --allow-host"
             )
-            return 403, HttpProblem(field="Host", message=told)
+            return 403, Problem(field="Host", message=told)
         if path.startswith(API) and _is_foreign(headers, host):
             told = f"requests from other sites are refused, and this one comes from {headers.get('origin', 'one')[:100]!r}"
-            return 403, HttpProblem(field="Origin", message=told)
+            return 403, Problem(field="Origin", message=told)
         if path.startswith(API) and path not in WITHOUT_TOKEN and not self._trust.admits(headers):
             told = "send the server's token as `Authorization: Bearer …`; it is in the link that the server printed"
-            return 401, HttpProblem(field="Authorization", message=told)
+            return 401, Problem(field="Authorization", message=told)
         return _refused_body(headers) if method in WRITES else None
 
 
-def _refused_body(headers: Headers) -> tuple[int, HttpProblem] | None:
+def _refused_body(headers: Headers) -> tuple[int, Problem] | None:
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > LARGEST_BODY:
-        return 413, HttpProblem(message=f"the body has {int(length):,} bytes; at most {LARGEST_BODY:,} are read")
+        return 413, Problem(message=f"the body has {int(length):,} bytes; at most {LARGEST_BODY:,} are read")
     has_body = length not in ("", "0") or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if has_body and kind != "application/json":
-        return 415, HttpProblem(field="Content-Type", message=f"is {kind or 'not given'}; send application/json")
+        return 415, Problem(field="Content-Type", message=f"is {kind or 'not given'}; send application/json")
     return None
 
 
@@ -209,7 +209,7 @@ def _with_security(send: Send, path: str) -> Send:
     return send_with_security
 
 
-async def _answer(refusal: tuple[int, HttpProblem], send: Send) -> None:
+async def _answer(refusal: tuple[int, Problem], send: Send) -> None:
     status, problem = refusal
     body = json.dumps(Problems(error=problem).model_dump(mode="json")).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
