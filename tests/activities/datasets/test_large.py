@@ -23,7 +23,7 @@ INGEST = textwrap.dedent(
     import asyncio, json, resource, sys, time
     from pathlib import Path
     from activities.datasets import ingest
-    from activities.store.connection import Database
+    from store.connection import Database
 
     def megabytes():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * (1024 if sys.platform == "darwin" else 1))

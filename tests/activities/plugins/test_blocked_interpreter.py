@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import asyncio, hashlib, re, time
-from activities.blocked_interpreter import ended_when_blocked
+from activities.plugins.blocked_interpreter import ended_when_blocked
 
 def holds_it(): re.match(r"(a+)+$", "a" * 60 + "!")
 def gives_it_back():

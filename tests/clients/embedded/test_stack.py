@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[3]
 PARTICIPANT = """
 import asyncio, sys
 from pathlib import Path
-from clients.stack import embedded_stack
+from clients.embedded.stack import embedded_stack
 async def take_part():
     async with embedded_stack(Path(sys.argv[1]), ui=False):
         print("in", flush=True)

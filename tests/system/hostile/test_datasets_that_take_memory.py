@@ -90,7 +90,7 @@ def nested(kind: str) -> Any:
 def test_texts_within_lists_structs_and_views(tmp_path: Path, kind: str) -> None:
     file = tmp_path / f"{kind}.parquet"
     making = f"""
-from tests.hostile.test_datasets_that_take_memory import nested, written
+from tests.system.hostile.test_datasets_that_take_memory import nested, written
 from pathlib import Path
 column = nested({kind!r})
 written(Path({str(file)!r}), {{"input": column, "n": range(len(column))}})
