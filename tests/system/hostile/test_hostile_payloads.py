@@ -120,7 +120,7 @@ TEXTS: Final = {
     "60000-unknown-fields": wrong(
         "60,000 problems", "is not a known field", "more", **{f"unknown_{number}": 1 for number in range(60_000)}
     ),
-    "600000-samples-that-are-none": wrong("dataset.items", "50,000", dataset={"items": [1] * 600_000}),
+    "600000-samples-that-are-none": wrong("dataset: items has 600,000", "50,000", dataset={"items": [1] * 600_000}),
     "600000-scorers-that-are-none": wrong("scorers", "100", scorers=[1] * 600_000),
     "120000-factors": wrong("configuration", "120,000", "1,000", configuration={f"x{n}": n for n in range(120_000)}),
     "140000-factors-named-wrong": wrong("configuration", "1,000", configuration={f"-{n}": 1 for n in range(140_000)}),
@@ -266,16 +266,16 @@ DATA: Final = {
     "a-path-outside": wrong("dataset.path", "outside RATCHET_DATA_DIR", dataset={"path": "../../etc/passwd"}),
     "an-absolute-path": wrong("dataset.path", "outside RATCHET_DATA_DIR", dataset={"path": "/etc/passwd"}),
     "a-link-that-leads-outside": wrong("dataset.path", "outside RATCHET_DATA_DIR", dataset={"path": "link.jsonl"}),
-    "a-path-with-nul": wrong("dataset.path", "not a usable path", dataset={"path": "a\x00b"}),
+    "a-path-with-nul": wrong("dataset.path", "NUL", dataset={"path": "a\x00b"}),
     "a-path-to-nothing": wrong("dataset.path", "no file", dataset={"path": "missing.jsonl"}),
     "a-path-to-a-folder": wrong("dataset.path", "no file", dataset={"path": "."}),
-    "a-file-with-nan": wrong("nan.jsonl line 1", "NaN", dataset={"path": "nan.jsonl"}),
+    "a-file-with-nan": wrong("nan.jsonl line 1", "a number that is none", dataset={"path": "nan.jsonl"}),
     "a-file-that-is-not-utf8": wrong("latin.jsonl line 1", "UTF-8", dataset={"path": "latin.jsonl"}),
-    "a-file-with-a-key-twice": wrong("twice.jsonl line 1", "'input'", "twice", dataset={"path": "twice.jsonl"}),
+    "a-file-with-a-key-twice": wrong("twice.jsonl line 1", "a key twice", dataset={"path": "twice.jsonl"}),
     "a-file-without-samples": wrong("empty.jsonl", "empty", dataset={"path": "empty.jsonl"}),
     "a-file-of-lists": wrong("list.jsonl line 1", "not an item", dataset={"path": "list.jsonl"}),
-    "a-file-with-an-unknown-field": wrong("unknown.jsonl line 1", "expcted", dataset={"path": "unknown.jsonl"}),
-    "a-file-with-one-id-for-two-samples": wrong("same_id.jsonl line 2", "'a'", dataset={"path": "same_id.jsonl"}),
+    "a-file-with-an-unknown-field": wrong("unknown.jsonl line 1", "a key that no item has", dataset={"path": "unknown.jsonl"}),
+    "a-file-with-one-id-for-two-samples": wrong("same_id.jsonl line 2", "id was used before", dataset={"path": "same_id.jsonl"}),
     "a-file-nested-too-deeply": wrong("deep.jsonl line 1", "nested too deeply", dataset={"path": "deep.jsonl"}),
 }
 
