@@ -275,7 +275,7 @@ DATA: Final = {
     "a-file-without-samples": wrong("empty.jsonl", "empty", dataset={"path": "empty.jsonl"}),
     "a-file-of-lists": wrong("list.jsonl line 1", "not an item", dataset={"path": "list.jsonl"}),
     "a-file-with-an-unknown-field": wrong("unknown.jsonl line 1", "a key that no item has", dataset={"path": "unknown.jsonl"}),
-    "a-file-with-one-id-for-two-samples": wrong("same_id.jsonl line 2", "id was used before", dataset={"path": "same_id.jsonl"}),
+    "a-file-with-one-id-for-two-samples": wrong("same_id.jsonl line 2", "used before", dataset={"path": "same_id.jsonl"}),
     "a-file-nested-too-deeply": wrong("deep.jsonl line 1", "nested too deeply", dataset={"path": "deep.jsonl"}),
 }
 
