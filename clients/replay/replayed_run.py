@@ -16,7 +16,7 @@ from clients.replay.consistency import contradictions
 from clients.replay.differences import NOTHING, Difference
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
-from ratchet.optimizer import Part, StopReason, TrialFacts
+from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
@@ -35,7 +35,7 @@ from workflows.run.ending import (
     to_confirm,
     uncovered,
 )
-from workflows.run.loop import RoundLoop
+from workflows.run.loop import RoundLoop, Surroundings
 from workflows.run.references import planning_of, race_of, references_of
 from workflows.run.round_records import last_round
 from workflows.run.state import RunState
@@ -56,8 +56,11 @@ class _RecordOver(Exception):
 
 
 @dataclass(slots=True)
-class ReplayedRun:
-    """One run, gone through once: what `workflows.run.loop` runs in where everything is recorded already."""
+class ReplayedRun(Surroundings):
+    """One run, gone through once: what `workflows.run.loop` runs in where everything is recorded already.
+
+    For how long the run stood still is recorded with its rounds, what the optimizer made of them with its proposals.
+    """
 
     facts: RunFacts
     trials: Recomputing
@@ -115,15 +118,9 @@ class ReplayedRun:
         """When the newest round was decided."""
         return self._now
 
-    async def check_clock(self) -> None:
-        """How long the run stood still is recorded with its rounds."""
-
     def show(self, phase: str) -> None:
         """Nobody watches; but records say that the run went on."""
         self._state.status, self._state.phase = "running", phase
-
-    async def flush(self) -> None:
-        """Nothing is written."""
 
     async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """The trials as they come out again."""
@@ -232,28 +229,11 @@ class ReplayedRun:
             state.adjusted = True
             state.limits = Limits(limits.stop, limits.budget, state.limits.max_consecutive_failed_trials)
 
-    def initialize(self) -> None:
-        """What the optimizer made of it shows in what it proposed."""
-
-    def stopped_by_optimizer(self) -> RunEnded | None:
-        """Its word is recorded with the end."""
-        return None
-
-    def observe(self, facts: Sequence[TrialFacts]) -> None:
-        """What the optimizer made of it shows in what it proposed."""
-
     def record(self, record: RoundRecord) -> None:
         """Keep the round as it comes out. Its notes are the optimizer's; rejections are kept apart from rounds."""
         stored = self.facts.rounds[len(self._records)]
         self._records.append(record.model_copy(update={"extra": stored.extra, "rejections": ()}))
         self._round_open = False
-
-    async def rest(self) -> bool:
-        """For how long people paused the run is recorded with its rounds."""
-        return False
-
-    async def continue_as_new(self) -> None:
-        """A change of executions decides nothing."""
 
     def ended(self, end: RunEnded) -> None:
         """Stop here, unless the record goes on: then that is a finding. Limits within a round are not recorded."""

@@ -150,14 +150,8 @@ class _Run(OptimizerCalls):
     def now(self) -> datetime:
         return BEGINNING
 
-    async def check_clock(self) -> None:
-        """Nobody needs to: no time passes."""
-
     def show(self, phase: str) -> None:
         self._state.status, self._state.phase = "running", phase
-
-    async def flush(self) -> None:
-        """Nothing is written."""
 
     async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         for candidate in candidates:
@@ -174,12 +168,6 @@ class _Run(OptimizerCalls):
         self._rejections += record.rejections
         if not record.open:
             self._rounds.append(record)
-
-    async def rest(self) -> bool:
-        return False
-
-    async def continue_as_new(self) -> None:
-        """A simulation has one execution."""
 
     def ended(self, end: RunEnded) -> None:
         raise end

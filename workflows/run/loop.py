@@ -21,7 +21,10 @@ from workflows.run.state import RunState
 
 
 class Surroundings(Protocol):
-    """What a run goes round in: everything that it asks of others, and tells them."""
+    """What a run goes round in: everything that it asks of others, and tells them.
+
+    What returns something here is optional: it stays as it is where no time passes, nothing is stored, or nobody is asked.
+    """
 
     def now(self) -> datetime:
         """The time by which the run decides."""
@@ -29,7 +32,7 @@ class Surroundings(Protocol):
 
     async def check_clock(self) -> None:
         """Find out how long nobody served the run, where the time budget would end it now."""
-        ...
+        return
 
     def show(self, phase: str) -> None:
         """Tell people that the run goes on, and what it does now."""
@@ -37,7 +40,7 @@ class Surroundings(Protocol):
 
     async def flush(self) -> None:
         """Write down what is decided, before anything that may take long."""
-        ...
+        return
 
     async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """Run a trial of every candidate; the results are in the order of the candidates."""
@@ -53,15 +56,15 @@ class Surroundings(Protocol):
 
     def initialize(self) -> None:
         """Tell the optimizer of the baseline."""
-        ...
+        return
 
     def stopped_by_optimizer(self) -> RunEnded | None:
         """The end of the run, where the optimizer calls for it."""
-        ...
+        return None
 
     def observe(self, facts: Sequence[TrialFacts]) -> None:
         """Tell the optimizer what a step has measured."""
-        ...
+        return
 
     def record(self, record: RoundRecord) -> None:
         """Take what is to be kept of a round, or of a step that leaves its round open."""
@@ -69,11 +72,11 @@ class Surroundings(Protocol):
 
     async def rest(self) -> bool:
         """Rest between two steps, where people asked for it; whether it did."""
-        ...
+        return False
 
     async def continue_as_new(self) -> None:
         """Go on in another execution, where this one is long enough. No trial is in flight here."""
-        ...
+        return
 
     def ended(self, end: RunEnded) -> None:
         """The run ends here. Whoever returns instead of raising wants to see it go on."""

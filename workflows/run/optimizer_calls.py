@@ -11,11 +11,12 @@ from workflows.optimizers.frame import BudgetRefused, ProposalFailed
 from workflows.optimizers.guard import OptimizerGuard
 from workflows.rules.decisions.budget import exhausted_by
 from workflows.run.ending import RunEnded
+from workflows.run.loop import Surroundings
 from workflows.run.manual_proposals import own_proposal
 from workflows.run.state import RunState
 
 
-class OptimizerCalls:
+class OptimizerCalls(Surroundings):
     """The optimizer's part of what `workflows.run.loop` runs in, where there is an optimizer to ask."""
 
     def __init__(self, state: RunState, optimizer: Optimizer, begin_step: Callable[[], None]) -> None:
