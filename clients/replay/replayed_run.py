@@ -1,4 +1,4 @@
-"""A run's course, gone through again: the workflow's own books are kept by the workflow's own rules, round after round.
+"""A run's course, gone through again: the workflow's own loop takes the workflow's own decisions, round after round.
 
 Taken as it is recorded is only what comes from outside: which configurations were proposed, what was answered, when
 things happened, and what people asked for. Everything else follows.
@@ -7,16 +7,17 @@ things happened, and what people asked for. Everything else follows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from clients.replay.consistency import contradictions
 from clients.replay.differences import NOTHING, Difference
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
-from ratchet._canonical import content_hash
-from ratchet.optimizer import Part, StopReason, TrialFacts
-from workflows.model.run.candidates import Candidate, ReasonCode
+from ratchet.optimizer import Part, StopReason
+from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
 from workflows.model.trial import Purpose, Split, TrialResult
@@ -33,10 +34,10 @@ from workflows.run.ending import (
     scoring_broke,
     to_confirm,
     uncovered,
-    unmeasured,
 )
+from workflows.run.loop import RoundLoop, Surroundings
 from workflows.run.references import planning_of, race_of, references_of
-from workflows.run.round_records import last_round, round_record
+from workflows.run.round_records import last_round
 from workflows.run.state import RunState
 
 REPORTED = "what the optimizer reported as its {name}"
@@ -50,37 +51,50 @@ OF_PROPOSERS = {
 }
 
 
+class _RecordOver(Exception):
+    """The record tells of no further step."""
+
+
 @dataclass(slots=True)
-class ReplayedRun:
-    """One run, gone through once."""
+class ReplayedRun(Surroundings):
+    """One run, gone through once: what `workflows.run.loop` runs in where everything is recorded already.
+
+    For how long the run stood still is recorded with its rounds, what the optimizer made of them with its proposals.
+    """
 
     facts: RunFacts
     trials: Recomputing
     findings: list[Difference] = field(default_factory=list)
     """What contradicts itself without being a recorded value that comes out otherwise."""
     _state: RunState = field(init=False)
+    _now: datetime = field(init=False)
     _records: list[RoundRecord] = field(default_factory=list)
     _again: dict[str, Iteration] = field(default_factory=dict)
+    _round_open: bool = False
+    _step: list[Iteration] = field(default_factory=list)
+    """The trials of the step that is gone through."""
+    _asked: Asked = field(default_factory=Asked)
+    """What the run wanted to know of them."""
     _end: RunEnded | None = None
 
     async def again(self) -> RunFacts:
         """The run as it comes out again."""
         facts = self.facts
         self.findings += contradictions(facts)
+        self._now = self._started_at
         self._state = RunState(facts.run_id, facts.request, self._started_at)
         self._state.open(self._prepared())
-        self._state.status = "running"
-        await self._opening()
-        for stored in facts.rounds[1:]:
-            await self._round(stored)
+        loop = RoundLoop(self._state, self)
+        with suppress(_RecordOver):
+            await loop.measure_baseline()
+            await loop.rounds()
+        self._never_reached()
         await self._left_over()
         result = await self._result()
         return self._facts(result)
 
-    # -- opening ----------------------------------------------------------------------------------------------------------
-
     @property
-    def _started_at(self) -> Any:
+    def _started_at(self) -> datetime:
         result = self.facts.result
         return result.started_at if result is not None and result.started_at is not None else self.facts.started_at
 
@@ -98,77 +112,87 @@ class ReplayedRun:
             plan=assumed_plan(facts.request, searched),
         )
 
-    async def _opening(self) -> None:
+    # -- what the loop asks -----------------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """When the newest round was decided."""
+        return self._now
+
+    def show(self, phase: str) -> None:
+        """Nobody watches; but records say that the run went on."""
+        self._state.status, self._state.phase = "running", phase
+
+    async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
+        """The trials as they come out again."""
+        if purpose is Purpose.NOISE:
+            return [await self._noise()]
+        if purpose is Purpose.BASELINE:
+            return [await self._baseline(candidates[0])]
+        in_full = sum(1 for candidate in candidates if candidate.part is None)
+        self._asked = self._asked_of(in_full)
+        asked = [self._asked if candidate.part is None else Asked() for candidate in candidates]
+        return [await self._measured(past, wanted) for past, wanted in zip(self._step, asked, strict=True)]
+
+    async def complete(self, candidate: Candidate, raced: TrialResult) -> TrialResult:
+        """The trial in full. What its race lost is part of what is recorded."""
+        [past] = [one for one in self._step if one.candidate_id == candidate.candidate_id]
+        return await self._measured(past, Asked(self._asked.references, self._asked.race, in_full=True))
+
+    async def _noise(self) -> TrialResult:
+        recorded = self._further(Purpose.NOISE)
+        if not recorded:
+            if self.facts.iterations:
+                self.findings.append(Difference("further", NOTHING, "the measurement of the noise"))
+            raise _RecordOver
+        return await self._measured(recorded[0], Asked(planning=planning_of(self._state)))
+
+    async def _baseline(self, baseline: Candidate) -> TrialResult:
+        """The first trial. A run without a decided round has not seen its result."""
+        facts = self.facts
+        if not facts.iterations:
+            raise _RecordOver
+        self._expect("iterations[0].candidate_id", facts.iterations[0].candidate_id, baseline.candidate_id)
+        result = await self._measured(facts.iterations[0], Asked())
+        if not facts.rounds:
+            raise _RecordOver
+        self._in_the_time_of(facts.rounds[0])
+        return result
+
+    def _asked_of(self, candidates: int) -> Asked:
+        return Asked(references_of(self._state), race_of(self._state, candidates) if candidates else None)
+
+    async def propose(self) -> tuple[list[Candidate], list[Rejection]]:
+        """What was tried in the next round: first all that was measured in part, then what decided the round."""
         state, facts = self._state, self.facts
-        baseline = state.baseline_candidate(content_hash(facts.request.baseline))
-        for noise in self._further(Purpose.NOISE):
-            result = await self._measured(noise, Asked(planning=planning_of(state)))
-            state.record_noise(result)
-            self._end = unmeasured(state, result)
-        for past in facts.iterations[:1]:
-            self._expect("iterations[0].candidate_id", past.candidate_id, baseline.candidate_id)
-            result = await self._measured(past, Asked())
-            if not facts.rounds:
-                return
-            measured = state.record_baseline(candidate_of(past), result)
-            self._limited(facts.rounds[0])
-            self._record([candidate_of(past)], [measured], facts.rounds[0])
-            self._end = unmeasured(state, result)
-
-    # -- rounds -----------------------------------------------------------------------------------------------------------
-
-    async def _round(self, stored: RoundRecord) -> None:
-        state = self._state
         number = state.round + 1
-        if state.best is None or state.baseline is None or self._end is not None:
-            told = self._end.message if self._end is not None else "there is no baseline to go on from"
-            self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run has ended: {told}"))
-            return
-        self._stopped_too_late(number)
-        past = [one for one in self.facts.iterations if one.round == number]
-        candidates = [candidate_of(one) for one in past]
-        await self._parts(number)
-        results = await self._trials_of(past)
-        self._proposals(number)
-        rejected = sum(1 for rejection in self.facts.rejections if rejection.round == number)
+        if state.best is None or len(self._records) >= len(facts.rounds):
+            raise _RecordOver
+        stored = facts.rounds[len(self._records)]
+        if not self._round_open:
+            self._round_open = True
+            self._in_the_time_of(stored)
+            self._proposals(number)
+            self._step = [one for one in self._further(Purpose.EXPLORATION) if one.round == number]
+            if self._step:
+                return [self._in_part(one) for one in self._step], []
+        self._step = [one for one in facts.iterations if one.round == number]
+        candidates = [candidate_of(one) for one in self._step]
+        rejections = [one for one in facts.rejections if one.round == number]
         state.counts = state.counts.model_copy(
             update={
-                "proposed": state.counts.proposed + len(past) + rejected,
-                "rejected": state.counts.rejected + rejected,
-                "running": len(past),
+                "proposed": state.counts.proposed + len(candidates) + len(rejections),
+                "rejected": state.counts.rejected + len(rejections),
+                "running": len(candidates),
             }
         )
-        self._limited(stored)
-        self._out_of_budget(number, candidates)
+        self._out_of_budget(candidates, rejections)
         self._lost(stored)
-        measured = state.record_round(candidates, results)
-        self._record(candidates, measured, stored)
-        self._end = scoring_broke(results)
+        return candidates, rejections
 
-    async def _trials_of(self, past: Sequence[Iteration]) -> list[TrialResult]:
-        """A round's trials: those that won their race and will be the best are measured in full."""
-        state = self._state
-        asked = self._asked(len(past))
-        results = [await self._measured(one, asked) for one in past]
-        candidates = [candidate_of(one) for one in past]
-        finished: list[int] = []
-        while (place := state.unfinished_winner(candidates, results, finished)) is not None:
-            in_full = Asked(asked.references, asked.race, in_full=True)
-            results[place] = await self._measured(past[place], in_full)
-            finished.append(place)
-        return results
-
-    def _asked(self, candidates: int) -> Asked:
-        return Asked(references_of(self._state), race_of(self._state, candidates))
-
-    async def _parts(self, number: int) -> None:
-        """The steps of a round that measured some samples only."""
-        for one in self._further(Purpose.EXPLORATION):
-            if one.round == number:
-                split: Literal["train", "search"] = "search" if one.split == self.facts.search_split else "train"
-                part = Part(split=split, first=one.first, count=one.samples)
-                candidate = candidate_of(one).model_copy(update={"part": part})
-                self._state.record_parts([candidate], [await self._measured(one, Asked())])
+    def _in_part(self, past: Iteration) -> Candidate:
+        split: Literal["train", "search"] = "search" if past.split == self.facts.search_split else "train"
+        part = Part(split=split, first=past.first, count=past.samples)
+        return candidate_of(past).model_copy(update={"part": part})
 
     def _proposals(self, number: int) -> None:
         spending = self._state.spending
@@ -176,10 +200,10 @@ class ReplayedRun:
             if cost.round == number:
                 spending.spend = _plus(spending.spend, Spend(tokens=cost.tokens, cost=cost.cost))
 
-    def _out_of_budget(self, number: int, candidates: Sequence[Candidate]) -> None:
+    def _out_of_budget(self, candidates: Sequence[Candidate], rejections: Sequence[Rejection]) -> None:
         """Nothing was admitted, and a budget was what kept it out: that ends the run."""
         state = self._state
-        refused = any(one.round == number and one.reason_code is ReasonCode.BUDGET for one in self.facts.rejections)
+        refused = any(one.reason_code is ReasonCode.BUDGET for one in rejections)
         if refused and not candidates:
             room = Room(state.limits.budget, state.spending.counted, state.needs)
             room.take(state.needs.calls)
@@ -193,8 +217,9 @@ class ReplayedRun:
         elif self._state.lose_round(why):
             self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run ended: {why}"))
 
-    def _limited(self, stored: RoundRecord) -> None:
-        """What people changed by then."""
+    def _in_the_time_of(self, stored: RoundRecord) -> None:
+        """Take over when a round was decided, and what people had changed by then."""
+        self._now = stored.decided_at
         self._state.paused_for = stored.paused_for
         self._in_force(stored.limits)
 
@@ -204,23 +229,36 @@ class ReplayedRun:
             state.adjusted = True
             state.limits = Limits(limits.stop, limits.budget, state.limits.max_consecutive_failed_trials)
 
-    def _record(self, candidates: Sequence[Candidate], told: Sequence[TrialFacts], stored: RoundRecord) -> None:
-        record = round_record(self._state, candidates, [], told, stored.decided_at)
-        self._records.append(record.model_copy(update={"extra": stored.extra}))
+    def record(self, record: RoundRecord) -> None:
+        """Keep the round as it comes out. Its notes are the optimizer's; rejections are kept apart from rounds."""
+        stored = self.facts.rounds[len(self._records)]
+        self._records.append(record.model_copy(update={"extra": stored.extra, "rejections": ()}))
+        self._round_open = False
 
-    def _stopped_too_late(self, number: int) -> None:
-        """After every round but the last, nothing calls for an end."""
-        last = self.facts.rounds[number - 1]
-        end = ended_by_rules(self._state, last.decided_at)
-        if end is not None:
-            self.findings.append(Difference(f"rounds[{number - 1}].stopped", False, f"the run ends here: {end.message}"))
+    def ended(self, end: RunEnded) -> None:
+        """Stop here, unless the record goes on: then that is a finding. Limits within a round are not recorded."""
+        if self._round_open and end.reason is not StopReason.SCORING_FAILURE:
+            return
+        done = len(self._records)
+        if self._state.best is not None and done < len(self.facts.rounds):
+            self.findings.append(Difference(f"rounds[{done - 1}].stopped", False, f"the run ends here: {end.message}"))
+            return
+        self._end = end
+        raise _RecordOver
+
+    def _never_reached(self) -> None:
+        """Rounds that are recorded, although the run could not go on to them."""
+        told = f"the run has ended: {self._end.message}" if self._end is not None else "there is no baseline to go on from"
+        for place, stored in enumerate(self.facts.rounds):
+            if place >= max(len(self._records), 1):
+                self.findings.append(Difference(f"rounds[{place}]", stored.round, told))
 
     async def _left_over(self) -> None:
         """Trials of a round that was never decided, and of its steps."""
         opened = self._state.best is not None and self._state.baseline is not None
         left = [one for one in self.facts.iterations if one.trial_id not in self._again]
         for one in left:
-            await self._measured(one, self._asked(len(left)) if opened else Asked())
+            await self._measured(one, self._asked_of(len(left)) if opened else Asked())
 
     # -- closing ----------------------------------------------------------------------------------------------------------
 
@@ -228,9 +266,8 @@ class ReplayedRun:
         stored, state = self.facts.result, self._state
         if stored is None:
             return None
-        after_round = ended_by_rules(state, self._records[-1].decided_at) if state.best and self._records else None
         await self._after_the_last_round(stored)
-        end = self._ended(stored, after_round)
+        end = self._end_again(stored)
         confirmation = await self._confirmation(stored) if end.status == "completed" else None
         result = result_of(state, end, confirmation, stored.finished_at or self.facts.started_at)
         ending = ending_of(state, end, stored.ending.decided_at) if stored.ending else None
@@ -246,6 +283,13 @@ class ReplayedRun:
         for name in [name for name, value in told.items() if value is not None and name != "release"]:
             self.trials.tally.cannot(REPORTED.format(name=name))
         return told
+
+    async def _parts(self, number: int) -> None:
+        """The steps of a round that was never decided. Answers that cannot be scored ended it."""
+        past = [one for one in self._further(Purpose.EXPLORATION) if one.round == number]
+        results = [await self._measured(one, Asked()) for one in past]
+        self._state.record_parts([self._in_part(one) for one in past], results)
+        self._end = scoring_broke(results) or self._end
 
     async def _after_the_last_round(self, stored: OptimizationResult) -> None:
         """What was spent after the last decided round. A run that was interrupted booked only what it had waited for."""
@@ -264,15 +308,17 @@ class ReplayedRun:
             state.paused_for = stored.ending.paused_for
             self._in_force(stored.ending.limits)
 
-    def _ended(self, stored: OptimizationResult, after_round: RunEnded | None) -> RunEnded:
+    def _end_again(self, stored: OptimizationResult) -> RunEnded:
         """The end as the rules have it, or as the record has it where rules have no say."""
         recorded = RunEnded(stored.stop_reason, stored.message, stored.status, by=stored.ending.by if stored.ending else None)
         if stored.ending is None:
             self.trials.tally.cannot("why the run ended: the record does not say who decided it")
             return recorded
-        if self._state.best is None and self._end is None:
+        state, after_round = self._state, self._end
+        if state.best is None and after_round is None:
             return recorded
-        by_rules = self._end or ended_by_rules(self._state, stored.ending.decided_at)
+        unusable = after_round is not None and (state.best is None or after_round.reason is StopReason.SCORING_FAILURE)
+        by_rules = after_round if unusable else ended_by_rules(state, stored.ending.decided_at)
         by, reason = stored.ending.by, stored.stop_reason
         if by == "rules":
             if by_rules is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,7 @@ from clients.testing.measurement import Measuring
 from clients.testing.simulated_frame import SimulatedFrame
 from clients.testing.simulated_outcomes import Outcomes
 from clients.testing.world import World
-from ratchet._canonical import content_hash
-from ratchet.optimizer import CandidateProposal, StopReason, TrialFacts
+from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.contract import Prepared
@@ -23,12 +21,12 @@ from workflows.model.run.rounds import RoundRecord, RunStatus
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimizers import build_optimizer
-from workflows.optimizers.frame import ProposalFailed
-from workflows.optimizers.guard import OptimizerGuard
 from workflows.rules.proposals.optimizer_step import Call
 from workflows.rules.spec.check import check_request
-from workflows.run.ending import RunEnded, ended_by_rules
-from workflows.run.round_records import last_round, round_record
+from workflows.run.ending import RunEnded
+from workflows.run.loop import RoundLoop
+from workflows.run.optimizer_calls import OptimizerCalls
+from workflows.run.round_records import last_round
 from workflows.run.state import RunState
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,13 +114,13 @@ def _complete(request: OptimizationRequest | Mapping[str, Any], world: World) ->
     return request
 
 
-class _Run:
-    """One simulated run; its steps are those of `workflows.optimization`."""
+class _Run(OptimizerCalls):
+    """One simulated run: what `workflows.run.loop` runs in where nothing is real but the rules."""
 
     def __init__(self, request: OptimizationRequest, world: World, make: Callable[..., Any] | None, call: Call | None) -> None:
-        self._state = RunState("simulated", request, BEGINNING)
+        state = RunState("simulated", request, BEGINNING)
         search_split = Split.VALIDATION if world.train else Split.ALL
-        self._state.open(
+        state.open(
             Prepared(
                 dataset_id="0" * 64,
                 evaluation_suite_id="0" * 64,
@@ -132,90 +130,53 @@ class _Run:
             )
         )
         self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
-        self._measuring = Measuring(self._state, self._outcomes)
-        self._frame = SimulatedFrame(self._state, world, self._measuring, make, call)
-        self._optimizer = build_optimizer(request.optimizer, self._frame)
+        self._measuring = Measuring(state, self._outcomes)
+        self._frame = SimulatedFrame(state, world, self._measuring, make, call)
+        super().__init__(state, build_optimizer(request.optimizer, self._frame), self._frame.begin_step)
         self._rounds: list[RoundRecord] = []
         self._rejections: list[Rejection] = []
         self._idle_steps = 0
 
     async def to_the_end(self) -> Simulated:
         began = time.perf_counter()
+        loop = RoundLoop(self._state, self)
         try:
-            await self._measure_baseline()
-            while True:
-                self._stop_if_decided()
-                candidates, rejections = self._state.admit(await self._propose())
-                for candidate in candidates:
-                    self._frame.remember(candidate.candidate_id, candidate.configuration)
-                calls = self._outcomes.calls
-                results = await self._measuring.run_all(candidates, Purpose.CANDIDATE)
-                self._observe(candidates, rejections, results)
-                self._refuse_standstill(candidates, self._outcomes.calls - calls)
+            await loop.measure_baseline()
+            await loop.rounds()
         except RunEnded as end:
             outside = time.perf_counter() - began - self._outcomes.seconds - self._frame.seconds
             return self._told(end, outside)
 
-    async def _measure_baseline(self) -> None:
-        candidate = self._state.baseline_candidate(content_hash(self._state.request.baseline))
-        self._frame.remember(candidate.candidate_id, candidate.configuration)
-        [result] = await self._measuring.run_all([candidate], Purpose.BASELINE)
-        facts = self._state.record_baseline(candidate, result)
-        self._rounds.append(round_record(self._state, [candidate], [], [facts], BEGINNING))
-        if result.status != "completed":
-            why = result.error or result.stopped_early
-            raise RunEnded(StopReason.BASELINE_FAILED, f"The baseline was not measured: {why}", "failed")
-        with self._optimizer_code("initialize"):
-            self._state.optimizer_state = self._optimizer.initialize(self._state.context())
+    def now(self) -> datetime:
+        return BEGINNING
 
-    def _stop_if_decided(self) -> None:
-        state = self._state
-        if end := ended_by_rules(state, BEGINNING):
-            raise end
-        with self._optimizer_code("should_stop"):
-            decision = self._optimizer.should_stop(state.optimizer_state, state.trial_history)
-        if decision.should_stop:
-            message = decision.message or f"Stopped by {state.request.optimizer.name}"
-            raise RunEnded(decision.reason or StopReason.ALGORITHM_SPECIFIC, message, by="optimizer")
+    def show(self, phase: str) -> None:
+        self._state.status, self._state.phase = "running", phase
 
-    async def _propose(self) -> Sequence[CandidateProposal]:
-        state = self._state
-        self._frame.begin_step()
-        try:
-            with self._optimizer_code("propose"):
-                proposed = self._optimizer.propose(
-                    state.optimizer_state, state.trial_history, state.request.optimizer.candidates_per_round
-                )
-                proposals = [*(await proposed if inspect.isawaitable(proposed) else proposed)]
-        except ProposalFailed as error:
-            if state.lose_round(str(error)):
-                raise RunEnded(StopReason.PROPOSAL_FAILURE, f"Mutation failed: {error}") from error
-            return []
-        state.use_round()
-        return proposals
+    async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
+        for candidate in candidates:
+            self._frame.remember(candidate.candidate_id, candidate.configuration)
+        calls = self._outcomes.calls
+        results = await self._measuring.run_all(candidates, purpose)
+        self._refuse_standstill(candidates, self._outcomes.calls - calls)
+        return results
 
-    def _observe(
-        self, candidates: Sequence[Candidate], rejections: Sequence[Rejection], results: Sequence[TrialResult]
-    ) -> None:
-        state = self._state
-        self._rejections += rejections
-        ends_round = state.ends_round(candidates)
-        learned = state.record_parts(candidates, results)
-        facts = state.record_round(candidates, results) if ends_round else []
-        if candidates or state.lost_why is None:
-            with self._optimizer_code("observe"):
-                state.optimizer_state = self._optimizer.observe(state.optimizer_state, [*learned, *facts])
-        if ends_round:
-            self._rounds.append(round_record(state, candidates, rejections, facts, BEGINNING))
+    async def complete(self, candidate: Candidate, raced: TrialResult) -> TrialResult:
+        raise NotImplementedError("races are not simulated")
+
+    def record(self, record: RoundRecord) -> None:
+        self._rejections += record.rejections
+        if not record.open:
+            self._rounds.append(record)
+
+    def ended(self, end: RunEnded) -> None:
+        raise end
 
     def _refuse_standstill(self, candidates: Sequence[Candidate], paid: int) -> None:
         self._idle_steps = 0 if paid or not all(candidate.part for candidate in candidates) else self._idle_steps + 1
         if self._idle_steps > MOST_IDLE_STEPS:
             told = f"{MOST_IDLE_STEPS} steps in a row asked only for what is known already; this would go on for ever"
             raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed")
-
-    def _optimizer_code(self, method: str) -> OptimizerGuard:
-        return OptimizerGuard(self._state.request.optimizer.name, method)
 
     def _told(self, end: RunEnded, overhead_seconds: float) -> Simulated:
         state = self._state

@@ -77,7 +77,8 @@ def test_a_budget_counts_calls_of_the_target_and_is_never_overshot(budget: int) 
 
 def test_a_baseline_that_the_budget_does_not_cover_fails_the_run() -> None:
     run = simulate(request(budget={"samples": 7}), World(target=hill, samples=range(8)))
-    assert (run.status, run.stop_reason) == ("failed", "baseline_failed")
+    assert (run.status, run.stop_reason) == ("failed", "sample_budget")
+    assert "before the baseline was measured" in run.message
     assert run.calls <= 7
 
 

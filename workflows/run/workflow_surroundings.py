@@ -1,0 +1,110 @@
+"""What the round loop runs in when it is a workflow: Temporal's clock, child workflows, the store behind activities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from temporalio import workflow
+
+from ratchet.optimizer import Optimizer
+from workflows.model.run.candidates import Candidate, Rejection
+from workflows.model.run.clock import StoodStill
+from workflows.model.run.contract import RunInput
+from workflows.model.run.rounds import RoundRecord
+from workflows.model.trial import Purpose, TrialResult
+from workflows.run.carry_over import carried, request_in_force
+from workflows.run.ending import RunEnded
+from workflows.run.optimizer_calls import OptimizerCalls
+from workflows.run.optimizer_frame import WorkflowFrame
+from workflows.run.outbox import RoundOutbox
+from workflows.run.state import RunState
+from workflows.run.trials import TrialRuns
+from workflows.run.ui import Showing
+
+
+class WorkflowSurroundings(OptimizerCalls):
+    """One execution of a run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        optimizer: Optimizer,
+        frame: WorkflowFrame,
+        outbox: RoundOutbox,
+        trials: TrialRuns,
+        showing: Showing,
+    ) -> None:
+        super().__init__(state, optimizer, frame.begin_step)
+        self._outbox = outbox
+        self._trials = trials
+        self._showing = showing
+        self._steps_here = 0
+
+    def now(self) -> datetime:
+        """The time of the workflow task."""
+        return workflow.now()
+
+    async def check_clock(self) -> None:
+        """Ask the store, once the time budget seems to be over."""
+        await self._trials.ask_whether_time_is_over()
+
+    def show(self, phase: str) -> None:
+        """To queries, the UI and the search attributes."""
+        self._showing.show("running", phase)
+
+    async def flush(self) -> None:
+        """Write the outbox."""
+        await self._outbox.flush()
+
+    async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
+        """As child workflows, side by side."""
+        return await self._trials.run_all(candidates, purpose)
+
+    async def complete(self, candidate: Candidate, raced: TrialResult) -> TrialResult:
+        """As one more child workflow; what the race lost stays lost."""
+        return (await self._trials.complete(candidate)).after_its_race(raced)
+
+    async def propose(self) -> tuple[list[Candidate], list[Rejection]]:
+        """Count the step, and propose."""
+        self._steps_here += 1
+        return await super().propose()
+
+    def record(self, record: RoundRecord) -> None:
+        """Into the outbox; it travels with the next trial."""
+        self._outbox.add(record)
+
+    async def rest(self) -> bool:
+        """Rest while the run is paused, and count the time."""
+        state = self._state
+        if not state.paused:
+            return False
+        since = workflow.now()
+        self._showing.show("paused", "paused")
+        await self._outbox.flush(state.stood_still.model_copy(update={"resting_since": since}))
+        state.resting_since = since
+        await workflow.wait_condition(lambda: not state.paused or state.stop_requested is not None)
+        state.end_rest(workflow.now())
+        self._showing.show("running", "going on")
+        await self._outbox.flush(StoodStill(paused_for=state.paused_for))
+        state.resting_since = None
+        return True
+
+    async def continue_as_new(self) -> None:
+        """When Temporal suggests it, or the spec says so: the history of one execution stays short."""
+        most = self._state.request.execution.max_rounds_per_execution
+        if workflow.info().is_continue_as_new_suggested() or (most is not None and self._steps_here >= most):
+            await self._outbox.flush()
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            workflow.continue_as_new(self._next_input())
+
+    def _next_input(self) -> RunInput:
+        assert self._state.prepared
+        request = request_in_force(self._state)
+        dataset = request.dataset.stored_as(self._state.prepared.dataset_id)
+        given = {name: getattr(request, name) for name in type(request).model_fields}
+        return RunInput.model_construct(**{**given, "dataset": dataset, "carried": carried(self._state)})
+
+    def ended(self, end: RunEnded) -> None:
+        """The workflow closes the run."""
+        raise end
