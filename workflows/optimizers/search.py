@@ -101,7 +101,7 @@ class Search:
             "batch": state.generation,
             CURSOR: state.algorithm_data.get(CURSOR, 0),
         }
-        bounded = None if options.sampler == "cmaes" else BOUNDED.model_copy(update={"candidates": (base,)})
+        bounded = BOUNDED.model_copy(update={"candidates": (base,)})
         reads = Reads(trials=True, bounded=bounded, earlier_runs=tuple(options.warm_start))
         return await self._frame.compute(SUGGESTED, arguments, reads=reads)
 

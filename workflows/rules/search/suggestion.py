@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from ratchet._canonical import content_hash, derive_seed, normalize
 from workflows.model.activities.computation import Stored
 from workflows.model.spec.factors import Configuration, IntegerFactor, NumberFactor
-from workflows.rules.search.cma_es import EvolutionStrategy
 from workflows.rules.search.expected_improvement import MODELLED_FROM, Promising
 from workflows.rules.search.grid_walk import combinations
 from workflows.rules.search.observations import Told, bounded, told_of
@@ -42,7 +41,7 @@ def suggested(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
     base = next((trial.configuration for trial in stored.trials if trial.candidate_id == arguments["base"]), {})
     space = Space.of(arguments["factors"], base)
     tried = {trial.config_hash for trial in stored.trials} | set(stored.config_hashes)
-    told = _told(stored, arguments["sampler"], space, arguments["maximize"])
+    told = _told(stored, space, arguments["maximize"])
     seed = derive_seed(arguments["seed"], "search", arguments["batch"])
     batch = _Batch(space, tried, arguments["wanted"], arguments["cursor"])
     if arguments["sampler"] != "grid":
@@ -56,8 +55,6 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
     """The sampler of that name, having learned all that was told."""
     if name == "random":
         return Uniform(space, seed)
-    if name == "cmaes":
-        return EvolutionStrategy(space, told, seed)
     if name == "tpe":
         return Parzen(space, told, seed)
     if not space.is_of_numbers:
@@ -67,11 +64,10 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
     return model if model.usable else Parzen(space, told, seed)
 
 
-def _told(stored: Stored, name: str, space: Space, maximize: bool) -> list[Told]:
-    """What earlier runs found comes first, where it fits into this space. Generations are replayed from all of this run;
-    nothing else needs so much."""
+def _told(stored: Stored, space: Space, maximize: bool) -> list[Told]:
+    """What earlier runs found comes first, where it fits into this space."""
     earlier = bounded(stored.earlier, maximize=maximize)
-    trials = stored.trials if name == "cmaes" else bounded(stored.trials, maximize=maximize)
+    trials = bounded(stored.trials, maximize=maximize)
     fitting = [trial for trial in earlier if space.fits(trial.configuration)]
     return told_of([*fitting, *trials], space, maximize=maximize)
 
