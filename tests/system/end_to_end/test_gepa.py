@@ -58,9 +58,13 @@ async def test_a_run_learns_within_its_budget_and_tells_where_candidates_come_fr
         assert origin in {"reflection", "recombination"}
         assert "pareto_front" in selection
     in_full = await _rows(
-        engines, run_id, "SELECT count(*) FROM trials WHERE run_id = $1 AND purpose = 'candidate' AND status = 'completed'"
+        engines,
+        run_id,
+        "SELECT round FROM trials WHERE run_id = $1 AND purpose = 'candidate' AND status = 'completed' ORDER BY round",
     )
-    assert in_full[0][0] == result["rounds"]
+    assert [number for (number,) in in_full] == [*range(1, len(in_full) + 1)], "one in full ends a round"
+    cut_off = result["rounds"] - len(in_full)
+    assert cut_off == 0 or (cut_off, result["stop_reason"]) == (1, "sample_budget"), "but the last may end with the budget"
     assert len(candidates) > result["rounds"]
 
 
