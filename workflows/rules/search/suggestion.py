@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from ratchet._canonical import content_hash, derive_seed, normalize
 from workflows.model.activities.computation import Stored
+from workflows.model.activities.search_plans import Suggestion, Suggestions, SuggestionsWanted
 from workflows.model.spec.factors import Configuration, IntegerFactor, NumberFactor
 from workflows.rules.search.expected_improvement import MODELLED_FROM, Promising
 from workflows.rules.search.grid_walk import combinations
@@ -33,22 +34,22 @@ class Sampler(Protocol):
 
 
 def suggested(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
-    """So many configurations as are wanted, none of which was tried: `{suggestions: [{values, by}], cursor, exhausted}`.
-
-    `arguments`: `factors` (those that are searched, as the spec has them), `base` (the candidate whose other values are held),
-    `sampler`, `wanted`, `seed`, `batch` (its number), `cursor` (how far combinations were looked through), `maximize`.
-    """
-    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == arguments["base"]), {})
-    space = Space.of(arguments["factors"], base)
+    """Suggest so many configurations as are wanted, none of which was tried; see `SuggestionsWanted` and `Suggestions`."""
+    asked = SuggestionsWanted.model_validate(arguments)
+    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == asked.base), {})
+    space = Space.of(asked.factors, base)
     tried = {trial.config_hash for trial in stored.trials} | set(stored.config_hashes)
-    told = _told(stored, space, arguments["maximize"])
-    seed = derive_seed(arguments["seed"], "search", arguments["batch"])
-    batch = _Batch(space, tried, arguments["wanted"], arguments["cursor"])
-    if arguments["sampler"] != "grid":
-        batch.fill(sampler(arguments["sampler"], space, told, seed))
+    told = _told(stored, space, asked.maximize)
+    seed = derive_seed(asked.seed, "search", asked.batch)
+    batch = _Batch(space, tried, asked.wanted, asked.cursor)
+    if asked.sampler != "grid":
+        batch.fill(sampler(asked.sampler, space, told, seed))
     if space.size is not None:
-        batch.walk(derive_seed(arguments["seed"], "grid"))
-    return {"suggestions": batch.suggestions, "cursor": batch.cursor, "exhausted": batch.cursor == space.size}
+        batch.walk(derive_seed(asked.seed, "grid"))
+    exhausted = batch.cursor == space.size
+    found = Suggestions(suggestions=tuple(batch.suggestions), cursor=batch.cursor, exhausted=exhausted)
+    answer: JsonValue = found.model_dump(mode="json")
+    return answer
 
 
 def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler:
@@ -104,7 +105,7 @@ class _Batch:
         self._tried = tried
         self._wanted = wanted
         self.cursor = cursor
-        self.suggestions: list[JsonValue] = []
+        self.suggestions: list[Suggestion] = []
 
     def fill(self, source: Sampler) -> None:
         """From a sampler, asked again for what was tried already."""
@@ -126,5 +127,5 @@ class _Batch:
         if config_hash in self._tried:
             return False
         self._tried.add(config_hash)
-        self.suggestions.append({"values": values, "by": by})
+        self.suggestions.append(Suggestion(values=values, by=by))
         return True
