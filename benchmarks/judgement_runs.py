@@ -48,7 +48,7 @@ class Rule:
 RULES = (
     Rule("evolve", {"accept": "better", "test": "mann_whitney"}, 6, 5, until_none_is_kept=True),
     Rule("evolve, with one true step in each generation", {"accept": "better"}, 5, 5, ladder=True, until_none_is_kept=True),
-    Rule("refine, gepa and few_shot, accept: better", {"accept": "better"}, 12, 1),
+    Rule("refine, reflect, gepa and few_shot, accept: better", {"accept": "better"}, 12, 1),
     Rule("search and meta_prompt, accept: better", {"accept": "better"}, 6, 4),
     Rule("accept: not_worse, each worse by the margin", {"accept": "not_worse", "rule": "non_inferiority"}, 6, 2, effect=-0.05),
 )

@@ -49,9 +49,10 @@ class Peer:
 GEPA = Peer("gepa", "0.1.4", "gepa_driver")
 DSPY = Peer("dspy", "3.4.1", "dspy_driver")
 OPIK = Peer("opik-optimizer", "3.2.0", "opik_driver")
-_SAMPLERS = tuple(f"{package}=={version(package)}" for package in ("optuna", "cmaes", "scipy"))
+_SAMPLERS = ("cmaes==0.13.1", *(f"{package}=={version(package)}" for package in ("optuna", "scipy")))
 OPTUNA = Peer("coco-experiment", "2.8.2", "search_driver", beside=_SAMPLERS)
-"""Optuna's samplers and the BBOB functions; the samplers are those of the very version that the product uses."""
+"""Optuna's samplers and the BBOB functions; the samplers are those of the very version that the product uses. Of its own,
+the peer has `cmaes`, which Optuna's CMA-ES needs."""
 
 
 def install(peer: Peer) -> None:

@@ -8,7 +8,7 @@ answer on 200 samples that nobody saw. Settings of the peers are tried out on th
 budget is what is compared with: ours has to be at least as good on the task itself, and in no variant significantly worse
 than any setting of the peers, with p multiplied by their number, since which one is the best is seen afterwards. Ours is one
 setting for all, chosen on other constants and other seeds (`TUNING`, and variants of it). In the variants of the task every
-setting of the peers is measured, and of ours only `gepa`.
+setting of the peers is measured, and of ours only `reflect`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from benchmarks.quality_world import TASK, VARIANTS
 
 MODEL = {"kind": "model", "model": "simulated"}
 OURS: dict[str, dict[str, Any]] = {
+    "reflect": {"name": "reflect", "proposer": MODEL},
     "gepa": {"name": "gepa", "proposer": MODEL},
-    "gepa, exact": {"name": "gepa", "mode": "exact", "proposer": MODEL},
     "meta_prompt": {"name": "meta_prompt", "proposer": MODEL},
     "refine": {"name": "refine", "proposer": MODEL},
 }
-PROVED = "gepa"
+PROVED = "reflect"
 """The one that the targets are about."""
 
 GEPA_SETTINGS = [("pareto", 3), ("current_best", 3), ("pareto", 10), ("current_best", 10), ("current_best", 20)]

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from workflows.model.spec.execution import OptimizerSpec
 from workflows.model.spec.optimizers.search import SearchOptimizer
 
-SAMPLERS = ("optuna", "cmaes")
+SAMPLERS = ("optuna",)
 DISTRIBUTION = "ratchet-optimizer"
 
 

@@ -17,7 +17,7 @@ from clients.checks.environment import VARIABLES
 from docs.generate import REFERENCE, pages
 from ratchet._yaml import YamlProblem, composed, constructed
 from tests.support.documents import ROOT, Block, blocks, broken, documents, links, missing_names, name_of
-from workflows.model.spec.request import OptimizationRequest, spec_schema
+from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import check_request
 
 DOCUMENTS = documents()
@@ -104,14 +104,8 @@ SPECS = [
 ]
 
 
-OPTIMIZERS = set(spec_schema()["properties"]["optimizer"]["discriminator"]["mapping"])  # type: ignore[index,call-overload,arg-type]
-
-
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_spec_that_is_shown_is_one(spec: dict[str, Any]) -> None:
-    optimizer = spec.get("optimizer")
-    if isinstance(optimizer, dict) and optimizer.get("name") == "reflect" and "reflect" not in OPTIMIZERS:
-        pytest.skip("`reflect` is not split from `gepa` yet")
     if spec.keys() >= COMPLETE:
         assert check_request(OptimizationRequest.model_validate(spec)) == []
     else:

@@ -13,7 +13,9 @@ from tests.support.plugins import ruled
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.trial import Purpose, Split
 
-REFLECTING: dict[str, Any] = {"name": "gepa", "proposer": {"kind": "model", "model": "simulated"}}
+MODEL = {"kind": "model", "model": "simulated"}
+REFLECT: dict[str, Any] = {"name": "reflect", "proposer": MODEL}
+GEPA: dict[str, Any] = {"name": "gepa", "proposer": MODEL}
 
 
 def trial(
@@ -71,6 +73,7 @@ def solved(
     stop: Mapping[str, Any] | None = None,
     objective: Mapping[str, Any] | None = None,
     seed: int = 7,
+    optimizer: Mapping[str, Any] = REFLECT,
     **options: Any,
 ) -> Simulated:
     """A whole run on the rule task, by the kit."""
@@ -84,7 +87,7 @@ def solved(
 
     request = {
         "configuration": {name: {"value": text, "change": "text"} for name, text in configuration.items()},
-        "optimizer": {**REFLECTING, **options},
+        "optimizer": {**optimizer, **options},
         "budget": {"samples": budget} if budget else {},
         "stop": {"max_rounds": 1_000, "no_improvement": 0, **(stop or {})},
         "seed": seed,

@@ -13,6 +13,7 @@ from workflows.optimizers.gepa import Gepa
 from workflows.optimizers.measure import Measure
 from workflows.optimizers.meta_prompt import MetaPrompt
 from workflows.optimizers.refine import Refine
+from workflows.optimizers.reflect import Reflect
 from workflows.optimizers.search import Search
 
 
@@ -23,6 +24,8 @@ def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
             return Refine(spec, frame)
         case "meta_prompt":
             return MetaPrompt(spec, frame)
+        case "reflect":
+            return Reflect(spec, frame)
         case "gepa":
             return Gepa(spec, frame)
         case "compress":

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import JsonValue
-
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -22,6 +20,7 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.computation import BOUNDED, Reads, SamplesOf
+from workflows.model.activities.search_plans import ChosenExamples, ExamplesWanted
 from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
 from workflows.model.trial import Split
 from workflows.optimizers.computations import CHOSEN_EXAMPLES
@@ -51,15 +50,15 @@ class FewShot:
         held = await self._frame.configuration(parent)
         factor = self._factor
         found = await self._chosen(state, parent, min(max_candidates, self._options.candidates_per_round))
-        self._exhausted = bool(found[EXHAUSTED])
+        self._exhausted = found.exhausted
         return [
             CandidateProposal(
-                configuration={**held, factor: [found["examples"][str(place)] for place in choice]},
+                configuration={**held, factor: [found.examples[str(place)] for place in choice]},
                 parent_candidate_ids=(parent,),
-                rationale=f"{len(choice)} of {found['pool']} examples: {', '.join(f'#{place + 1}' for place in choice)}",
-                extra={"origin": "examples", "operators": [found["by"]], "components": [factor]},
+                rationale=f"{len(choice)} of {found.pool} examples: {', '.join(f'#{place + 1}' for place in choice)}",
+                extra={"origin": "examples", "operators": [found.by], "components": [factor]},
             )
-            for choice in found["choices"]
+            for choice in found.choices
         ]
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
@@ -83,24 +82,25 @@ class FewShot:
         assert name is not None
         return name
 
-    async def _chosen(self, state: OptimizerState, base: str, wanted: int) -> Any:
+    async def _chosen(self, state: OptimizerState, base: str, wanted: int) -> ChosenExamples:
         options, context = self._options, self._frame.context
         shown: Any = self._frame.factors[self._factor].value
-        arguments: dict[str, JsonValue] = {
-            "factor": self._factor,
-            "shown": shown,
-            "base": base,
-            "fewest": options.min_examples,
-            "most": options.max_examples,
-            "pool": options.pool,
-            "wanted": wanted,
-            "seed": context.seed,
-            "batch": state.generation,
-            "maximize": context.direction == Direction.MAXIMIZE,
-        }
+        asked = ExamplesWanted(
+            factor=self._factor,
+            shown=shown,
+            base=base,
+            fewest=options.min_examples,
+            most=options.max_examples,
+            pool=options.pool,
+            wanted=wanted,
+            seed=context.seed,
+            batch=state.generation,
+            maximize=context.direction == Direction.MAXIMIZE,
+        )
         reads = Reads(
             trials=True,
             bounded=BOUNDED.model_copy(update={"candidates": (base,)}),
             samples=SamplesOf(split=Split.TRAIN, limit=options.pool * READ_FOR_EACH),
         )
-        return await self._frame.compute(CHOSEN_EXAMPLES, arguments, reads=reads)
+        found = await self._frame.compute(CHOSEN_EXAMPLES, asked.model_dump(mode="json"), reads=reads)
+        return ChosenExamples.model_validate(found)

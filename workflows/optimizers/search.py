@@ -7,7 +7,6 @@ nothing from batch to batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -24,6 +23,7 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.computation import BOUNDED, Bounded, Reads
+from workflows.model.activities.search_plans import SearchedSpace, Suggestion, Suggestions, SuggestionsWanted
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.factors import Configuration, TextFactor
 from workflows.model.spec.optimizers.search import Importances, SearchOptimizer
@@ -62,8 +62,8 @@ class Search:
         if self._options.proposer is not None and (state.generation + 1) % self._options.rewrite_every == 0:
             return await those_that_came([self._rewritten(parent, held, history, index) for index in range(wanted)])
         found = await self._suggested(state, parent, wanted)
-        self._found = {CURSOR: found[CURSOR], EXHAUSTED: found[EXHAUSTED] and len(found["suggestions"]) < wanted}
-        return [_proposal(parent, held, suggestion) for suggestion in found["suggestions"]]
+        self._found = {CURSOR: found.cursor, EXHAUSTED: found.exhausted and len(found.suggestions) < wanted}
+        return [_proposal(parent, held, suggestion) for suggestion in found.suggestions]
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         best = next((trial for trial in trials if trial.kept), None)
@@ -84,35 +84,39 @@ class Search:
         """Which factors mattered. A run that was cancelled or failed is not held up for it."""
         if result.status != "completed":
             return {}
-        arguments = self._arguments(self._frame.context.baseline_candidate_id)
+        space = self._space(self._frame.context.baseline_candidate_id)
         try:
-            found = await self._frame.compute(IMPORTANCES, arguments, reads=Reads(trials=True, bounded=READ_AT_THE_END))
+            found = await self._frame.compute(
+                IMPORTANCES, space.model_dump(mode="json"), reads=Reads(trials=True, bounded=READ_AT_THE_END)
+            )
         except ProposalFailed:
             return {}
         return {"importances": Importances.model_validate(found)}
 
-    async def _suggested(self, state: OptimizerState, base: str, wanted: int) -> Any:
-        options = self._options
-        arguments = {
-            **self._arguments(base),
-            "sampler": options.sampler,
-            "wanted": wanted,
-            "seed": self._frame.context.seed,
-            "batch": state.generation,
-            CURSOR: state.algorithm_data.get(CURSOR, 0),
-        }
-        bounded = None if options.sampler == "cmaes" else BOUNDED.model_copy(update={"candidates": (base,)})
+    async def _suggested(self, state: OptimizerState, base: str, wanted: int) -> Suggestions:
+        options, space, cursor = self._options, self._space(base), state.algorithm_data.get(CURSOR)
+        asked = SuggestionsWanted(
+            factors=space.factors,
+            base=base,
+            maximize=space.maximize,
+            sampler=options.sampler,
+            wanted=wanted,
+            seed=self._frame.context.seed,
+            batch=state.generation,
+            cursor=cursor if isinstance(cursor, int) else 0,
+        )
+        bounded = BOUNDED.model_copy(update={"candidates": (base,)})
         reads = Reads(trials=True, bounded=bounded, earlier_runs=tuple(options.warm_start))
-        return await self._frame.compute(SUGGESTED, arguments, reads=reads)
+        return Suggestions.model_validate(await self._frame.compute(SUGGESTED, asked.model_dump(mode="json"), reads=reads))
 
-    def _arguments(self, base: str) -> dict[str, JsonValue]:
+    def _space(self, base: str) -> SearchedSpace:
         factors = self._frame.factors
         searched = searched_factors(self._options, factors)
-        return {
-            "factors": {name: factors[name].model_dump(mode="json", exclude_defaults=True) for name in searched},
-            "base": base,
-            "maximize": self._frame.context.direction == Direction.MAXIMIZE,
-        }
+        return SearchedSpace(
+            factors={name: factors[name].model_dump(mode="json", exclude_defaults=True) for name in searched},
+            base=base,
+            maximize=self._frame.context.direction == Direction.MAXIMIZE,
+        )
 
     async def _rewritten(self, parent: str, held: Configuration, history: TrialHistory, index: int) -> CandidateProposal:
         """The best candidate with other texts."""
@@ -125,11 +129,11 @@ class Search:
         return rewritten(answer, held, parent, texts, {"origin": "mutation", "operators": [proposer.kind]})
 
 
-def _proposal(parent: str, held: Configuration, suggestion: Any) -> CandidateProposal:
-    values: Configuration = suggestion["values"]
+def _proposal(parent: str, held: Configuration, suggestion: Suggestion) -> CandidateProposal:
+    values = suggestion.values
     changed = [name for name, value in values.items() if canonical_json(value) != canonical_json(held[name])]
     return CandidateProposal(
         configuration={**held, **values},
         parent_candidate_ids=(parent,),
-        extra={"origin": "search", "operators": [suggestion["by"]], "components": [*sorted(changed)]},
+        extra={"origin": "search", "operators": [suggestion.by], "components": [*sorted(changed)]},
     )

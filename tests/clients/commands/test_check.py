@@ -142,11 +142,11 @@ async def test_a_search_without_its_samplers_is_told_with_what_to_install(
     number = "  t: {value: 0.5, change: structured, type: number, min: 0, max: 1}\ntarget:"
     spec = changed("{proposer: {kind: noop}}", "{name: search}").replace("target:", number, 1)
     assert (await checked(directory, spec)).findings == []
-    monkeypatch.setitem(sys.modules, "cmaes", None)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     (directory / "spec.yaml").write_text(spec)
     for own_worker, severity in ((True, "error"), (False, "warning")):
         [found] = (await check_spec(directory / "spec.yaml", own_worker=own_worker, endpoints=False)).findings
-        assert found.message == "optimizer.name: search needs cmaes; install ratchet-optimizer[search] where the workers run"
+        assert found.message == "optimizer.name: search needs optuna; install ratchet-optimizer[search] where the workers run"
         assert (found.severity, found.line) == (severity, 8)
 
 

@@ -62,7 +62,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "search": {**BAKING, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)]}, "execution": EXECUTION},
     "few_shot": {**TEACHING, "execution": EXECUTION},
     "evolve": {**EVOLVING, "execution": EXECUTION},
-    "gepa": {**REFLECTING, "budget": {}, "stop": {"max_rounds": 4, "no_improvement": 0}, "execution": EXECUTION},
+    "reflect": {**REFLECTING, "budget": {}, "stop": {"max_rounds": 4, "no_improvement": 0}, "execution": EXECUTION},
 }
 
 REMOTE = {"replicates": 1, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(60)]}}

@@ -1,4 +1,4 @@
-"""kill -9 while a run reflects: parts, leaders and drawn parents are those of an undisturbed run, in both modes."""
+"""kill -9 while `reflect` or `gepa` runs: parts, leaders and drawn parents are those of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.killed_runs import ended_alike
 from tests.system.durability.test_kills import SEEDS
-from tests.system.end_to_end.test_gepa import EXACT, REFLECTING
+from tests.system.end_to_end.test_gepa import PUBLISHED, REFLECTING
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,7 +19,7 @@ def _spec(seed: int, options: dict[str, Any]) -> dict[str, Any]:
     rounds = {"max_rounds": 3, "no_improvement": 0}
     return {
         **REFLECTING,
-        "optimizer": {**options, "steps_per_round": 3},
+        "optimizer": options,
         "stop": rounds,
         "budget": {},
         "execution": {"concurrent_samples": 6},
@@ -27,7 +27,7 @@ def _spec(seed: int, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("options", [REFLECTING["optimizer"], EXACT], ids=["improved", "exact"])
+@pytest.mark.parametrize("options", [{**REFLECTING["optimizer"], "steps_per_round": 3}, PUBLISHED], ids=["reflect", "gepa"])
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_killed_reflection_ends_like_an_undisturbed_one(seed: int, options: dict[str, Any], tmp_path: Path) -> None:
     ended = await ended_alike(_spec(seed, options), f"reflecting-{seed}", seed, tmp_path)

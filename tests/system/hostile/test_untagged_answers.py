@@ -14,6 +14,7 @@ from tests.support.rewriting_runs import REFLECTOR, SEEDED, spec
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "refine": {},
+    "reflect": {},
     "gepa": {},
     "meta_prompt": {"candidates_per_round": 2},
     "compress": {"strategies": [], "min_section_tokens": 1},

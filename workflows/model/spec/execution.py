@@ -19,6 +19,7 @@ from workflows.model.spec.optimizers.evolve import EvolveOptimizer
 from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
 from workflows.model.spec.optimizers.gepa import GepaOptimizer
 from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.model.spec.optimizers.reflect import ReflectOptimizer
 from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.proposers import ModelProposer, Proposer, PythonProposer
 from workflows.model.spec.task_queues import TaskQueue
@@ -110,6 +111,7 @@ class CompressOptimizer(SpecPart):
 
 OptimizerSpec = Annotated[
     RefineOptimizer
+    | ReflectOptimizer
     | GepaOptimizer
     | MetaPromptOptimizer
     | CompressOptimizer

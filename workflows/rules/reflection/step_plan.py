@@ -1,4 +1,4 @@
-"""The next step of a reflective search, from everything that was measured so far.
+"""The next step of `reflect`, from everything that was measured so far.
 
 Effects are drawn from what is believed of them (Thompson sampling). A draw says which candidate to start from, which lines to
 leave out and which to carry over from others, and a reflector rewrites the result. Towards the end of a round or of the budget,
@@ -15,12 +15,19 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json
 from workflows.model.activities.computation import Stored
-from workflows.model.trial import Split
+from workflows.model.activities.reflection_plans import (
+    MeasuredPart,
+    ReflectSituation,
+    Rewriting,
+    SamplePart,
+    ShownPart,
+    StepPlan,
+    part_of,
+)
 from workflows.rules.reflection.line_effects import Array, Model, Prior, fit
 from workflows.rules.reflection.measured_answers import Evidence, Known, evidence_of
 from workflows.rules.reflection.pareto import pruned_fronts, told_front
 from workflows.rules.reflection.recombination import Composed, composed
-from workflows.rules.reflection.situation import Situation, as_part, situation_of
 
 NEWEST_SHOWN = 3
 """Of so many of the newest candidates a reflector sees failures, beside those of what it rewrites."""
@@ -45,7 +52,7 @@ class Tuning:
 class Planner:
     """One step."""
 
-    def __init__(self, evidence: Evidence, situation: Situation, tuning: Tuning) -> None:
+    def __init__(self, evidence: Evidence, situation: ReflectSituation, tuning: Tuning) -> None:
         self.evidence = evidence
         self.situation = situation
         self.tuning = tuning
@@ -55,21 +62,24 @@ class Planner:
         self.room_for_texts = LARGEST_TEXTS
         self.selection: JsonValue = {"pareto_front": {**told_front(pruned_fronts(evidence))}}
 
-    def plan(self) -> dict[str, JsonValue]:
+    def plan(self) -> StepPlan:
         """What to do now: rewrite, measure again, measure in full, let the round end without that, or nothing any more."""
-        told: dict[str, JsonValue] = {"answers": self.evidence.answers}
+        answers = self.evidence.answers
         best, leader = self._standing()
         places = self._places(leader)
         if not places or self._round_is_over(leader):
             sure = self.tuning.lead if places else self.tuning.last_lead
             if leader is not None and self.model.lead(leader, best) > sure:
                 known = self.evidence.candidates[leader]
-                return {**told, "full": [known.candidate_id], "extra": {known.candidate_id: {**known.extra}}}
+                return StepPlan(answers=answers, full=(known.candidate_id,), extra={known.candidate_id: {**known.extra}})
             if not places:
-                return told
+                return StepPlan(answers=answers)
             if self.situation.calls_left is None:
-                return {**told, "rests": True}
-        return {**told, **(self._verifying(places) if self._is_ending(leader) else self._exploring(places))}
+                return StepPlan(answers=answers, rests=True)
+        if not self._is_ending(leader):
+            return StepPlan(answers=answers, rewrite=self._exploring(places))
+        rewrite, measure = self._verifying(places)
+        return StepPlan(answers=answers, rewrite=rewrite, measure=measure)
 
     # -- when -------------------------------------------------------------------------------------------------------------
 
@@ -112,66 +122,67 @@ class Planner:
 
     # -- what -------------------------------------------------------------------------------------------------------------
 
-    def _exploring(self, places: int) -> dict[str, JsonValue]:
+    def _exploring(self, places: int) -> tuple[Rewriting, ...]:
         """New candidates: each starts from a draw of its own."""
-        rewrite: list[JsonValue] = []
+        rewrite: list[Rewriting] = []
         for place in range(places):
             effects, worth = self.model.drawn(self.random)
             made = composed(self.model, int(np.argmax(worth)), effects, self.situation.factors)
             rewrite.append(self._rewriting(made, self._fresh_part(), self._shown(made.base), place))
-        return {"rewrite": rewrite}
+        return tuple(rewrite)
 
-    def _verifying(self, places: int) -> dict[str, JsonValue]:
+    def _verifying(self, places: int) -> tuple[tuple[Rewriting, ...], tuple[MeasuredPart, ...]]:
         """Those who may be the best once more, and what is best by all that is known, put together."""
-        measure: dict[str, JsonValue] = {}
-        rewrite: list[JsonValue] = []
+        measure: dict[str, MeasuredPart] = {}
+        rewrite: list[Rewriting] = []
         made = composed(
             self.model, int(np.argmax(self.values)), self.model.mean, self.situation.factors, self.situation.brevity
         )
         if made.values and not self._is_known(made):
-            rewrite.append(self._rewriting(made, self._fresh_part(), [], 0))
+            rewrite.append(self._rewriting(made, self._fresh_part(), (), 0))
         for _ in range(places - len(rewrite)):
             _, worth = self.model.drawn(self.random)
             known = self.evidence.candidates[int(np.argmax(worth))]
             part = self._part(known)
             if part is not None:
-                measure.setdefault(known.candidate_id, {"candidate_id": known.candidate_id, **as_part(*part)})
-        return {"rewrite": rewrite, "measure": list(measure.values())}
+                measured = MeasuredPart(candidate_id=known.candidate_id, **dict(part))
+                measure.setdefault(known.candidate_id, measured)
+        return tuple(rewrite), tuple(measure.values())
 
     def _is_known(self, made: Composed) -> bool:
         wanted = canonical_json({**made.base.configuration, **made.values})
         return any(canonical_json(known.configuration) == wanted for known in self.evidence.candidates)
 
-    def _rewriting(self, made: Composed, part: tuple[Split, int, int], shown: list[JsonValue], place: int) -> JsonValue:
+    def _rewriting(self, made: Composed, part: SamplePart, shown: tuple[ShownPart, ...], place: int) -> Rewriting:
         size = sum(len(text) for text in made.values.values())
         fits = size <= self.room_for_texts
         self.room_for_texts -= size if fits else 0
-        return {
-            "base": made.base.candidate_id,
-            "parents": [made.base.candidate_id, *(made.donors if fits else ())],
-            "values": {**made.values} if fits else {},
-            "components": self._components(place),
-            "reflect": bool(shown),
-            "shown": shown,
-            "parts": [as_part(*part)],
-            "told": {"selection": self.selection},
-        }
+        return Rewriting(
+            base=made.base.candidate_id,
+            parents=(made.base.candidate_id, *(made.donors if fits else ())),
+            values={**made.values} if fits else {},
+            components=self._components(place),
+            reflect=bool(shown),
+            shown=shown,
+            parts=(part,),
+            told={"selection": self.selection},
+        )
 
-    def _components(self, place: int) -> list[JsonValue]:
+    def _components(self, place: int) -> tuple[str, ...]:
         """What may be rewritten: everything, or one text after the other."""
         factors = self.situation.factors
         if self.situation.one_at_a_time:
-            return [factors[(self.situation.generation * self.situation.beside + place) % len(factors)]]
-        return [*factors]
+            return (factors[(self.situation.generation * self.situation.beside + place) % len(factors)],)
+        return factors
 
     # -- on which samples -------------------------------------------------------------------------------------------------
 
-    def _fresh_part(self) -> tuple[Split, int, int]:
+    def _fresh_part(self) -> SamplePart:
         part = self._part(None)
         assert part is not None
         return part
 
-    def _part(self, known: Known | None) -> tuple[Split, int, int] | None:
+    def _part(self, known: Known | None) -> SamplePart | None:
         """Samples that a candidate did not answer yet, as many as a step measures; None when there are none left."""
         count = self.situation.minibatch
         free = {
@@ -186,23 +197,27 @@ class Planner:
         if not open_splits:
             return None
         split = open_splits[int(self.random.integers(len(open_splits)))]
-        return split, *free[split][int(self.random.integers(len(free[split])))]
+        return part_of(split, *free[split][int(self.random.integers(len(free[split])))])
 
-    def _shown(self, base: Known) -> list[JsonValue]:
+    def _shown(self, base: Known) -> tuple[ShownPart, ...]:
         """Whose samples the reflector reads about: those of what it rewrites, and of the newest candidates."""
         newest = [known for known in self.evidence.candidates[-NEWEST_SHOWN:] if known is not base]
-        return [{"candidate_id": known.candidate_id, **as_part(*self._answered_part(known))} for known in (base, *newest)]
+        return tuple(
+            ShownPart(candidate_id=known.candidate_id, **dict(self._answered_part(known))) for known in (base, *newest)
+        )
 
-    def _answered_part(self, known: Known) -> tuple[Split, int, int]:
+    def _answered_part(self, known: Known) -> SamplePart:
         """Some neighbouring samples that a candidate answered; other ones each time, where it answered many."""
         split, first, last = known.parts[int(self.random.integers(len(known.parts)))]
         window = 2 * self.situation.minibatch
         if last - first > window:
             first = int(self.random.integers(first, last - window + 1))
-        return split, first, min(last - first, window)
+        return part_of(split, first, min(last - first, window))
 
 
 def next_step(stored: Stored, arguments: Mapping[str, JsonValue]) -> JsonValue:
-    """The plan of one step; see `Situation` for the arguments."""
-    situation = situation_of(arguments)
-    return Planner(evidence_of(stored.trials, situation.sign), situation, Tuning()).plan()
+    """The plan of one step; see `ReflectSituation` for the arguments."""
+    situation = ReflectSituation.model_validate(arguments)
+    plan = Planner(evidence_of(stored.trials, situation.sign), situation, Tuning()).plan()
+    found: JsonValue = plan.model_dump(mode="json", exclude_defaults=True)
+    return found

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json, content_hash, derive_seed
 from workflows.model.activities.computation import Stored
+from workflows.model.activities.search_plans import ChosenExamples, ExamplesWanted
 from workflows.rules.search.observations import bounded, penalized, told_of
 from workflows.rules.search.space import Space
 from workflows.rules.spec.example_factors import pool_of
@@ -46,34 +47,34 @@ Choice = tuple[int, ...]
 
 
 def chosen_examples(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
-    """Lists of examples that were not tried: `{choices: [[place, …]], examples: {place: example}, by, pool, exhausted}`.
-
-    `arguments`: `factor`, `shown` (the baseline's examples), `base` (the candidate whose other values are held), `fewest`,
-    `most`, `pool`, `wanted`, `seed`, `batch`, `maximize`.
-    """
-    pool = pool_of(arguments["shown"], stored.samples, arguments["pool"])
-    fewest, most = arguments["fewest"], min(arguments["most"], len(pool))
+    """Choose lists of examples that were not tried; see `ExamplesWanted` and `ChosenExamples`."""
+    asked = ExamplesWanted.model_validate(arguments)
+    shown: Any = asked.shown
+    pool = pool_of(shown, stored.samples, asked.pool)
+    fewest, most = asked.fewest, min(asked.most, len(pool))
     if most < fewest:
         raise ValueError(f"only {len(pool)} training samples can be shown; lower min_examples, or give samples with expected")
-    factor = arguments["factor"]
-    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == arguments["base"]), {})
+    factor = asked.factor
+    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == asked.base), {})
     tried = {trial.config_hash for trial in stored.trials} | set(stored.config_hashes)
-    lists = _Lists(len(pool), fewest, most, Random(derive_seed(arguments["seed"], "few_shot", arguments["batch"])))
-    _learn(lists, stored, factor, pool, maximize=arguments["maximize"])
+    lists = _Lists(len(pool), fewest, most, Random(derive_seed(asked.seed, "few_shot", asked.batch)))
+    _learn(lists, stored, factor, pool, maximize=asked.maximize)
     choices: list[Choice] = []
-    while len(choices) < arguments["wanted"]:
+    while len(choices) < asked.wanted:
         choice = _new_choice(lists, base, factor, pool, tried)
         if choice is None or _size([*choices, choice], pool) > LARGEST_BATCH:
             break
         choices.append(choice)
     used = sorted({place for choice in choices for place in choice})
-    return {
-        "choices": [[*choice] for choice in choices],
-        "examples": {str(place): pool[place] for place in used},
-        "by": "tpe" if lists.modelled else "random",
-        "pool": len(pool),
-        "exhausted": not choices,
-    }
+    found = ChosenExamples(
+        choices=tuple(choices),
+        examples={str(place): pool[place] for place in used},
+        by="tpe" if lists.modelled else "random",
+        pool=len(pool),
+        exhausted=not choices,
+    )
+    answer: JsonValue = found.model_dump(mode="json")
+    return answer
 
 
 def _learn(lists: _Lists, stored: Stored, factor: str, pool: Sequence[JsonValue], *, maximize: bool) -> None:

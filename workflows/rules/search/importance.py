@@ -18,7 +18,9 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json
 from workflows.model.activities.computation import Stored
+from workflows.model.activities.search_plans import SearchedSpace
 from workflows.model.spec.factors import ChoiceFactor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
+from workflows.model.spec.optimizers.search import Importance, Importances
 from workflows.rules.search.observations import told_of
 from workflows.rules.search.space import Searched, Space, category_of, from_unit, nth, places_of, size_of, unit_of
 
@@ -38,16 +40,19 @@ SEEN = 200
 
 
 def importances(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
-    """`{factors: [{factor, share}], trials}`; nothing where there are too few trials, or where all scores are the same.
+    """Tell what each factor matters, as `Importances`; see `SearchedSpace` for the arguments. Nothing where there are too few
+    trials, or where all scores are the same."""
+    found: JsonValue = _importances(stored, SearchedSpace.model_validate(arguments)).model_dump(mode="json")
+    return found
 
-    `arguments`: `factors` (those that are searched, as the spec has them), `base` (a candidate of the run), `maximize`.
-    """
-    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == arguments["base"]), {})
-    space = Space.of(arguments["factors"], base)
-    told = [one for one in told_of(stored.trials, space, maximize=arguments["maximize"]) if one.loss is not None]
+
+def _importances(stored: Stored, asked: SearchedSpace) -> Importances:
+    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == asked.base), {})
+    space = Space.of(asked.factors, base)
+    told = [one for one in told_of(stored.trials, space, maximize=asked.maximize) if one.loss is not None]
     losses = np.array([one.loss for one in told], dtype=float)
     if len(told) < FEWEST or losses.min() == losses.max():
-        return {"factors": [], "trials": len(told)}
+        return Importances(trials=len(told))
     parts = {
         name: np.array([_levels(factor, one.values[name]) if space.counts(name, one.values) else _none(factor) for one in told])
         for name, factor in space.factors.items()
@@ -106,8 +111,8 @@ def _chance_to_count(space: Space, name: str) -> float:
     return math.prod(chances)
 
 
-def _ranked(varying: Mapping[str, float], trials: int) -> JsonValue:
+def _ranked(varying: Mapping[str, float], trials: int) -> Importances:
     total = sum(varying.values())
     ranked = sorted(varying.items(), key=lambda item: (-item[1], item[0]))
-    factors: list[JsonValue] = [{"factor": name, "share": share / total if total else 0.0} for name, share in ranked]
-    return {"factors": factors, "trials": trials}
+    factors = tuple(Importance(factor=name, share=share / total if total else 0.0) for name, share in ranked)
+    return Importances(factors=factors, trials=trials)

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from ratchet._canonical import content_hash, derive_seed, normalize
 from workflows.model.activities.computation import Stored
+from workflows.model.activities.search_plans import Suggestion, Suggestions, SuggestionsWanted
 from workflows.model.spec.factors import Configuration, IntegerFactor, NumberFactor
-from workflows.rules.search.cma_es import EvolutionStrategy
 from workflows.rules.search.expected_improvement import MODELLED_FROM, Promising
 from workflows.rules.search.grid_walk import combinations
 from workflows.rules.search.observations import Told, bounded, told_of
@@ -34,30 +34,28 @@ class Sampler(Protocol):
 
 
 def suggested(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
-    """So many configurations as are wanted, none of which was tried: `{suggestions: [{values, by}], cursor, exhausted}`.
-
-    `arguments`: `factors` (those that are searched, as the spec has them), `base` (the candidate whose other values are held),
-    `sampler`, `wanted`, `seed`, `batch` (its number), `cursor` (how far combinations were looked through), `maximize`.
-    """
-    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == arguments["base"]), {})
-    space = Space.of(arguments["factors"], base)
+    """Suggest so many configurations as are wanted, none of which was tried; see `SuggestionsWanted` and `Suggestions`."""
+    asked = SuggestionsWanted.model_validate(arguments)
+    base = next((trial.configuration for trial in stored.trials if trial.candidate_id == asked.base), {})
+    space = Space.of(asked.factors, base)
     tried = {trial.config_hash for trial in stored.trials} | set(stored.config_hashes)
-    told = _told(stored, arguments["sampler"], space, arguments["maximize"])
-    seed = derive_seed(arguments["seed"], "search", arguments["batch"])
-    batch = _Batch(space, tried, arguments["wanted"], arguments["cursor"])
-    if arguments["sampler"] != "grid":
-        batch.fill(sampler(arguments["sampler"], space, told, seed))
+    told = _told(stored, space, asked.maximize)
+    seed = derive_seed(asked.seed, "search", asked.batch)
+    batch = _Batch(space, tried, asked.wanted, asked.cursor)
+    if asked.sampler != "grid":
+        batch.fill(sampler(asked.sampler, space, told, seed))
     if space.size is not None:
-        batch.walk(derive_seed(arguments["seed"], "grid"))
-    return {"suggestions": batch.suggestions, "cursor": batch.cursor, "exhausted": batch.cursor == space.size}
+        batch.walk(derive_seed(asked.seed, "grid"))
+    exhausted = batch.cursor == space.size
+    found = Suggestions(suggestions=tuple(batch.suggestions), cursor=batch.cursor, exhausted=exhausted)
+    answer: JsonValue = found.model_dump(mode="json")
+    return answer
 
 
 def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler:
     """The sampler of that name, having learned all that was told."""
     if name == "random":
         return Uniform(space, seed)
-    if name == "cmaes":
-        return EvolutionStrategy(space, told, seed)
     if name == "tpe":
         return Parzen(space, told, seed)
     if not space.is_of_numbers:
@@ -67,11 +65,10 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
     return model if model.usable else Parzen(space, told, seed)
 
 
-def _told(stored: Stored, name: str, space: Space, maximize: bool) -> list[Told]:
-    """What earlier runs found comes first, where it fits into this space. Generations are replayed from all of this run;
-    nothing else needs so much."""
+def _told(stored: Stored, space: Space, maximize: bool) -> list[Told]:
+    """What earlier runs found comes first, where it fits into this space."""
     earlier = bounded(stored.earlier, maximize=maximize)
-    trials = stored.trials if name == "cmaes" else bounded(stored.trials, maximize=maximize)
+    trials = bounded(stored.trials, maximize=maximize)
     fitting = [trial for trial in earlier if space.fits(trial.configuration)]
     return told_of([*fitting, *trials], space, maximize=maximize)
 
@@ -108,7 +105,7 @@ class _Batch:
         self._tried = tried
         self._wanted = wanted
         self.cursor = cursor
-        self.suggestions: list[JsonValue] = []
+        self.suggestions: list[Suggestion] = []
 
     def fill(self, source: Sampler) -> None:
         """From a sampler, asked again for what was tried already."""
@@ -130,5 +127,5 @@ class _Batch:
         if config_hash in self._tried:
             return False
         self._tried.add(config_hash)
-        self.suggestions.append({"values": values, "by": by})
+        self.suggestions.append(Suggestion(values=values, by=by))
         return True

@@ -30,6 +30,7 @@ from workflows.model.spec.optimizers.evolve import EvolveOptimizer
 from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
 from workflows.model.spec.optimizers.gepa import GepaOptimizer
 from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.model.spec.optimizers.reflect import ReflectOptimizer
 from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.proposers import ModelProposer, StepProposer
 from workflows.model.spec.request import OptimizationRequest
@@ -59,7 +60,7 @@ from workflows.rules.spec.evolve_check import evolution_problems
 from workflows.rules.spec.example_factors import few_shot_problems
 from workflows.rules.spec.judgement_check import check_judgement
 from workflows.rules.spec.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, template_of
-from workflows.rules.spec.reflection_check import reflection_problems
+from workflows.rules.spec.reflection_check import merging_problems
 from workflows.rules.spec.search_check import condition_problems, search_problems
 from workflows.rules.spec.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
@@ -310,13 +311,13 @@ def _optimizer(request: OptimizationRequest) -> Iterator[str]:
     else:
         yield from _refinement(request, request.optimizer)
     if isinstance(request.optimizer, GepaOptimizer):
-        yield from reflection_problems(request, request.optimizer)
+        yield from merging_problems(request, request.optimizer)
     yield from condition_problems(request.configuration)
     yield from _wording(request.optimizer.proposer)
 
 
 def _refinement(
-    request: OptimizationRequest, optimizer: RefineOptimizer | GepaOptimizer | MetaPromptOptimizer
+    request: OptimizationRequest, optimizer: RefineOptimizer | ReflectOptimizer | GepaOptimizer | MetaPromptOptimizer
 ) -> Iterator[str]:
     proposer = optimizer.proposer
     yield from _examples(request, optimizer)

@@ -1,4 +1,4 @@
-"""What can be wrong with a spec that reflects, before anything is spent."""
+"""What can be wrong with a spec that merges, before anything is spent."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from workflows.model.spec.optimizers.gepa import GepaOptimizer
 from workflows.model.spec.request import OptimizationRequest
 
 
-def reflection_problems(request: OptimizationRequest, optimizer: GepaOptimizer) -> Iterator[str]:
-    """Everything that is wrong, with its field and the fix."""
+def merging_problems(request: OptimizationRequest, optimizer: GepaOptimizer) -> Iterator[str]:
+    """Name everything that is wrong, with its field and the fix."""
     if not optimizer.merges:
-        return
-    if optimizer.mode != "exact":
-        yield "optimizer.merges: the improved mode recombines lines in every step; drop merges, or say mode: exact"
         return
     treated = optimizer.factors or request.changeable
     texts = [name for name in treated if isinstance(request.configuration.get(name), TextFactor)]

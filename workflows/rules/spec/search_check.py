@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json
-from workflows.model.spec.factors import ChoiceFactor, Conditional, Factor, FlagFactor, NumberFactor, TextFactor
+from workflows.model.spec.factors import Conditional, Factor, NumberFactor, TextFactor
 from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.proposals.validation import refuse_value
@@ -40,17 +40,8 @@ def search_problems(request: OptimizationRequest, optimizer: SearchOptimizer) ->
 
 
 def _of_sampler(optimizer: SearchOptimizer, name: str, factor: Factor) -> Iterator[str]:
-    if optimizer.sampler == "cmaes" and (isinstance(factor, ChoiceFactor | FlagFactor) or _has_conditions(factor)):
-        yield (
-            f"optimizer.sampler: cmaes moves numbers, integers and orders that always count, and {name} is none; "
-            "use auto, or name others in optimizer.factors"
-        )
     if optimizer.sampler == "grid" and isinstance(factor, NumberFactor) and factor.step is None and factor.min < factor.max:
         yield f"configuration.{name}.step: is missing, and a grid needs it; give step, or use another sampler"
-
-
-def _has_conditions(factor: Factor) -> bool:
-    return isinstance(factor, Conditional) and bool(factor.when)
 
 
 def condition_problems(factors: Mapping[str, Factor]) -> Iterator[str]:

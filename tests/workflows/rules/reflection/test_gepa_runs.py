@@ -1,4 +1,4 @@
-"""Whole runs of `gepa` against the rule task, by the rules of real runs, without servers."""
+"""Whole runs of `reflect` and `gepa` against the rule task, by the rules of real runs, without servers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from clients.testing import Answer
 from ratchet import Record, Sample
 from ratchet._canonical import canonical_json
+from ratchet._explanation import explain
 from ratchet.optimizer import StopReason
 from tests.support.plugins import ruled
-from tests.support.reflection_worlds import REFLECTING, rules_followed, solved, truth
+from tests.support.reflection_worlds import GEPA, REFLECT, rules_followed, solved, truth
 from tests.support.spec_building import request
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.trial import Purpose
@@ -22,42 +24,46 @@ from workflows.rules.spec.check import check_request
 
 ONE_TEXT = {"prompt": ruled.OPENING}
 TWO_TEXTS = {"system": ruled.OPENING, "tone": ruled.TONE}
-MODES: list[dict[str, Any]] = [{"mode": "improved"}, {"mode": "exact"}]
+BOTH: list[dict[str, Any]] = [REFLECT, GEPA]
+
+both = pytest.mark.parametrize("optimizer", BOTH, ids=["reflect", "gepa"])
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_it_learns_the_rules_and_never_overspends(options: dict[str, Any]) -> None:
-    run = solved(ONE_TEXT, budget=600, **options)
+@both
+def test_it_learns_the_rules_and_never_overspends(optimizer: dict[str, Any]) -> None:
+    run = solved(ONE_TEXT, budget=600, optimizer=optimizer)
     assert run.status == "completed"
     assert run.calls <= 600
     assert truth(run.best_configuration) > truth(ONE_TEXT) + 0.1
 
 
-def test_the_improved_mode_needs_far_fewer_calls_than_the_published_one() -> None:
+def test_reflect_needs_far_fewer_calls_than_the_published_algorithm() -> None:
     for budget in (200, 400):
-        improved, exact = (
-            [truth(solved(ONE_TEXT, budget=budget, seed=seed, **mode).best_configuration) for seed in range(6)]
-            for mode in MODES
+        reflecting, published = (
+            [truth(solved(ONE_TEXT, budget=budget, seed=seed, optimizer=each).best_configuration) for seed in range(6)]
+            for each in BOTH
         )
-        assert fmean(improved) > fmean(exact) + 0.1
+        assert fmean(reflecting) > fmean(published) + 0.1
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_the_same_run_twice_is_the_same_run(options: dict[str, Any]) -> None:
-    once, again = solved(ONE_TEXT, budget=300, **options), solved(ONE_TEXT, budget=300, **options)
+@both
+def test_the_same_run_twice_is_the_same_run(optimizer: dict[str, Any]) -> None:
+    once, again = solved(ONE_TEXT, budget=300, optimizer=optimizer), solved(ONE_TEXT, budget=300, optimizer=optimizer)
     assert once == again
-    assert solved(ONE_TEXT, budget=300, seed=8, **options).trials != once.trials
+    assert solved(ONE_TEXT, budget=300, seed=8, optimizer=optimizer).trials != once.trials
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_what_it_remembers_does_not_grow_with_the_run(options: dict[str, Any]) -> None:
-    short, long = (len(canonical_json(dict(solved(ONE_TEXT, budget=budget, **options).state))) for budget in (200, 1500))
+@both
+def test_what_it_remembers_does_not_grow_with_the_run(optimizer: dict[str, Any]) -> None:
+    short, long = (
+        len(canonical_json(dict(solved(ONE_TEXT, budget=budget, optimizer=optimizer).state))) for budget in (200, 1500)
+    )
     assert long < short + 100
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_lineage_and_origin_of_every_candidate_are_told(options: dict[str, Any]) -> None:
-    run = solved(ONE_TEXT, budget=500, **options)
+@both
+def test_lineage_and_origin_of_every_candidate_are_told(optimizer: dict[str, Any]) -> None:
+    run = solved(ONE_TEXT, budget=500, optimizer=optimizer)
     known: set[str] = set()
     for trial in run.trials:
         if trial.purpose is not Purpose.BASELINE and trial.candidate_id not in known:
@@ -67,7 +73,7 @@ def test_lineage_and_origin_of_every_candidate_are_told(options: dict[str, Any])
             assert set(trial.parent_candidate_ids) <= known
             assert trial.extra["selection"]["pareto_front"]  # type: ignore[index, call-overload]
         known.add(trial.candidate_id)
-    assert max(len(trial.parent_candidate_ids) for trial in run.trials) > (1 if options["mode"] == "improved" else 0)
+    assert max(len(trial.parent_candidate_ids) for trial in run.trials) > (1 if optimizer is REFLECT else 0)
 
 
 def test_no_answer_is_paid_for_twice() -> None:
@@ -109,28 +115,28 @@ def test_where_lower_is_better_it_goes_down() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [*MODES, {"mode": "exact", "merges": 5, "candidates_per_round": 2}, {"components": "round_robin"}]
+    "optimizer", [*BOTH, {**GEPA, "merges": 5, "candidates_per_round": 2}, {**REFLECT, "components": "round_robin"}]
 )
-def test_several_texts_are_rewritten_in_one_configuration(options: dict[str, Any]) -> None:
-    run = solved(TWO_TEXTS, budget=900, **options)
+def test_several_texts_are_rewritten_in_one_configuration(optimizer: dict[str, Any]) -> None:
+    run = solved(TWO_TEXTS, budget=900, optimizer=optimizer)
     assert run.calls <= 900
     assert truth(run.best_configuration) > truth(TWO_TEXTS) + 0.1
-    if options.get("components") == "round_robin" or options.get("mode") == "exact":
+    if optimizer.get("components") == "round_robin" or optimizer["name"] == "gepa":
         assert {name for trial in run.trials for name in trial.extra.get("components", [])} == {"system", "tone"}  # type: ignore[union-attr]
-    if "merges" in options:
+    if "merges" in optimizer:
         assert any(trial.extra.get("origin") == "merge" for trial in run.trials)
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_a_baseline_that_cannot_be_improved_is_kept(options: dict[str, Any]) -> None:
+@both
+def test_a_baseline_that_cannot_be_improved_is_kept(optimizer: dict[str, Any]) -> None:
     best = {"prompt": "\n".join([ruled.OPENING, *(f"Rule {rule} applies." for rule in range(ruled.USEFUL))])}
-    ends = [truth(solved(best, budget=500, seed=seed, **options).best_configuration) for seed in range(5)]
+    ends = [truth(solved(best, budget=500, seed=seed, optimizer=optimizer).best_configuration) for seed in range(5)]
     assert fmean(ends) > truth(best) - 0.03
 
 
-@pytest.mark.parametrize("options", MODES)
-def test_a_proposer_that_has_no_ideas_ends_the_search_instead_of_the_budget(options: dict[str, Any]) -> None:
-    run = solved(ONE_TEXT, propose=ruled.says_the_same, **options)
+@both
+def test_a_proposer_that_has_no_ideas_ends_the_search_instead_of_the_budget(optimizer: dict[str, Any]) -> None:
+    run = solved(ONE_TEXT, propose=ruled.says_the_same, optimizer=optimizer)
     assert (run.status, run.stop_reason) == ("completed", StopReason.CONVERGENCE)
 
 
@@ -165,17 +171,37 @@ def test_a_failed_proposal_costs_its_place_only() -> None:
     assert truth(run.best_configuration) > truth(ONE_TEXT)
 
 
-def test_the_exact_mode_takes_the_published_settings_for_granted() -> None:
-    exact = request(optimizer={**REFLECTING, "mode": "exact"}).optimizer.model_dump()
-    assert (exact["candidates_per_round"], exact["minibatch"], exact["components"]) == (1, 3, "round_robin")
-    stated = request(optimizer={**REFLECTING, "mode": "exact", "minibatch": 5}).optimizer.model_dump()
+def test_each_has_settings_of_its_own() -> None:
+    published = request(optimizer=GEPA).optimizer.model_dump()
+    assert (published["candidates_per_round"], published["minibatch"], published["components"]) == (1, 3, "round_robin")
+    reflecting = request(optimizer=REFLECT).optimizer.model_dump()
+    assert (reflecting["candidates_per_round"], reflecting["minibatch"], reflecting["components"]) == (4, 10, "all")
+    stated = request(optimizer={**GEPA, "minibatch": 5}).optimizer.model_dump()
     assert (stated["candidates_per_round"], stated["minibatch"]) == (1, 5)
 
 
+@pytest.mark.parametrize("mode", ["improved", "exact", None])
+def test_a_spec_of_the_time_of_modes_is_told_which_optimizer_it_means(mode: str | None) -> None:
+    with pytest.raises(ValidationError) as refused:
+        request(optimizer={**GEPA, "mode": mode, "steps_per_round": 3})
+    assert explain(refused.value) == [
+        "optimizer.mode: gepa is the published algorithm now; use `optimizer: reflect` for the other one, and leave mode out"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "field"),
+    [({**REFLECT, "merges": 3}, "merges"), ({**REFLECT, "mode": "exact"}, "mode"), ({**GEPA, "brevity": 0.1}, "brevity")],
+)
+def test_neither_takes_what_only_the_other_one_has(optimizer: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        request(optimizer=optimizer)
+    assert explain(refused.value) == [f"optimizer.{field}: is not a known field; remove it or check its spelling"]
+
+
 def test_what_cannot_work_is_refused_with_the_fix() -> None:
-    merging = request(optimizer={**REFLECTING, "merges": 3})
-    assert any("drop merges, or say mode: exact" in problem for problem in check_request(merging))
-    alone = request(optimizer={**REFLECTING, "mode": "exact", "merges": 3})
+    alone = request(optimizer={**GEPA, "merges": 3})
     assert any("1 may change; drop merges" in problem for problem in check_request(alone))
-    frozen = request(optimizer={**REFLECTING, "factors": ["temperature"]})
-    assert any("no treated factor is text" in problem for problem in check_request(frozen))
+    for optimizer in BOTH:
+        frozen = request(optimizer={**optimizer, "factors": ["temperature"]})
+        assert any("no treated factor is text" in problem for problem in check_request(frozen))

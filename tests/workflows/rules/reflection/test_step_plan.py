@@ -1,4 +1,4 @@
-"""The next step of the improved mode: what is rewritten, what is measured again, and when a leader is measured in full."""
+"""The next step of `reflect`: what is rewritten, what is measured again, and when a leader is measured in full."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_plan_stays_small_however_long_the_texts_are() -> None:
     ]
     plan = _plan(Stored(trials=[base, *children]), beside=20)
     assert len(canonical_json(plan).encode()) < LARGEST_ANSWER
-    assert any(not asked["values"] for asked in plan["rewrite"])
+    assert any(not asked.get("values") for asked in plan["rewrite"])
 
 
 def test_an_empty_store_is_refused_in_words() -> None:

@@ -10,7 +10,7 @@ from ratchet._frozen import Payload, SpecPart
 from ratchet._values import ShortText
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 
-Sampler = Literal["auto", "tpe", "cmaes", "random", "grid"]
+Sampler = Literal["auto", "tpe", "random", "grid"]
 
 MOST_EARLIER_RUNS = 20
 
@@ -24,8 +24,8 @@ class SearchOptimizer(SpecPart):
     sampler: Sampler = "auto"
     """Where values come from. `auto`, what measures best in `benchmarks/search_quality.py`: for numbers alone, tree-structured
     Parzen estimators first, then a quadratic model of the best region; where there is more than numbers, some random values
-    first, then those of which a Gaussian process expects the largest improvement. `tpe`, `cmaes` (numbers, integers and orders
-    only), `random` and `grid` (every combination once, in a seeded order; numbers need a `step`) are there for comparison."""
+    first, then those of which a Gaussian process expects the largest improvement. `tpe`, `random` and `grid` (every
+    combination once, in a seeded order; numbers need a `step`) are there for comparison."""
     factors: list[str] | None = None
     """Which factors. Default: every structured factor but those of type json. All others keep the best candidate's values."""
     candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 4
