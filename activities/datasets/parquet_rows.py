@@ -1,8 +1,8 @@
 """The items of a Parquet file, read in a process of its own that may take little memory (run as a module).
 
-A kilobyte of Parquet can stand for gigabytes: a text that many rows refer to, pages that unfold, lists of nothing. Texts are
-read as references and only written out a few rows at a time; against all else the process has a limit, beyond which it says
-that it is too much. Writes one line of JSON for each item, and one that says how it ended.
+A kilobyte of Parquet can stand for gigabytes: a text that many rows refer to, pages that unfold, lists of nothing. Rows that do
+not fit into the process's memory are read again, fewer at once, until one alone is too much; and what is read is written out no
+more at once than is known to fit. Writes one line of JSON for each item, and one that says how it ended.
 """
 
 from __future__ import annotations
@@ -35,9 +35,6 @@ ROWS_AT_ONCE = 500
 BYTES_AT_ONCE = 256 * 1024
 BYTES_WRITTEN_OUT = 4 * 1024 * 1024
 """Of rows that are made Python values together."""
-
-TEXTS = {"STRING", "JSON", "ENUM", "NONE"}
-"""Logical types of texts, of which columns refer to each only once."""
 
 
 def main() -> None:
@@ -76,10 +73,8 @@ def _limit_memory() -> None:
 def items(path: Path, name: str, columns: Columns | None) -> Iterator[Described]:
     """The items of a table, with the row of each."""
     try:
-        file = _opened(path, ())
-        texts = [leaf.path for leaf in map(file.schema.column, range(file.metadata.num_columns)) if _is_text(leaf)]
-        file.close()
-        file = _opened(path, texts)
+        # Row groups may be as large as the file: pages are decoded as they are needed.
+        file = parquet.ParquetFile(path, memory_map=False, buffer_size=BYTES_AT_ONCE, pre_buffer=False)
     except MemoryError:
         raise
     except (arrow.ArrowException, OSError) as error:
@@ -93,17 +88,6 @@ def items(path: Path, name: str, columns: Columns | None) -> Iterator[Described]
         for number, row in enumerate(_rows(file, name, wanted), start=1):
             where = f"{name} row {number}"
             yield where, reader.item({column: _plain(where, column, cell) for column, cell in row.items()}), reader.remark
-
-
-def _opened(path: Path, texts: Any) -> Any:
-    # Row groups may be as large as the file: pages are decoded as they are needed.
-    return parquet.ParquetFile(
-        path, memory_map=False, buffer_size=BYTES_AT_ONCE, pre_buffer=False, read_dictionary=list(texts) or None
-    )
-
-
-def _is_text(leaf: Any) -> bool:
-    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in TEXTS
 
 
 def _rows(file: Any, name: str, wanted: list[str]) -> Iterator[Mapping[str, Any]]:
