@@ -119,3 +119,21 @@ def test_19_of_20_intervals_hold_the_truth(effect: float) -> None:
         low, high = interval(found, 0.95)
         held += low <= float((changed - rates).mean()) <= high
     assert 0.94 <= held / decisions <= 0.985
+
+
+@pytest.mark.parametrize(
+    ("samples", "replicates", "rate", "margin"),
+    [(20, 5, 0.95, 0.02), (30, 5, 0.95, 0.02), (50, 1, 0.98, 0.02), (50, 5, 0.98, 0.02)],
+)
+def test_where_failures_are_rare_few_of_them_prove_no_candidate_harmless(
+    samples: int, replicates: int, rate: float, margin: float
+) -> None:
+    """Student's variance, and the least that a loss of the margin can have, accepted 10 to 12 % of these."""
+    random = np.random.default_rng(SEED)
+    accepted = 0
+    for _ in range(1500):
+        broken = random.random(samples) < margin / rate
+        baseline = random.binomial(replicates, rate, samples) / replicates
+        candidate = np.where(broken, 0.0, random.random(samples) < rate)
+        accepted += p_above(moments(pair(baseline, candidate)), -margin) <= 0.05
+    assert accepted / 1500 <= 0.06
