@@ -128,7 +128,7 @@ def test_19_of_20_intervals_hold_the_truth(effect: float) -> None:
 def test_where_failures_are_rare_few_of_them_prove_no_candidate_harmless(
     samples: int, replicates: int, rate: float, margin: float
 ) -> None:
-    """Student's variance, and the least that a loss of the margin can have, accepted 9 to 14 % of these (measured at cf96178)."""
+    """Student's variance, and the least that a loss of the margin can have, accepted 9 to 14 % of these."""
     random = np.random.default_rng(SEED)
     accepted = 0
     for _ in range(1500):
