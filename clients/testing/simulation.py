@@ -162,7 +162,7 @@ class _Run(OptimizerCalls):
         return results
 
     async def complete(self, candidate: Candidate, raced: TrialResult) -> TrialResult:
-        raise NotImplementedError("races are not simulated")
+        raise AssertionError("a spec with racing was refused before its run began")
 
     def record(self, record: RoundRecord) -> None:
         self._rejections += record.rejections
