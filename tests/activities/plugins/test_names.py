@@ -22,7 +22,7 @@ from {name}.parts import told
 run = os.system
 shell = functools.partial(os.system)
 HERE = Path(__file__)
-log = logging.getLogger(__name__)
+log = logging.Logger(__name__)
 
 def decorated(function):
     return json.JSONEncoder(default=function).encode
