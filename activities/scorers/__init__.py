@@ -28,8 +28,8 @@ from ratchet import Output, Sample, Score
 from ratchet._placeholders import as_text
 from ratchet._strict_json import whole_number
 from workflows.model.failures import described, shorten
+from workflows.model.spec.prices import Price
 from workflows.model.spec.scorers import ClassificationScorer, CombinedScorer, JsonScorer, PythonScorer, RegexScorer, Scorer
-from workflows.model.spec.targets.python import Price
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONGEST_ISOLATED = 60.0

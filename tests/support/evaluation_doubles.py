@@ -32,7 +32,9 @@ from workflows.model.run.contract import HistoryPage, Proposed, TrialRow
 from workflows.model.spec.judgement import MustPass
 from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer
-from workflows.model.spec.targets.python import ChatTarget, HttpTarget, PythonTarget
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.model.spec.targets.http import HttpTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, MeasuredSample, Outcome
 from workflows.model.trial import Conclusion, Purpose, ShardInput, Split, TrialInput, TrialResult
 from workflows.rules.scoring.tally import Tally

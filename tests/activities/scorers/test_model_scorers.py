@@ -20,7 +20,8 @@ from clients.demo.model_server import SimulatedModel, simulated_model
 from ratchet import Sample
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
 from tests.support.scoring import SCORER, grade
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.prices import Price
+from workflows.model.spec.targets.chat import ChatTarget
 
 QUICK = Patience(seconds=5.0, attempts=3, first_delay=0.01, longest_delay=0.02)
 PRICES = {"simulated-judge": Price(input=1.0, output=10.0), "simulated-embedding": Price(input=0.5, output=0)}

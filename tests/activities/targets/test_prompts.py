@@ -11,7 +11,8 @@ from ratchet import Sample
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, scored_by, shard, suite
 from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.prompted_specs import TEMPLATE, read
-from workflows.model.spec.targets.python import ChatTarget, PythonTarget
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import Outcome
 
 SHOP = Sample("s0", {"shop": "Nile", "ticket": "{{factors.tone}}?"}, "ok")

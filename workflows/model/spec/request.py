@@ -18,10 +18,11 @@ from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, F
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
 from workflows.model.spec.named_plugins import NamedPlugin
 from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
+from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
 from workflows.model.spec.release import ReleaseSpec
 from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
-from workflows.model.spec.targets.python import Price, PythonTarget, Target
+from workflows.model.spec.target_options import Target
 
 MOST_FACTORS = 1_000
 LARGEST_REST = 256 * 1024
@@ -223,8 +224,7 @@ class OptimizationRequest(SpecPart):
 
     def plugins(self) -> Iterator[NamedPlugin]:
         """Every place that names a plug-in."""
-        if isinstance(self.target, PythonTarget):
-            yield NamedPlugin("target.ref", self.target.ref, 3, self.target.version)
+        yield from self.target.plugins()
         for place, scorer in placed_scorers(self.scorers):
             if isinstance(scorer, PythonScorer):
                 yield NamedPlugin(f"{place}.ref", scorer.ref, 2, scorer.version)

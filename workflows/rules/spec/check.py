@@ -40,7 +40,7 @@ from workflows.model.spec.scorers import (
     TokensScorer,
     placed_scorers,
 )
-from workflows.model.spec.targets.python import ChatTarget, HttpTarget
+from workflows.model.spec.target_options import PlacedText
 from workflows.rules.overlay import Overlay
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
 from workflows.rules.releases.target import release_problems
@@ -48,7 +48,7 @@ from workflows.rules.scoring.classification import folded
 from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
 from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
-from workflows.rules.spec.target_texts import PlacedText, spliced_messages, target_texts
+from workflows.rules.spec.spliced_messages import spliced_messages
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
 MOST_PROBLEMS = 100
@@ -99,7 +99,7 @@ LONGEST_LIST = 2_000
 
 def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]:
     work = SchemaWork()
-    rendered = names.unfolding.reached(placed.text for placed in target_texts(request.target))
+    rendered = names.unfolding.reached(placed.text for placed in request.target.placed_texts())
     for name, factor in request.configuration.items():
         if unicodedata.normalize("NFC", name) != name:
             yield f"configuration: factor {name!r} is not written in Unicode form NFC; type its name anew"
@@ -169,7 +169,7 @@ def _step_named(placed: PlacedText, placeholder: str) -> Iterator[str]:
 
 def _target(request: OptimizationRequest, names: _Names) -> Iterator[str]:
     added = Extent()
-    for placed in target_texts(request.target):
+    for placed in request.target.placed_texts():
         yield from _placeholders_of(request, names, placed)
         added = added.plus(names.unfolding.of(placed.text))
         if added.is_too_far:
@@ -185,7 +185,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
     overlay = Overlay("", request.baseline, template_of(request))
     needed: dict[str, str] = {}
     splices: dict[str, str] = {}
-    for placed in target_texts(request.target):
+    for placed in request.target.placed_texts():
         try:
             needs = list(overlay.needs(placed.text))
         except Unfillable as error:
@@ -234,20 +234,11 @@ def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterato
         yield f"{place}.weight: counts only among the members of a mean_of; use one, or a weighted objective"
     if isinstance(scorer, RubricScorer | SimilarityScorer) and placeholders(scorer.model):
         yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
-    if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and _answers_whole(request.target):
+    if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and not request.target.tells_first_token:
         yield f"{place}.until: first_token is known only of answers that are streamed; set target.stream: true"
-
-    if isinstance(scorer, ReportedScorer) and not _reports_scores(request.target):
-        fix = "set target.response.scores" if isinstance(request.target, HttpTarget) else "use rubric, or python"
+    fix = request.target.missing_scores()
+    if isinstance(scorer, ReportedScorer) and fix is not None:
         yield f"{place}: takes scores that the target gives its answers, and this one gives none; {fix}"
-
-
-def _reports_scores(target: object) -> bool:
-    return target.response.scores is not None if isinstance(target, HttpTarget) else not isinstance(target, ChatTarget)
-
-
-def _answers_whole(target: object) -> bool:
-    return isinstance(target, ChatTarget) and not (target.stream or target.parameters.get("stream"))
 
 
 def _objective(request: OptimizationRequest) -> Iterator[str]:
@@ -327,24 +318,15 @@ def unknown_limits(request: OptimizationRequest, names: Iterable[str]) -> Iterat
 def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     """Every model the run may call, with the field that names it."""
     used: list[tuple[str, str]] = []
-    if isinstance(request.target, ChatTarget):
-        made, factors = made_of(template_of(request)), request.factors_in_play
-        for where, model in _models_named(request.target):
-            used += _models_of(request, where, model, made, factors)
+    made, factors = made_of(template_of(request)), request.factors_in_play
+    for where, model in request.target.models():
+        used += _models_of(request, where, model, made, factors)
     for place, scorer in placed_scorers(request.scorers):
         if isinstance(scorer, RubricScorer | SimilarityScorer):
             used.append((f"{place}.model", scorer.model))
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))
-
-
-def _models_named(target: ChatTarget) -> Iterator[tuple[str, str]]:
-    if target.steps is None or any(step.model is None for step in target.steps):
-        yield "target.model", target.model
-    for index, step in enumerate(target.steps or []):
-        if step.model is not None:
-            yield f"target.steps[{index}].model", step.model
 
 
 def _models_of(
