@@ -26,7 +26,7 @@ from activities.endpoints.operator_lists import (
 )
 from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import placed_scorers
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.spec.check import models_used
 
 SECONDS_TO_ANSWER = 10.0
@@ -87,7 +87,8 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
     given: str | None = None
     scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
     if where in scorers:
-        given = getattr(scorers[where], "base_url", None)
+        asked = scorers[where].asked_model
+        given = None if asked is None else asked.base_url
     elif where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
         given = request.optimizer.proposer.base_url
     else:

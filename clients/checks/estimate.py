@@ -15,7 +15,7 @@ from workflows.model.spec.design import Design
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import RubricScorer, SimilarityScorer, placed_scorers
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.spec.check import models_used
@@ -142,12 +142,15 @@ def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
     for _, scorer in placed_scorers(request.scorers):
-        if isinstance(scorer, RubricScorer):
-            read = VERDICT_READ + (len(scorer.rubric.encode()) if at_worst else len(scorer.rubric) // CHARACTERS_PER_TOKEN)
-            written = _answer(request, scorer.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
-            yield bound_of(read, written, request.prices.get(scorer.model))
-        elif isinstance(scorer, SimilarityScorer):
-            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(scorer.model))
+        asked = scorer.asked_model
+        if asked is None:
+            continue
+        if asked.parameters is None:
+            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(asked.model))
+            continue
+        read = VERDICT_READ + (len(asked.shown.encode()) if at_worst else len(asked.shown) // CHARACTERS_PER_TOKEN)
+        written = _answer(request, asked.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
+        yield bound_of(read, written, request.prices.get(asked.model))
 
 
 def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:

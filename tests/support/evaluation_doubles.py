@@ -31,7 +31,10 @@ from workflows.model.run.clock import RunClock
 from workflows.model.run.contract import HistoryPage, Proposed, TrialRow
 from workflows.model.spec.judgement import MustPass
 from workflows.model.spec.limits import AdjustedLimits
-from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.scorers.matches import ExactScorer
+from workflows.model.spec.scorers.python import PythonScorer
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.spec.targets.http import HttpTarget
 from workflows.model.spec.targets.python import PythonTarget

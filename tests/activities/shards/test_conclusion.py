@@ -23,7 +23,7 @@ from tests.support.evaluation_doubles import (
     suite,
     trial,
 )
-from workflows.model.spec.scorers import Objective
+from workflows.model.spec.objective import Objective
 from workflows.model.trial import Conclusion, Purpose, ShardResult, TrialResult
 
 

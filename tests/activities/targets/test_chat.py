@@ -23,8 +23,9 @@ from clients.demo.model_server import SimulatedModel, simulated_model
 from ratchet import Sample
 from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
+from workflows.model.spec.objective import Objective
 from workflows.model.spec.prices import Price
-from workflows.model.spec.scorers import ContainsScorer, Objective
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult

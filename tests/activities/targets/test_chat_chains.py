@@ -18,7 +18,7 @@ from tests.support.evaluation_doubles import MemoryStore, activity_environment, 
 from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from tests.support.spec_building import request
 from workflows.model.spec.prices import Price
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult

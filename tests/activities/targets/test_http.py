@@ -17,7 +17,7 @@ from ratchet._explanation import explain
 from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
 from tests.support.http_endpoints import Answering, Asked, json_endpoint
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult

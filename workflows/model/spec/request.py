@@ -17,11 +17,12 @@ from workflows.model.spec.execution import Budget, Execution, Stop
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
 from workflows.model.spec.named_plugins import NamedPlugin
+from workflows.model.spec.objective import Objective
 from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
 from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
 from workflows.model.spec.release import ReleaseSpec
-from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.target_options import Target
 
 MOST_FACTORS = 1_000
@@ -81,7 +82,7 @@ class OptimizationRequest(SpecPart):
     dataset: Dataset
     """The samples."""
     scorers: Annotated[list[Scorer], Field(min_length=1, max_length=100)] = Field(
-        default_factory=lambda: list[Scorer]([ExactScorer(kind="exact")])
+        default_factory=lambda: [Scorer.model_validate({"kind": "exact"})]
     )
     """What turns an output into scores. Default: exact equality with `expected`."""
     objective: Objective
@@ -226,8 +227,7 @@ class OptimizationRequest(SpecPart):
         """Every place that names a plug-in."""
         yield from self.target.plugins()
         for place, scorer in placed_scorers(self.scorers):
-            if isinstance(scorer, PythonScorer):
-                yield NamedPlugin(f"{place}.ref", scorer.ref, 2, scorer.version)
+            yield from scorer.plugins(place)
         if self.objective.ref is not None:
             yield NamedPlugin("objective.ref", self.objective.ref, 1, self.objective.version)
         yield from self.optimizer.plugins()

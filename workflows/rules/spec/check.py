@@ -23,23 +23,10 @@ from ratchet._placeholders import (
 from ratchet._unfolding import Extent, Unfolding, too_far
 from workflows.model.failures import shorten
 from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
+from workflows.model.spec.objective import OVER_LABELS, Component, Objective
 from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import (
-    OVER_LABELS,
-    ClassificationScorer,
-    Component,
-    CostScorer,
-    JsonScorer,
-    LatencyScorer,
-    Objective,
-    ReportedScorer,
-    RubricScorer,
-    Scorer,
-    SimilarityScorer,
-    TokensScorer,
-    placed_scorers,
-)
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.target_options import PlacedText
 from workflows.rules.overlay import Overlay
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
@@ -214,7 +201,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
 
 def _scoring(request: OptimizationRequest) -> Iterator[str]:
     names = [scorer.score_name for scorer in request.scorers]
-    open_ended = any(scorer.kind == "python" for scorer in request.scorers)
+    open_ended = any(scorer.names_its_scores for scorer in request.scorers)
     wanted = [("objective.metric", request.objective.metric)]
     wanted += [(f"objective.components[{i}].metric", part.metric) for i, part in enumerate(request.objective.components)]
     for where, metric in wanted:
@@ -228,16 +215,16 @@ def _scoring(request: OptimizationRequest) -> Iterator[str]:
 
 
 def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterator[str]:
-    if isinstance(scorer, JsonScorer) and scorer.json_schema is not None:
-        yield from _bad_schema(f"{place}.schema", scorer.json_schema)
+    if scorer.schema_used is not None:
+        yield from _bad_schema(f"{place}.schema", scorer.schema_used)
     if scorer.weight != 1.0 and place.count(".") == 0:
         yield f"{place}.weight: counts only among the members of a mean_of; use one, or a weighted objective"
-    if isinstance(scorer, RubricScorer | SimilarityScorer) and placeholders(scorer.model):
+    if scorer.asked_model is not None and placeholders(scorer.asked_model.model):
         yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
-    if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and not request.target.tells_first_token:
+    if scorer.needs_first_token and not request.target.tells_first_token:
         yield f"{place}.until: first_token is known only of answers that are streamed; set target.stream: true"
     fix = request.target.missing_scores()
-    if isinstance(scorer, ReportedScorer) and fix is not None:
+    if scorer.reported_name is not None and fix is not None:
         yield f"{place}: takes scores that the target gives its answers, and this one gives none; {fix}"
 
 
@@ -253,7 +240,7 @@ def _objective(request: OptimizationRequest) -> Iterator[str]:
         elif part.positive is not None or part.average != "macro":
             yield f"{where}: positive and average belong to kinds {', '.join(OVER_LABELS[1:])}; drop them, or set kind"
     scorer = by_name.get(request.metric)
-    bare = isinstance(scorer, LatencyScorer | CostScorer | TokensScorer) and scorer.at_most is None
+    bare = scorer is not None and scorer.gives_a_number
     if bare and objective.kind == "mean" and objective.direction == "minimize" and objective.worst is None:
         yield (
             f"objective.worst: is missing; a sample that fails would score 1, which may be better than any answer's "
@@ -262,14 +249,15 @@ def _objective(request: OptimizationRequest) -> Iterator[str]:
 
 
 def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None) -> Iterator[str]:
-    if not isinstance(scorer, ClassificationScorer):
+    rules = None if scorer is None else scorer.label_rules
+    if rules is None:
         yield f"{where}.kind: {part.kind} is computed from labels; let {where}.metric name a scorer of kind classification"
         return
     if part.kind == "accuracy" and (part.positive is not None or part.average != "macro"):
         yield f"{where}: accuracy has no positive and no average; drop them, or use precision, recall or f1"
-    known = [folded(label, scorer.ignore_case) for label in scorer.labels or []]
-    if part.positive is not None and known and folded(part.positive, scorer.ignore_case) not in known:
-        yield f"{where}.positive: {part.positive!r} is none of the scorer's labels {', '.join(scorer.labels or [])}"
+    known = [folded(label, rules.ignore_case) for label in rules.labels]
+    if part.positive is not None and known and folded(part.positive, rules.ignore_case) not in known:
+        yield f"{where}.positive: {part.positive!r} is none of the scorer's labels {', '.join(rules.labels)}"
 
 
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
@@ -322,8 +310,8 @@ def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     for where, model in request.target.models():
         used += _models_of(request, where, model, made, factors)
     for place, scorer in placed_scorers(request.scorers):
-        if isinstance(scorer, RubricScorer | SimilarityScorer):
-            used.append((f"{place}.model", scorer.model))
+        if scorer.asked_model is not None:
+            used.append((f"{place}.model", scorer.asked_model.model))
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator, Sequence
 
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import PythonScorer, placed_scorers
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
@@ -26,7 +26,7 @@ def _measures(request: OptimizationRequest) -> Iterator[str]:
     named = [(f"constraints[{place}]", constraint.measure) for place, constraint in enumerate(spec.constraints)]
     named += [(f"objectives[{place}]", objective.measure) for place, objective in enumerate(spec.objectives)]
     scores = [scorer.score_name for scorer in request.scorers]
-    free = any(isinstance(scorer, PythonScorer) for _, scorer in placed_scorers(request.scorers))
+    free = any(scorer.names_its_scores for _, scorer in placed_scorers(request.scorers))
     for where, measure in named:
         if measure not in RESOURCES and measure not in scores and not free:
             known = ", ".join([*RESOURCES, *scores])
