@@ -96,7 +96,7 @@ async def _bounded(scorer: Scorer, output: Output, sample: Sample, tools: Scorer
     return [decided(grade, scorer) for grade in (given if isinstance(given, list) else [given])]
 
 
-def grading(scorer: Scorer) -> Callable[..., Any]:
+def grading(scorer: Scorer | type[Scorer]) -> Callable[..., Any]:
     """Import the function that a kind names: `(scorer, output, sample)`, or with the worker's tools where it is async."""
     module, _, name = scorer.graded_by.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module, __name__), name)
