@@ -8,13 +8,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
+from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.budget.metering import beginning
 from activities.concurrency.fair_queue import Caller, calling_for
 from activities.concurrency.run_limits import RunLimits
@@ -28,15 +28,15 @@ from activities.plugins.lost_attempts import ISOLATED_AFTER, announce, attempts_
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import missing_extras
 from activities.proposals.computation_runner import Computing
-from activities.proposals.custom_optimizers import OwnOptimizers, OwnOptimizerStore
-from activities.proposals.new_values import ProposalStore, Proposing
+from activities.proposals.custom_optimizers import OwnOptimizers
+from activities.proposals.new_values import Proposing
 from activities.proposals.optimizer_classes import refuse_no_optimizer
 from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
 from activities.scorers.bounded_patterns import BoundedMatching
 from activities.shards.attempt import Attempt, CallsEnd
 from activities.shards.call_journal import CallJournal, ShardCalls
-from activities.shards.conclusion import Concluding, ConclusionStore
+from activities.shards.conclusion import Concluding
 from activities.shards.evidence import Judging
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import OutcomeBatches, until_back
@@ -45,18 +45,17 @@ from activities.targets import TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused
 from activities.targets.http import HttpEndpoints
-from ratchet import Sample
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.errors import store_errors
+from store.write.outcomes import ShardWork
+from store.write.repositories import Store
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
 from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
 from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
 from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
-from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
@@ -76,57 +75,12 @@ RATE_LIMITED = "RateLimited"
 OTHER_CODE = "PluginMismatch"
 
 
-class Pair(Protocol):
-    """One replicate of one sample."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def item_hash(self) -> str: ...
-    @property
-    def replicate(self) -> int: ...
-    @property
-    def sample(self) -> Sample: ...
-    @property
-    def kept(self) -> KeptAnswer | None: ...
-
-
-class Work(Protocol):
-    """What is left to do of a shard."""
-
-    @property
-    def suite(self) -> EvaluationSuite: ...
-    @property
-    def configuration(self) -> Configuration: ...
-    @property
-    def pairs(self) -> Sequence[Pair]: ...
-    @property
-    def found(self) -> int: ...
-    @property
-    def adjusted(self) -> AdjustedLimits: ...
-
-
-class EvaluationStore(ConclusionStore, ProposalStore, OwnOptimizerStore, BudgetStore, Protocol):
-    """What evaluation needs of the store."""
-
-    async def load_shard(self, shard: ShardInput) -> Work: ...
-    async def commit_outcomes(
-        self,
-        shard: ShardInput,
-        evaluator: str,
-        outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, LeaseBalance] | None = None,
-        kept: Sequence[KeptAnswer] = (),
-    ) -> object: ...
-    async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
-
-
 class ShardEvaluation(Evaluating):
     """One per worker process: its clients, gates, limits and threads are shared by everything that runs in it."""
 
     def __init__(
         self,
-        store: EvaluationStore,
+        store: Store,
         models: ChatModels,
         plugins: Plugins,
         *,
@@ -144,7 +98,7 @@ class ShardEvaluation(Evaluating):
         self._plugins = plugins
         self._is_away = is_away
         self._tags = tags
-        self._limits = limits or RunLimits(store.adjusted_limits, forget=models.gates.limits.forget)
+        self._limits = limits or RunLimits(store.runs.adjusted_limits, forget=models.gates.limits.forget)
         self._calls = calls or PluginCalls()
         self._matching = BoundedMatching()
         self._isolation = Isolation()
@@ -229,7 +183,7 @@ class ShardEvaluation(Evaluating):
         calls: ShardCalls | None = None,
     ) -> ShardResult:
         with store_errors():
-            work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
+            work = await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if calls is not None:
                 unanswered = [number_of(shard, pair.position, pair.replicate) for pair in wanted if pair.kept is None]
@@ -293,7 +247,9 @@ class ShardEvaluation(Evaluating):
         )
         steps = len(suite.target.requests) if given is None and isinstance(suite.target, ChatTarget) else 1
         samples_each = 1 if given is None else 0
-        return BudgetLease(self._store, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps)
+        return BudgetLease(
+            self._store.budgets, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps
+        )
 
     def _commit(
         self, shard: ShardInput, evaluator: str, budget_lease: BudgetLease | None
@@ -303,7 +259,7 @@ class ShardEvaluation(Evaluating):
         ) -> Awaitable[object]:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, KeptAnswer)]
-            return self._store.commit_outcomes(shard, evaluator, outcomes, lease, kept)
+            return self._store.outcomes.commit(shard, evaluator, outcomes, lease, kept)
 
         if budget_lease is None:
             return commit
@@ -390,7 +346,7 @@ async def _isolates(suite: EvaluationSuite, calls: ShardCalls | None, left: int,
     return lost >= ISOLATED_AFTER
 
 
-def _caller(run_id: str, work: Work) -> Caller:
+def _caller(run_id: str, work: ShardWork) -> Caller:
     """The run with its limits of now; the suite has those of the spec."""
     suite, adjusted = work.suite, work.adjusted
     return Caller(

@@ -21,6 +21,7 @@ from clients.runs.servers import Servers, has_data, reach_servers
 from ratchet._explanation import explain
 from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
+from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 
 NARROWEST = 100
@@ -164,7 +165,7 @@ async def delete_dataset(context: Context, reference: str) -> int:
         dataset_id = await _the_one_called(servers, reference)
         await _refuse_one_of_several(servers, reference)
         try:
-            await servers.reader.delete_dataset(dataset_id)
+            await Datasets(servers.database).delete(dataset_id)
         except StoreError as error:
             raise CommandError(str(error)) from None
     context.facts({"dataset_id": dataset_id, "deleted": True}, f"deleted {dataset_id}")

@@ -18,8 +18,7 @@ from store.read.outlines import Outline, outline
 from store.read.sample_pairs import Turn, measured_trial
 from store.read.slices import slices_of_run, slices_of_trial
 from store.read.trial_items import items_of_trial
-from store.write import deletion, releases
-from store.write.datasets import delete_dataset
+from store.write import releases
 from store.write.served_times import STOOD_STILL
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.release import ReleaseState
@@ -195,11 +194,6 @@ class StoreReader:
         """A trial beside the baseline's by slice; None when there is no such trial."""
         async with self._database.snapshot() as connection:
             return await slices_of_trial(connection, run_id, candidate_id, purpose, fields)
-
-    async def delete_run(self, run_id: str) -> bool:
-        """Delete a run with everything that belongs to it alone; whether there was one."""
-        async with self._database.transaction() as connection:
-            return await deletion.delete_run(connection, run_id)
 
     # Trials
 
@@ -394,11 +388,6 @@ class StoreReader:
         """One dataset with what its samples have in common."""
         async with self._database.snapshot() as connection:
             return await datasets.dataset_in_full(connection, dataset_id)
-
-    async def delete_dataset(self, dataset_id: str) -> bool:
-        """Delete a dataset that no run uses, with its names; whether there was one."""
-        async with self._database.transaction() as connection:
-            return await delete_dataset(connection, dataset_id)
 
     async def samples(self, dataset_id: str, *, offset: int = 0, limit: int = 100) -> list[rows.SampleView]:
         """Samples of a dataset, in order."""

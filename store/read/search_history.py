@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ratchet import Sample
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import from_json
 from workflows.model.activities.computation import Bounded, StoredTrial
 from workflows.model.suite import EvaluationSuite
@@ -23,16 +22,55 @@ class Searched(NamedTuple):
     config_hashes: list[str]
 
 
-async def searched(connection: Connection, run_id: str, bounded: Bounded) -> Searched:
-    """The baseline, the best and the newest trials in the order of the proposals; their means by sample stay where they are.
+class SearchHistory:
+    """A few trials of a search, of this run and of earlier ones."""
 
-    A race that was stopped has seen some samples only, which may be the easy ones: its score is that of what it was compared
-    with, and how far it was ahead on the samples that both answered.
-    """
-    hashes = await connection.fetch(
-        "SELECT DISTINCT config_hash FROM trials WHERE run_id = $1 AND purpose = ANY($2)", run_id, _SEARCHING
-    )
-    return Searched(await _trials(connection, run_id, bounded), [row["config_hash"] for row in hashes])
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def searched(self, run_id: str, bounded: Bounded) -> Searched:
+        """The baseline, the best and the newest trials in the order of the proposals, without their means by sample.
+
+        A race that was stopped has seen some samples only, which may be the easy ones: its score is that of what it was
+        compared with, and how far it was ahead on the samples that both answered.
+        """
+        async with self._database.connection() as connection:
+            hashes = await connection.fetch(
+                "SELECT DISTINCT config_hash FROM trials WHERE run_id = $1 AND purpose = ANY($2)", run_id, _SEARCHING
+            )
+            return Searched(await _trials(connection, run_id, bounded), [row["config_hash"] for row in hashes])
+
+    async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
+        """Their trials, run by run; what was deleted meanwhile is missing."""
+        async with self._database.connection() as connection:
+            return [trial for run_id in run_ids for trial in await _trials(connection, run_id, bounded)]
+
+    async def not_comparable(
+        self, run_ids: Sequence[str], suite: EvaluationSuite, item_hashes: Sequence[str]
+    ) -> dict[str, str]:
+        """The runs whose scores say nothing about this suite, and why. In which order its samples are drawn does not matter."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                """
+                SELECT s.run_id, s.body, ARRAY(
+                    SELECT item_hash FROM suite_samples d WHERE d.run_id = s.run_id AND d.split = s.split ORDER BY item_hash
+                ) AS item_hashes
+                FROM suites s JOIN runs r ON r.run_id = s.run_id AND r.search_split = s.split WHERE s.run_id = ANY($1)
+                """,
+                list(run_ids),
+            )
+            measured = {row["run_id"]: (EvaluationSuite.model_validate_json(row["body"]), row["item_hashes"]) for row in rows}
+            problems: dict[str, str] = {}
+            for run_id in run_ids:
+                if run_id not in measured:
+                    problems[run_id] = "is no run in this store; `ratchet list` shows those that are"
+                    continue
+                earlier, samples = measured[run_id]
+                if sorted(samples) != sorted(item_hashes):
+                    problems[run_id] = "measured other samples (with splits, another seed draws others); leave it out"
+                elif (earlier.scorers, earlier.objective, earlier.metric) != (suite.scorers, suite.objective, suite.metric):
+                    problems[run_id] = "has other scorers or another objective; leave it out"
+            return problems
 
 
 async def _trials(connection: Connection, run_id: str, bounded: Bounded) -> list[StoredTrial]:
@@ -81,54 +119,3 @@ async def _trials(connection: Connection, run_id: str, bounded: Bounded) -> list
         )
         for row in rows
     ]
-
-
-async def first_samples(connection: Connection, run_id: str, split: Split, limit: int) -> list[Sample]:
-    """Samples of a split in its order, whether they were measured or not."""
-    rows = await connection.fetch(
-        """
-        SELECT s.item_id, s.input, s.expected, s.weight, s.tags
-        FROM suites JOIN suite_samples drawn USING (run_id, split)
-        JOIN samples s ON s.dataset_id = suites.dataset_id AND s.item_hash = drawn.item_hash
-        WHERE run_id = $1 AND split = $2 ORDER BY drawn.position LIMIT $3
-        """,
-        run_id,
-        split.value,
-        limit,
-    )
-    return [
-        Sample(row["item_id"], from_json(row["input"]), from_json(row["expected"]), row["weight"], tuple(row["tags"]))
-        for row in rows
-    ]
-
-
-async def of_earlier_runs(connection: Connection, run_ids: Sequence[str], bounded: Bounded) -> list[StoredTrial]:
-    """Their trials, run by run; what was deleted meanwhile is missing."""
-    return [trial for run_id in run_ids for trial in await _trials(connection, run_id, bounded)]
-
-
-async def not_comparable(
-    connection: Connection, run_ids: Sequence[str], suite: EvaluationSuite, item_hashes: Sequence[str]
-) -> dict[str, str]:
-    """The runs whose scores say nothing about this suite, and why. The order in which its samples are drawn does not matter."""
-    rows = await connection.fetch(
-        """
-        SELECT s.run_id, s.body, ARRAY(
-            SELECT item_hash FROM suite_samples d WHERE d.run_id = s.run_id AND d.split = s.split ORDER BY item_hash
-        ) AS item_hashes
-        FROM suites s JOIN runs r ON r.run_id = s.run_id AND r.search_split = s.split WHERE s.run_id = ANY($1)
-        """,
-        list(run_ids),
-    )
-    measured = {row["run_id"]: (EvaluationSuite.model_validate_json(row["body"]), row["item_hashes"]) for row in rows}
-    problems: dict[str, str] = {}
-    for run_id in run_ids:
-        if run_id not in measured:
-            problems[run_id] = "is no run in this store; `ratchet list` shows those that are"
-            continue
-        earlier, samples = measured[run_id]
-        if sorted(samples) != sorted(item_hashes):
-            problems[run_id] = "measured other samples (with splits, another seed draws others); leave it out"
-        elif (earlier.scorers, earlier.objective, earlier.metric) != (suite.scorers, suite.objective, suite.metric):
-            problems[run_id] = "has other scorers or another objective; leave it out"
-    return problems

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ratchet._frozen import Payload
 from store.connection import Connection
 from store.read.slices import stated_fields, values_of
-from store.write.outcomes import load_suite
+from store.write.suites import load_suite
 from workflows.model.trial import Purpose, Split
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 from workflows.rules.scoring.slices import label, positions_by_value

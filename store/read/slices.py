@@ -11,8 +11,9 @@ from pydantic import JsonValue
 
 from store.connection import Connection
 from store.encoding import from_json
+from store.read.measured_samples import measured
 from store.read.sample_pairs import measured_trial
-from store.write.outcomes import load_suite, measured
+from store.write.suites import load_suite
 from workflows.model.suite import MeasuredSample
 from workflows.model.trial import SEARCHING, Purpose, Split
 from workflows.rules.scoring.slices import DEFAULT_FIELDS, TAGS, Slices, slices_of

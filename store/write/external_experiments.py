@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.connection import Connection
+from store.connection import Database
 from store.schema import StoreError
 from workflows.model.trial import ShardInput
 
@@ -18,26 +18,33 @@ class TrialExperiment:
     """How often the run was started under its id; a later life asks for experiments of its own."""
 
 
-async def experiment_of(connection: Connection, trial: ShardInput) -> TrialExperiment:
-    row = await connection.fetchrow(
-        "SELECT t.experiment_id, r.life FROM trials t JOIN runs r USING (run_id)"
-        " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.trial_id = $3",
-        trial.run_id,
-        trial.candidate_id,
-        trial.trial_id,
-    )
-    if row is None:
-        raise StoreError(f"trial {trial.trial_id!r} is not in the store")
-    return TrialExperiment(row["experiment_id"], row["life"])
+class ExternalExperiments:
+    """The experiments of trials."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-async def record_experiment(connection: Connection, trial: ShardInput, experiment_id: str) -> None:
-    """The first one stays: a trial never has two."""
-    await connection.execute(
-        "UPDATE trials SET experiment_id = $4 WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3"
-        " AND experiment_id IS NULL",
-        trial.run_id,
-        trial.candidate_id,
-        trial.trial_id,
-        experiment_id,
-    )
+    async def of(self, trial: ShardInput) -> TrialExperiment:
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT t.experiment_id, r.life FROM trials t JOIN runs r USING (run_id)"
+                " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.trial_id = $3",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+            )
+            if row is None:
+                raise StoreError(f"trial {trial.trial_id!r} is not in the store")
+            return TrialExperiment(row["experiment_id"], row["life"])
+
+    async def record(self, trial: ShardInput, experiment_id: str) -> None:
+        """The first one stays: a trial never has two."""
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE trials SET experiment_id = $4 WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3"
+                " AND experiment_id IS NULL",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+                experiment_id,
+            )

@@ -9,7 +9,8 @@ from typing import Any, Literal
 from store.connection import Connection
 from store.encoding import storable_text
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
-from store.write.budgets import SECONDS_UNTIL_STALE, settle_left_open
+from store.write.budget_accounts import SECONDS_UNTIL_STALE
+from store.write.budgets import settle_left_open
 from workflows.model.trial import SEARCHING
 
 CUT_OFF = "the run was ended from outside before this trial did"

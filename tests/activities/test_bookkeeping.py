@@ -20,7 +20,7 @@ from activities.preparing.evaluation_plan import evaluator_fingerprint
 from store.connection import Database
 from store.errors import store_errors
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import CandidateKey, CommitRounds, HistoryPage, Prepared, PrepareInput
@@ -70,7 +70,7 @@ class TestPrepare:
 
     async def test_preparing_again_changes_nothing(self, prepare: Run, reader: StoreReader, store: Store) -> None:
         first = await prepare()
-        await store.mark_served(["optimization", "optimization-evaluation"])  # until then, time passes unserved
+        await store.served_times.mark(["optimization", "optimization-evaluation"])  # until then, time passes unserved
         before = await reader.report("triage-1")
         assert await prepare() == first
         assert await reader.report("triage-1") == before
@@ -95,10 +95,10 @@ class TestPrepare:
         items = [{"input": n} for n in range(10)]
         prepared = await prepare(dataset={"items": items, "splits": shares})
         assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (split, search, test)
-        searched = await example.store.suite("triage-1", split)
+        searched = await example.store.suites.load("triage-1", split)
         assert (searched.samples, searched.split, searched.metric) == (search, split, "exact")
         if test:
-            held_back = await example.store.suite("triage-1", Split.TEST)
+            held_back = await example.store.suites.load("triage-1", Split.TEST)
             assert (held_back.samples, held_back.evaluator) == (test, searched.evaluator)
             assert held_back.suite_id != searched.suite_id == prepared.evaluation_suite_id
 
@@ -233,7 +233,7 @@ class TestErrors:
         self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun, reader: StoreReader
     ) -> None:
         run = await example.open()
-        await reader.delete_run(run.run_id)
+        await run.store.runs.delete(run.run_id)
         with pytest.raises(ApplicationError, match="is not in the store") as caught:
             await environment.run(bookkeeping.begin_trial, run.trial())
         assert caught.value.non_retryable

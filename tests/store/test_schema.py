@@ -71,7 +71,7 @@ class TestSchemaThatMovedOn:
             await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
 
         with pytest.raises(SchemaMoved, match=r"schema version 999, this worker knows \d+: it waits") as caught, store_errors():
-            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
         assert is_away(caught.value)
 
     async def test_a_mistake_of_ours_in_a_schema_that_we_know_is_not_waited_for(self, example: ExampleRun) -> None:
@@ -80,7 +80,7 @@ class TestSchemaThatMovedOn:
             await connection.execute(self.STATEMENTS[0])
 
         with pytest.raises(ApplicationError, match="refuses this for good: UndefinedColumnError") as caught, store_errors():
-            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
         assert caught.value.non_retryable
 
 
@@ -96,9 +96,9 @@ async def test_every_table_and_view_says_what_it_is_for(database: Database) -> N
 async def test_a_run_can_be_followed_with_psql(example: ExampleRun) -> None:
     run = await example.open()
     better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",), rationale="be polite"))
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
     await run.record(run.trial(), 0.5)
-    await run.store.begin_trial(better)
+    await run.store.trials.begin(better)
     await run.record(better, 0.75)
 
     async with run.database.connection() as connection:

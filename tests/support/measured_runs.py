@@ -19,9 +19,10 @@ from ratchet import Record, Sample
 from ratchet._canonical import canonical_json, content_hash
 from store.connection import is_away
 from store.encoding import from_json
-from store.write.datasets import SampleRow, add_samples, new_dataset
-from store.write.runs import DrawnSuite, NewRun
-from store.write.transactions import Store
+from store.write.datasets import Datasets, SampleRow
+from store.write.repositories import Store
+from store.write.runs import NewRun
+from store.write.suites import DrawnSuite
 from tests.support.allowed import FILE
 from tests.support.interrupted_database import InterruptedDatabase
 from tests.support.suite_building import CONFIGURATION, PLUGINS, RUN_ID, shard
@@ -94,11 +95,14 @@ class MeasuredRun:
             )
             for position, sample in enumerate(self.samples)
         ]
-        async with self.database.transaction() as connection:
-            if await new_dataset(connection, self.suite.dataset_id, "measured", len(rows)):
-                await add_samples(connection, self.suite.dataset_id, rows)
+        batches = [rows]
+
+        async def batch() -> list[SampleRow]:
+            return batches.pop() if batches else []
+
+        await Datasets(self.database).store(self.suite.dataset_id, "measured", len(rows), batch)
         drawn = self.suite.model_copy(update={"samples": len(rows)})
-        await self.store.open_run(
+        await self.store.runs.open(
             NewRun(
                 run_id=RUN_ID,
                 execution_id="execution",
@@ -111,12 +115,12 @@ class MeasuredRun:
             )
         )
         if self.limits:
-            await self.store.commit_ledger(CommitRounds(run_id=RUN_ID, records=(), limits=dict(self.limits)))
+            await self.store.runs.commit_rounds(CommitRounds(run_id=RUN_ID, records=(), limits=dict(self.limits)))
         answered = [
             Outcome(row.item_hash, 0, "answered", {drawn.metric: record.score}, False, record.output, feedback=record.feedback)
             for row, record in zip(rows, self.records, strict=False)
         ]
-        await self.store.commit_outcomes(self.shard(len(rows), split=drawn.split), drawn.evaluator, answered)
+        await self.store.outcomes.commit(self.shard(len(rows), split=drawn.split), drawn.evaluator, answered)
 
     async def outcomes(self) -> dict[tuple[str, int], Outcome]:
         """What is stored, by sample and replicate."""
@@ -151,7 +155,7 @@ class MeasuredRun:
 
     async def measured(self) -> list[MeasuredSample]:
         suite = self.suite
-        return await self.store.measured(RUN_ID, suite.split, self.config_hash, suite.evaluator, 0, 1)
+        return await self.store.measured_samples.load(RUN_ID, suite.split, self.config_hash, suite.evaluator, 0, 1)
 
     async def recorded(self) -> list[tuple[str, float | None, list[float | None]]]:
         """Status, score and the samples' means of trials that are over."""

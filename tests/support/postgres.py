@@ -9,7 +9,7 @@ import pytest
 
 from store.connection import Database
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.interrupted_database import InterruptedDatabase
 from tests.support.measured_runs import MeasuredRun
 from tests.support.store_examples import TEMPLATE, ExampleRun, PostgresServer, started_server

@@ -38,6 +38,7 @@ from clients.runs.lookup import TERMINAL
 from clients.runs.waits import pollers_of, queues_waited_for
 from store.read.outlines import Outline
 from store.read.rows import RunDetail
+from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus
 from workflows.model.spec.execution import Stop
 
@@ -122,7 +123,7 @@ async def delete_optimization(run_id: RunId, backend: Served) -> Done:
     execution = await execution_of(backend, run_id)
     if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING:
         raise Refused(409, f"{run_id} is {row.status}; cancel or stop it first", "optimization_id")
-    await backend.reader.delete_run(run_id)
+    await Runs(backend.database).delete(run_id)
     return Done(optimization_id=run_id, status=row.status, message="deleted, with its trials, answers and events")
 
 

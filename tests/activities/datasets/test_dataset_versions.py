@@ -11,6 +11,7 @@ from activities.datasets import DatasetError, ingest
 from activities.datasets.run_dataset import dataset_of
 from store.connection import Database
 from store.read.reader import StoreReader
+from store.write.datasets import Datasets
 from tests.support.store_examples import ExampleRun
 from workflows.model.spec.dataset import Item
 from workflows.model.spec.request import OptimizationRequest
@@ -76,7 +77,7 @@ async def test_what_is_not_stored_is_said(
 async def test_a_deleted_version_is_gone_and_its_number_never_comes_back(database: Database, reader: StoreReader) -> None:
     await ingest(database, items(1), "tickets")
     gone = await ingest(database, items(1, 2), "tickets")
-    assert await reader.delete_dataset(gone.dataset_id)
+    assert await Datasets(database).delete(gone.dataset_id)
     await ingest(database, items(1, 2, 3), "tickets")
     assert await names(reader) == {"1": ["tickets@1"], "3": ["tickets@3"]}
 

@@ -126,7 +126,7 @@ async def test_all_shards_of_a_run_share_its_limit() -> None:
 
 async def test_the_limit_follows_an_adjustment_while_the_shard_runs() -> None:
     run = MeasuredRun(suite("patient"), samples(60, seconds=0.02), limits={"concurrent_samples": 12})
-    limits = RunLimits(run.store.adjusted_limits, interval=0.02)
+    limits = RunLimits(run.store.runs.adjusted_limits, interval=0.02)
     async with evaluation(run, limits=limits) as evaluating:
         await activity_environment().run(evaluating.evaluate_shard, shard(60, concurrent_samples=2))
     assert evaluation_plugins.most_in_flight == 12

@@ -23,7 +23,7 @@ from clients.runs.servers import Servers
 from store.connection import Database, is_away
 from store.events import Event, announce, lock_run
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.event_streams import RawStream, reading
 from tests.support.store_examples import ExampleRun, PostgresServer, started_server
 

@@ -11,7 +11,7 @@ from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.engines import Engines
 from tests.support.optimizer_in_parts import in_parts, spec
 from tests.system.end_to_end.test_activity_target import height
@@ -101,7 +101,7 @@ async def test_a_budget_of_samples_is_used_up_but_never_overshot(engines: Engine
 
 async def test_computations_see_the_parts_by_place_in_the_order_of_the_proposals(engines: Engines) -> None:
     result = await engines.run(spec(name="computed-parts", stop={"max_rounds": 1, "no_improvement": 0}))
-    trials: list[StoredTrial] = await Store(engines.database).stored_trials(result["optimization_id"])
+    trials: list[StoredTrial] = await Store(engines.database).finished_trials.all_of(result["optimization_id"])
     answered = [[place for place, mean in enumerate(trial.sample_means) if mean is not None] for trial in trials]
     assert answered == [list(range(20)), *[[0, 1, 2, 3]] * 4, *[[4, 5, 6, 7]] * 2, list(range(20))]
     assert [trial.part.first if trial.part else None for trial in trials] == [None, 0, 0, 0, 0, 4, 4, None]
