@@ -248,13 +248,13 @@ class StoreBookkeeping(Bookkeeping):
     async def load_history(self, page: HistoryPage) -> HistoryRows:
         """Finished trials in the order of their proposals, a page at a time."""
         with store_errors():
-            return HistoryRows(rows=await self._store.finished_trials.page(page))
+            return HistoryRows(rows=await self._store.search_history.page(page))
 
     @activity.defn(name="load_candidate")
     async def load_candidate(self, key: CandidateKey) -> Candidate:
         """One candidate with its configuration."""
         with store_errors():
-            candidate = await self._store.finished_trials.candidate(key.run_id, key.candidate_id)
+            candidate = await self._store.search_history.candidate(key.run_id, key.candidate_id)
             if candidate is None:
                 raise StoreError(f"run {key.run_id!r} has no candidate {key.candidate_id!r} in the store")
             return candidate

@@ -64,7 +64,7 @@ class Janitor(Sweeping):
         """Whether every run that may need a tag was over before a time, and no release waits for what it holds."""
         if state.change.at >= before:
             return False
-        if await self._store.releases.awaited(state.name, state.config_hash):
+        if await self._store.release_log.awaited(state.name, state.config_hash):
             return False
         runs = {*await self._store.runs.with_configuration(state.tag), *([state.owner] if state.owner else [])}
         rows = await self._store.runs.standings(sorted(runs))

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import structlog
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.budget.metering import beginning
 from activities.concurrency.fair_queue import Caller, calling_for
 from activities.concurrency.run_limits import RunLimits
-from activities.endpoints.breaker import Breakers, TargetDown
+from activities.endpoints.breaker import Breakers
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.gate import ClosedForLong
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import Isolation
 from activities.plugins.loader import VERSION, Plugins, invalid
@@ -41,9 +39,9 @@ from activities.shards.evidence import Judging
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import OutcomeBatches, until_back
 from activities.shards.shard import PairCall, PairToAnswer, ShardAtWork, number_of
+from activities.shards.shard_endings import finished_or_handed_back
 from activities.targets import TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
-from activities.targets.faults import Refused
 from activities.targets.http import HttpEndpoints
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.errors import store_errors
@@ -53,25 +51,16 @@ from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
 from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
 from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
-from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.spec.judgement import RaceDecision
 from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.overlay import Overlay
-from workflows.rules.scoring.error_counts import ErrorCounts, summed
 from workflows.rules.scoring.merged_parts import ending_of
 
 log = structlog.get_logger("evaluation")
 
-PATIENCE_AFTER_THE_END = 10.0
-"""Seconds to commit what is there when the worker stops, or when Temporal no longer waits for this attempt."""
-
-CUT_OFF = "WorkerShutdown"
-"""What SDKs call the error of an activity that their worker gave up because it stops."""
-
-RATE_LIMITED = "RateLimited"
 OTHER_CODE = "PluginMismatch"
 
 
@@ -220,7 +209,7 @@ class ShardEvaluation(Evaluating):
                     attempt=attempt,
                     calls=calls,
                 )
-                await _finished_or_handed_back(at_work)
+                await finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_budget_lease and not activity.is_cancelled()
             done = at_work.result(work.found)
             if not (goes_on and done.missing):
@@ -354,54 +343,3 @@ def _caller(run_id: str, work: ShardWork) -> Caller:
         suite.priority if adjusted.priority is None else adjusted.priority,
         suite.rate_limits if adjusted.rate_limits is None else adjusted.rate_limits,
     )
-
-
-async def _finished_or_handed_back(at_work: ShardAtWork) -> None:
-    """Run the shard. Returns when it is done, and also when it was cancelled: then with what is there."""
-    working = asyncio.create_task(at_work.run())
-    try:
-        await asyncio.shield(working)
-        await at_work.batches.drain()
-    except asyncio.CancelledError:
-        details = activity.cancellation_details()
-        asked = details is not None and details.cancel_requested
-        working.cancel()
-        await asyncio.wait({working})
-        await _uninterrupted(at_work.hand_back(), None if asked else PATIENCE_AFTER_THE_END)
-        if not asked:
-            raise
-        return
-    if at_work.is_cut_off and not at_work.is_complete:
-        raise ApplicationError("this worker begins no further calls", type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
-    if at_work.fatal is not None:
-        raise _told(at_work.fatal, summed([at_work.errors]))
-
-
-async def _uninterrupted(ending: Coroutine[Any, Any, None], patience: float | None) -> None:
-    """Finish, whatever cancels in between; only a worker that is told to stop in the meantime sets a limit to it."""
-    finishing = asyncio.create_task(ending)
-    while not finishing.done():
-        try:
-            await asyncio.wait({finishing}, timeout=patience)
-        except asyncio.CancelledError:
-            patience = PATIENCE_AFTER_THE_END
-            continue
-        if not finishing.done():
-            finishing.cancel()
-    if not finishing.cancelled():
-        finishing.result()
-
-
-def _told(fatal: Exception, errors: ErrorCounts) -> Exception:
-    """What ended a shard, as Temporal is told: whether trying again can help, and when."""
-    match fatal:
-        case Refused() | TargetDown():
-            return ApplicationError(shorten(str(fatal)), {"errors": errors}, type=PERMANENT_TARGET_ERROR, non_retryable=True)
-        case ClosedForLong():
-            return ApplicationError(
-                str(fatal),
-                type=RATE_LIMITED,
-                next_retry_delay=timedelta(seconds=fatal.seconds),
-                category=ApplicationErrorCategory.BENIGN,
-            )
-    return fatal

@@ -17,11 +17,12 @@ from activities.budget.external_reservations import ExternalReservations
 from activities.endpoints.gate import ClosedForLong
 from activities.endpoints.runner import Forgotten, Runners
 from activities.endpoints.runner_results import read_results, state_from
-from activities.evaluation import RATE_LIMITED, ShardEvaluation
+from activities.evaluation import ShardEvaluation
 from activities.releases.candidate_tags import TemporaryTags
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import until_back
 from activities.shards.shard import context_of
+from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused, Unreachable
 from ratchet import experiment_from_input, experiment_headers
@@ -201,7 +202,7 @@ class DelegatedEvaluation(Delegating):
     async def _trigger(self, asked: ExperimentInput) -> Triggered:
         trial = asked.trial
         with store_errors(), runner_errors():
-            known = await until_back(lambda: self._store.external_experiments.of(trial), self._is_away)
+            known = await until_back(lambda: self._store.trials.experiment_of(trial), self._is_away)
             if known.experiment_id is not None:
                 return Triggered(experiment_id=known.experiment_id)
             suite, target = await self._target(trial)
@@ -218,7 +219,7 @@ class DelegatedEvaluation(Delegating):
                 )
             except Forgotten as error:
                 raise Refused(f"target.url: there is no runner at {target.url} ({error})") from None
-            await until_back(lambda: self._store.external_experiments.record(trial, experiment_id), self._is_away)
+            await until_back(lambda: self._store.trials.record_experiment(trial, experiment_id), self._is_away)
             return Triggered(experiment_id=experiment_id)
 
     async def _request(

@@ -23,7 +23,8 @@ from activities.shards.heartbeat import heartbeating
 from ratchet.prompts.prompt_errors import PromptError, StaleBase, VersionTaken
 from store.connection import Database
 from store.errors import store_errors
-from store.write.releases import NewRelease, Settlement, StoredRelease
+from store.read.releases import StoredRelease
+from store.write.releases import NewRelease, Settlement
 from store.write.repositories import Store
 from workflows.contracts import Releasing
 from workflows.model.failures import INVALID_REQUEST, shorten
@@ -55,6 +56,7 @@ class PromptReleasing(Releasing):
     def __init__(self, database: Database, overrides: Overrides, *, search_attributes: bool = False) -> None:
         store = Store(database)
         self._releases = store.releases
+        self._log = store.release_log
         self._moves = TagMoves(overrides)
         self._subjects = Subjects(store, overrides, self._moves)
         self._search_attributes = search_attributes
@@ -77,8 +79,8 @@ class PromptReleasing(Releasing):
         """Where the releases of a prompt stand."""
         async with heartbeating():
             with store_errors():
-                undecided = await self._releases.listed(prompt=desk.prompt, undecided=True, limit=10_000)
-                recent = await self._releases.listed(prompt=desk.prompt, limit=RECENT)
+                undecided = await self._log.listed(prompt=desk.prompt, undecided=True, limit=10_000)
+                recent = await self._log.listed(prompt=desk.prompt, limit=RECENT)
         known = {state.release_id: state for state in [*reversed(recent), *reversed(undecided)]}
         return LoadedReleases(releases=tuple(known.values()), search_attributes=self._search_attributes)
 
@@ -88,7 +90,7 @@ class PromptReleasing(Releasing):
         request = opening.request
         async with heartbeating():
             with store_errors(), prompt_errors():
-                known = await self._releases.known(request.release_id)
+                known = await self._log.known(request.release_id)
                 if known is not None:
                     return known
                 subject = await self._subjects.of(request)
@@ -107,7 +109,7 @@ class PromptReleasing(Releasing):
         """Move the tag by compare-and-swap, and close the release in the audit log."""
         async with heartbeating():
             with store_errors(), prompt_errors():
-                stored = await self._releases.stored(step.release_id)
+                stored = await self._log.stored(step.release_id)
                 if stored.state.status != "accepted":
                     return stored.state
                 for _ in range(SWAPS):

@@ -73,7 +73,7 @@ class Computing:
             return Stored()
         earlier = await self._store.search_history.of_earlier_runs(reads.earlier_runs, reads.bounded or BOUNDED)
         if reads.bounded is None:
-            return Stored(trials=await self._store.finished_trials.all_of(request.run_id), earlier=earlier)
+            return Stored(trials=await self._store.search_history.trials(request.run_id), earlier=earlier)
         trials, config_hashes = await self._store.search_history.searched(request.run_id, reads.bounded)
         return Stored(trials=trials, config_hashes=config_hashes, earlier=earlier)
 

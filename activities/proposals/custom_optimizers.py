@@ -34,7 +34,7 @@ class OwnOptimizers:
     async def step(self, step: OwnStep) -> OwnStepped:
         ref = step.optimizer.ref
         isolates = attempts_before().isolates
-        stored = await self._store.finished_trials.all_of(step.run_id)
+        stored = await self._store.search_history.trials(step.run_id)
         history = with_what_is_stored(await self._history(step.run_id), stored)
         observed = None
         if step.observed is not None:
@@ -64,7 +64,7 @@ class OwnOptimizers:
         facts: list[TrialFacts] = []
         while True:
             page = HistoryPage(run_id=run_id, after=len(facts))
-            rows = await self._store.finished_trials.page(page)
+            rows = await self._store.search_history.page(page)
             facts += [row.facts for row in rows]
             if len(rows) < page.limit:
                 return facts

@@ -27,7 +27,7 @@ from activities.shards.outcome_batches import until_back
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet._canonical import content_hash
 from ratchet._placeholders import as_text, substitute
-from store.write.model_answers import ModelAnswer, ModelAnswers
+from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.factors import Configuration

@@ -92,7 +92,7 @@ class Subjects:
             raise NothingToRelease(
                 f"{request.prompt} has no tag {source!r}; `ratchet prompts tags {request.prompt}` lists them"
             )
-        validated = await self._store.releases.validated_base(request.prompt, source, out.hash)
+        validated = await self._store.release_log.validated_base(request.prompt, source, out.hash)
         if validated is None:
             raise NothingToRelease(
                 f"what {source} of {request.prompt} points to was not released there as a canary, so nobody knows what it was "

@@ -268,7 +268,7 @@ async def start_retry(
 async def retry_run(context: Context, run_id: str, options: RunOptions, interruption: Interruption) -> int:
     """Retry a finished run by its id, with the spec that the store keeps."""
     async with reach_run(context.home, run_id) as (servers, run):
-        row = await servers.reader.run(run_id)
+        row = await servers.reader.runs.load(run_id)
         if row is None:
             raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
         request = OptimizationRequest.model_validate(row.spec)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from store.connection import Database
 from store.read.evaluated_samples import EvaluatedSamples
-from store.read.finished_trials import FinishedTrials
 from store.read.measured_samples import MeasuredSamples
+from store.read.releases import ReleaseReader
 from store.read.search_history import SearchHistory
 from store.write.budgets import Budgets
-from store.write.external_experiments import ExternalExperiments
 from store.write.learned_rates import LearnedRates
-from store.write.model_answers import ModelAnswers
 from store.write.outcomes import Outcomes
 from store.write.overlays import Overlays
-from store.write.proposals import Proposals
+from store.write.proposals import ModelAnswers, Proposals
 from store.write.rate_limits import RateLimits
 from store.write.releases import Releases
 from store.write.runs import Runs
@@ -33,17 +31,16 @@ class Store:
         self.overlays = Overlays(database)
         self.held_back_splits = HeldBackSplits(database)
         self.trials = Trials(database)
-        self.external_experiments = ExternalExperiments(database)
         self.outcomes = Outcomes(database)
         self.unscored_answers = UnscoredAnswers(database)
         self.budgets = Budgets(database)
         self.proposals = Proposals(database)
         self.model_answers = ModelAnswers(database)
         self.releases = Releases(database)
+        self.release_log = ReleaseReader(database)
         self.served_times = ServedTimes(database)
         self.rate_limits = RateLimits(database)
         self.learned_rates = LearnedRates(database)
-        self.finished_trials = FinishedTrials(database)
         self.search_history = SearchHistory(database)
         self.measured_samples = MeasuredSamples(database)
         self.evaluated_samples = EvaluatedSamples(database)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ratchet._canonical import canonical_json, content_hash
 from store.connection import Connection, Database
@@ -13,8 +14,17 @@ from store.write.rounds import write_rounds
 from store.write.served_times import run_clock
 from store.write.test_split import refuse_unopened
 from workflows.model.run.clock import RunClock
-from workflows.model.trial import SEARCHING, Conclusion, Purpose, TrialInput, TrialResult
+from workflows.model.trial import SEARCHING, Conclusion, Purpose, ShardInput, TrialInput, TrialResult
 from workflows.rules.statistics import interval_of_score
+
+
+@dataclass(frozen=True, slots=True)
+class TrialExperiment:
+    """What the store knows of a trial's experiment."""
+
+    experiment_id: str | None
+    life: int
+    """How often the run was started under its id; a later life asks for experiments of its own."""
 
 
 class Trials:
@@ -98,6 +108,32 @@ class Trials:
                 noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
                 await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
             await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
+
+    async def experiment_of(self, trial: ShardInput) -> TrialExperiment:
+        """The external experiment that was triggered for a trial, if there is one."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT t.experiment_id, r.life FROM trials t JOIN runs r USING (run_id)"
+                " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.trial_id = $3",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+            )
+            if row is None:
+                raise StoreError(f"trial {trial.trial_id!r} is not in the store")
+            return TrialExperiment(row["experiment_id"], row["life"])
+
+    async def record_experiment(self, trial: ShardInput, experiment_id: str) -> None:
+        """Keep which experiment belongs to a trial, before anything waits for it. The first stays: a trial never has two."""
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE trials SET experiment_id = $4 WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3"
+                " AND experiment_id IS NULL",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+                experiment_id,
+            )
 
 
 async def _begin(connection: Connection, run: LockedRun, trial: TrialInput) -> None:

@@ -87,7 +87,7 @@ async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, 
     }
     assert left == {f"tag-{place}" for place in range(len(made))} - goes
     assert swept.tags >= len(goes)
-    for release in await rows.releases.listed(prompt=template.name):
+    for release in await rows.release_log.listed(prompt=template.name):
         assert await rows.overlays.load(release.overlay_hash), "what a release refers to stays, decided or not"
         assert await rows.overlays.load(release.base_hash)
     assert (await janitor.swept(GRACE, NOW, executions)).tags == 0

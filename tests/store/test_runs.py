@@ -8,7 +8,7 @@ from typing import Any
 
 from ratchet.optimizer import StopReason
 from store.read.reader import StoreReader
-from store.write.model_answers import ModelAnswer
+from store.write.proposals import ModelAnswer
 from tests.support.store_examples import NOON, ExampleRun
 from workflows.model.run.candidates import ReasonCode, Rejection
 from workflows.model.run.contract import CommitRounds, Proposed
@@ -27,12 +27,12 @@ def rejection(round_index: int = 1, proposed_index: int = 0) -> Rejection:
 
 
 async def types(reader: StoreReader, run: ExampleRun) -> list[str]:
-    return [event.type for event in await reader.events(run.run_id)]
+    return [event.type for event in await reader.events.after(run.run_id)]
 
 
 async def test_a_prepared_run_is_there_with_its_spec(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open(experiment="monday", seed=7)
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
 
     assert stored is not None
     assert (stored.name, stored.use_case, stored.experiment, stored.status) == ("triage", "triage", "monday", "initialized")
@@ -47,11 +47,11 @@ async def test_opening_it_again_from_the_same_execution_changes_nothing(example:
     await run.store.trials.begin(run.trial())
     await run.record(run.trial())
     await run.store.served_times.mark(["optimization", "optimization-evaluation"])  # until then, time passes unserved
-    before = await reader.report(run.run_id)
+    before = await reader.runs.report(run.run_id)
 
     await asyncio.gather(*(run.open() for _ in range(4)))
 
-    assert await reader.report(run.run_id) == before
+    assert await reader.runs.report(run.run_id) == before
 
 
 async def test_another_execution_starts_afresh_and_pays_for_nothing_twice(example: ExampleRun, reader: StoreReader) -> None:
@@ -66,7 +66,7 @@ async def test_another_execution_starts_afresh_and_pays_for_nothing_twice(exampl
 
     await run.open(execution_id="execution-2")
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert (report.run.status, report.run.life, report.run.spend, report.run.finished_at) == ("initialized", 2, Spend(), None)
     assert (report.rounds, report.trials, report.rejections) == ((), (), ())
@@ -100,7 +100,7 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
     for _ in range(3):
         await run.store.runs.commit_rounds(ledger)
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert [(row.round, row.best_so_far, row.extra) for row in report.rounds] == [(1, 0.75, {"pareto_front": ["better"]})]
     assert [(row.proposed_index, row.reason_code, row.message) for row in report.rejections] == [
@@ -121,7 +121,7 @@ async def test_pausing_and_resuming_is_told_each_time_and_only_once(example: Exa
     run = await example.open()
     for status in ("running", "paused", "paused", "running", "running", "paused"):
         await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status=status))
-    told = [event.payload["status"] for event in await reader.events(run.run_id)]
+    told = [event.payload["status"] for event in await reader.events.after(run.run_id)]
     assert told == ["initialized", "running", "paused", "running", "paused"]
 
 
@@ -140,7 +140,7 @@ async def test_counts_never_shrink_when_an_older_round_arrives_late(example: Exa
     older = run.round(1, counts=Counts(proposed=2, completed=2), spend=Spend(tokens=200))
     for record in (newer, older):
         await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(record,)))
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None
     assert (stored.round, stored.counts.proposed, stored.spend.tokens) == (2, 4, 400)
 
@@ -155,7 +155,7 @@ async def test_the_last_round_may_come_twice_and_ends_with_the_reason(example: E
     for _ in range(2):
         await run.store.runs.finish(finish.model_copy(update={"records": (first, last)}))
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert [(row.stopped, row.stop_reason) for row in report.rounds] == [(True, "max_rounds")]
     assert (report.run.status, report.run.stop_reason, report.run.finished_at) == ("completed", "max_rounds", NOON)
@@ -175,7 +175,7 @@ async def test_a_late_ledger_does_not_bring_a_finished_run_back_to_life(example:
     await run.store.runs.finish(run.finish())
     await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(run.round(1),), status="running"))
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert report.run.status == "completed"
     assert [row.stopped for row in report.rounds] == [False, True]
@@ -185,7 +185,7 @@ async def test_a_trial_that_the_run_left_behind_does_not_run_for_ever(example: E
     run = await example.open()
     await run.store.trials.begin(run.trial())
     await run.store.runs.finish(run.finish("cancelled"))
-    trial = await reader.trial(run.run_id, "baseline")
+    trial = await reader.trials.load(run.run_id, "baseline")
     assert trial is not None and (trial.status, trial.error) == ("cancelled", "the run ended before this trial did")
 
 
@@ -199,7 +199,7 @@ async def test_a_models_answer_is_paid_for_once(example: ExampleRun, reader: Sto
 
     assert kept == again == await run.store.model_answers.load(run.run_id, "a" * 64)
     assert kept.text == "Sort ␀ it."
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None and (stored.spend.tokens, stored.spend.cost) == (50, 0.25)
 
 
@@ -227,7 +227,7 @@ async def test_all_of_a_run_can_be_written_at_once_without_deadlock(example: Exa
             run.store.runs.finish(run.finish()),
         ]
     await asyncio.gather(*work)
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None and stored.status == "completed"
 
 
@@ -241,7 +241,7 @@ async def test_a_trial_that_begins_after_its_run_has_ended_does_not_run_for_ever
 
     await run.store.trials.begin(run.trial())
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert (report.run.status, report.run.counts.running, report.trials) == ("cancelled", 0, ())
     assert await types(reader, run) == before

@@ -130,7 +130,7 @@ async def test_every_view_sees_the_same_clock_and_a_night_within_a_pause_counts_
     run = await example.open()
 
     async def hours_still() -> float:
-        progress, detail = await reader.progress(run.run_id), await reader.run(run.run_id)
+        progress, detail = await reader.runs.progress(run.run_id), await reader.runs.load(run.run_id)
         assert progress and detail
         assert progress.stood_still_seconds == pytest.approx(detail.stood_still_seconds, abs=10)
         return progress.stood_still_seconds / 3600

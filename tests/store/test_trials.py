@@ -33,7 +33,7 @@ async def test_beginning_a_trial_stores_overlay_candidate_row_and_event(example:
     await run.store.trials.begin(run.trial(candidate))
 
     assert await run.store.overlays.load(candidate.config_hash) == candidate.configuration
-    assert await run.store.finished_trials.candidate(run.run_id, "better") == candidate
+    assert await run.store.search_history.candidate(run.run_id, "better") == candidate
     assert await rows(run, "SELECT candidate_id, status, split, samples FROM trials") == [("better", "running", "all", 5)]
     assert await rows(run, "SELECT status FROM runs") == [("running",)]
     assert await rows(run, "SELECT type, payload ->> 'status' FROM events ORDER BY id") == [
@@ -125,7 +125,7 @@ async def test_a_trial_keeps_what_each_sample_was_worth_with_gaps(example: Examp
     await run.store.trials.begin(run.trial())
     await run.store.trials.record(run.result(run.trial()), Conclusion(trial=run.trial()), [1.0, None, 0.5, None, 0.1 + 0.2])
 
-    trial = await reader.trial(run.run_id, "baseline")
+    trial = await reader.trials.load(run.run_id, "baseline")
     assert trial is not None and trial.sample_means == (1.0, None, 0.5, None, 0.1 + 0.2)
 
 
@@ -136,8 +136,8 @@ async def test_history_has_finished_trials_in_the_order_of_their_proposals_a_pag
     for trial in trials[:-1]:
         await run.record(trial, 0.5)
 
-    whole = await run.store.finished_trials.page(HistoryPage(run_id=run.run_id))
-    pages = [await run.store.finished_trials.page(HistoryPage(run_id=run.run_id, after=after, limit=3)) for after in (0, 3)]
+    whole = await run.store.search_history.page(HistoryPage(run_id=run.run_id))
+    pages = [await run.store.search_history.page(HistoryPage(run_id=run.run_id, after=after, limit=3)) for after in (0, 3)]
 
     assert [row.facts.candidate_id for row in whole] == ["c10", "c11", "c20", "c21"]
     assert (*pages[0], *pages[1]) == whole
@@ -149,7 +149,7 @@ async def test_free_text_of_a_trial_may_hold_anything(example: ExampleRun, reade
     trial = run.trial(run.candidate("baseline", rationale="nul \x00 and half \ud800"))
     await run.store.trials.begin(trial)
     await run.record(trial, None, status="failed", error="\x00\udfff", failure="execution")
-    stored = await reader.trial(run.run_id, "baseline")
+    stored = await reader.trials.load(run.run_id, "baseline")
     assert stored is not None and (stored.rationale, stored.error) == ("nul ␀ and half \ufffd", "␀\ufffd")
 
 

@@ -92,4 +92,4 @@ class Prompt:
 
     async def log(self) -> list[ReleaseState]:
         """The audit log of the prompt, the oldest first."""
-        return (await self.reader.releases(prompt=self.name))[::-1]
+        return (await self.reader.releases.listed(prompt=self.name))[::-1]

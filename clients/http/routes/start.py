@@ -58,7 +58,7 @@ async def start(
         raise Refused(422, f"the spec has no canonical form: {error}") from None
     for run_id in further_ids(first):
         execution = await execution_of(backend, run_id)
-        row = await backend.reader.progress(run_id)
+        row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
         if not known and await _started(backend, request, run_id):

@@ -88,25 +88,25 @@ class TestStoring:
             '{"id": "t1", "input": {"ticket": "é"}, "expected": ["x"], "weight": 2.5, "tags": ["a", "b"]}', '{"input": null}'
         )
         stored = await ingest(database, path)
-        first, second = await reader.samples(stored.dataset_id)
+        first, second = await reader.datasets.samples(stored.dataset_id)
         assert (first.item_id, first.input, first.expected) == ("t1", {"ticket": "é"}, ["x"])
         assert (first.weight, first.tags) == (2.5, ("a", "b"))
         assert (second.input, second.expected, second.item_id) == (None, None, second.item_hash[:16])
-        [listed] = await reader.datasets()
+        [listed] = await reader.datasets.all()
         assert (listed.name, listed.count, listed.runs) == ("tickets.jsonl", 2, 0)
 
     async def test_ingesting_again_changes_nothing_even_at_the_same_time(self, database: Database, reader: StoreReader) -> None:
         many = items(*({"input": n} for n in range(2500)))
         stored = await asyncio.gather(*(ingest(database, many) for _ in range(5)))
         assert set(stored) == {Ingested(stored[0].dataset_id, 2500)}
-        assert len(await reader.samples(stored[0].dataset_id, limit=10_000)) == 2500
+        assert len(await reader.datasets.samples(stored[0].dataset_id, limit=10_000)) == 2500
 
     async def test_a_dataset_that_is_wrong_somewhere_leaves_nothing_behind(
         self, database: Database, reader: StoreReader, write: Any
     ) -> None:
         with pytest.raises(DatasetError, match="line 2001"):
             await ingest(database, write(*(f'{{"input": {n}}}' for n in range(2000)), '{"inputt": 1}'))
-        assert await reader.datasets() == []
+        assert await reader.datasets.all() == []
 
     async def test_twenty_thousand_rows_take_bounded_time_and_memory(
         self, database: Database, reader: StoreReader, write: Any

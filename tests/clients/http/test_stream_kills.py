@@ -49,7 +49,7 @@ async def note(database: Database, run_id: str, key: str) -> None:
 
 
 async def ids(database: Database, run_id: str) -> list[int]:
-    return [event.id for event in await StoreReader(database).events(run_id, limit=10_000)]
+    return [event.id for event in await StoreReader(database).events.after(run_id, limit=10_000)]
 
 
 @pytest.fixture
