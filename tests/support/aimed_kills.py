@@ -20,8 +20,8 @@ import psutil
 
 from clients.embedded.stack import embedded_stack, stack_state
 from store.connection import Database
+from tests.support.killed_runs import everything_decided
 from tests.support.replaying import differences_in_store
-from tests.system.durability.test_kills import everything_decided
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "tests" / "support" / "plugins"

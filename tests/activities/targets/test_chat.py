@@ -19,7 +19,7 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.operator_lists import NO_KEY
 from activities.evaluation import RATE_LIMITED
 from activities.targets.faults import Refused
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
@@ -59,12 +59,6 @@ async def failure(store: MemoryStore, **environment: str) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
         await evaluated(store, environment=environment)
     return raised.value
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 @asynccontextmanager

@@ -5,23 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from tests.clients.http.conftest import TOKEN, guarded_url, hill_spec, http, servers, split_items, url
+from tests.support.page_browser import Opens
 
-__all__ = ["TOKEN", "guarded_url", "hill_spec", "http", "servers", "split_items", "url"]
-
-ARTIFACTS = Path(__file__).parents[3] / ".artifacts" / "page"
-"""Screenshots of every run of the tests, for people to look at; never committed."""
 PATIENCE = 30_000
 expect.set_options(timeout=PATIENCE)
-
-Opens = Callable[..., Awaitable[Page]]
 
 
 def chromium() -> str | None:
@@ -88,11 +81,3 @@ def accessible() -> Callable[[Page], Awaitable[list[str]]]:
         ]
 
     return violations
-
-
-async def keep_picture(page: Page, name: str) -> Path:
-    """Keep what is shown, whole, among the artifacts."""
-    ARTIFACTS.mkdir(parents=True, exist_ok=True)
-    path = ARTIFACTS / f"{name}.png"
-    await page.screenshot(path=path, full_page=True, animations="disabled")
-    return path

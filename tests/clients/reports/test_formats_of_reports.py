@@ -17,7 +17,7 @@ from clients.reports.junit import junit_xml
 from clients.reports.markdown import fenced, markdown
 from clients.reports.optimizer_notes import measured_ancestors
 from clients.reports.text.boxes import Verbosity
-from tests.clients.reports.test_the_example import facts, the_example
+from tests.support.report_examples import facts, the_example
 from workflows.model.trial import Purpose
 
 HOSTILE = (

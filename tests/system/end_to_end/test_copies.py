@@ -15,9 +15,9 @@ from clients.reports.text.boxes import Verbosity, box
 from store.read.comparisons import read_comparison
 from store.read.reader import StoreReader
 from store.read.sample_pairs import measured_trial
+from tests.support.coin_runs import coins, trials_of
 from tests.support.engines import Engines
 from tests.support.replaying import nothing_differs
-from tests.system.end_to_end.test_racing import coins, trials_of
 
 CONTENTS, COPIES = 20, 6
 COPIED = [{"id": f"s{n}", "input": n % CONTENTS, "tags": [f"customer:{n % 5}"]} for n in range(CONTENTS * COPIES)]

@@ -22,9 +22,9 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from clients.demo.model_server import simulated_model
 from tests.support.engines import PLUGINS, Engines
+from tests.support.graded_runs import SAYINGS, graded
 from tests.support.replaying import nothing_differs
-from tests.system.end_to_end.test_graded_runs import SAYINGS, graded
-from tests.system.end_to_end.test_runs import eventually
+from tests.support.run_views import eventually
 
 Spec = Callable[..., dict[str, Any]]
 
