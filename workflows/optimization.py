@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.spec.check import unknown_limits
     from workflows.run import queries
     from workflows.run.carry_over import pick_up
-    from workflows.run.ending import RunEnded
+    from workflows.run.ended import RunEnded
     from workflows.run.error_reason import reason_of
     from workflows.run.finish import Closing
     from workflows.run.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
