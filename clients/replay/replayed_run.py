@@ -440,5 +440,5 @@ def plain(facts: RunFacts) -> Mapping[str, Any]:
     """The facts as plain values, without what replay has nothing to say about. Intervals follow from scores and samples, which
     are there; that the store's columns agree is looked at by itself."""
     trials = {"__all__": {"low", "high"}}
-    left_out = {"request": True, "slices": True, "releases": True, "iterations": trials, "further": trials}
+    left_out: dict[str, Any] = {"request": True, "slices": True, "releases": True, "iterations": trials, "further": trials}
     return facts.model_dump(mode="json", exclude=left_out)

@@ -13,6 +13,8 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.clients.http.conftest import TOKEN, guarded_url, hill_spec, http, servers, split_items, url
+from tests.support.engines import Engines
+from tests.support.word_runs import word_spec
 
 __all__ = ["TOKEN", "guarded_url", "hill_spec", "http", "servers", "split_items", "url"]
 
@@ -88,6 +90,12 @@ def accessible() -> Callable[[Page], Awaitable[list[str]]]:
         ]
 
     return violations
+
+
+@pytest.fixture(scope="session")
+async def words(engines: Engines) -> str:
+    await engines.run(word_spec(), run_id="words")
+    return "words"
 
 
 async def keep_picture(page: Page, name: str) -> Path:
