@@ -10,8 +10,8 @@ import pytest
 
 from activities.budget.external_reservations import ExternalReservations
 from store.connection import Database, is_away
-from tests.activities.budget.test_lease import EACH, covers, opened, random_budget, used, watched
 from tests.support.activity_attempts import activity_environment
+from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.store_examples import ExampleRun
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import NOTHING, Amount

@@ -12,7 +12,7 @@ from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import suite
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Inspected, InspectInput
-from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.optimizers.search import SearchOptimizer
 
 pytestmark = pytest.mark.usefixtures("measured_runs")
 

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.proposals.reflection_answer import problems_of, read_answer
 from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Record, Sample
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
@@ -74,12 +74,6 @@ async def failure(run: MeasuredRun, wanted: ProposalInput, environment: Mapping[
         await proposed(run, wanted, environment)
     assert await run.count("proposals") == 0
     return raised.value
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 class TestModels:

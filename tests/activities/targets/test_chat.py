@@ -19,7 +19,7 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.operator_lists import NO_KEY
 from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.faults import Refused
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
@@ -63,12 +63,6 @@ async def failure(run: MeasuredRun, **environment: str) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
         await evaluated(run, environment=environment)
     return raised.value
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 @asynccontextmanager
