@@ -63,7 +63,8 @@ async def migrate(connection: Connection, known: tuple[Migration, ...] | None = 
             raise SchemaTooOld(
                 f"the database has schema version {present} of a pre-release; "
                 f"this Ratchet begins anew with {known[0].version}: "
-                "give it an empty database (another DATABASE_URL, or another --home), or read the old one with the version that wrote it"
+                "give it an empty database (another DATABASE_URL, or another --home), "
+                "or read the old one with the version that wrote it"
             )
         for migration in known:
             if migration.version > present:
