@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from store.connection import Database, SchemaMoved, StoreAway, is_away
 from store.errors import store_errors
-from store.schema import Migration, SchemaTooNew, StoreError, migrate, migrations
+from store.schema import Migration, SchemaTooNew, SchemaTooOld, StoreError, migrate, migrations
 from tests.support.store_examples import ExampleRun, PostgresServer
 
 PASSWORD = "hunter2"
@@ -35,6 +35,17 @@ async def test_a_schema_newer_than_this_ratchet_is_refused_with_what_to_do(datab
 
     with pytest.raises(SchemaTooNew, match=r"schema version 999, this Ratchet knows \d+: upgrade Ratchet"):
         await Database.open(database_url)
+
+
+@pytest.mark.parametrize("version", [1, 24])
+async def test_a_schema_of_a_pre_release_is_refused_with_a_way_on(database: Database, database_url: str, version: int) -> None:
+    async with database.connection() as connection:
+        await connection.execute("UPDATE schema_migrations SET version = $1", version)
+
+        with pytest.raises(SchemaTooOld, match=rf"version {version} of a pre-release; .* anew with 25: give it an empty data"):
+            await Database.open(database_url)
+
+        assert await connection.fetchval("SELECT max(version) FROM schema_migrations") == version
 
 
 async def test_only_migrations_that_are_missing_are_applied(database: Database) -> None:

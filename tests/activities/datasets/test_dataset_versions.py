@@ -104,26 +104,3 @@ async def test_what_samples_have_in_common_is_counted(database: Database, reader
     assert [(value.value, value.samples) for value in detail.expected] == [("x", 2), ({"y": 1}, 1)]
     assert [(value.value, value.samples) for value in detail.input_fields] == [("ticket", 2), ("language", 1)]
     assert await reader.datasets.load("0" * 64) is None
-
-
-async def test_datasets_of_before_have_a_first_version(postgres: Any) -> None:
-    """The schema of the first release, with data in it, brought up to date."""
-    import asyncpg
-
-    from store.schema import migrate, migrations
-
-    url = postgres.url(await postgres.new_database(template="template0"))
-    connection = await asyncpg.connect(url)
-    try:
-        await migrate(connection, migrations()[:1])
-        await connection.execute(
-            "INSERT INTO datasets VALUES ('a', 'tickets', 1, '2024-01-01'), ('b', 'tickets', 2, '2024-01-02'),"
-            " ('c', 'x', 3, now())"
-        )
-        await migrate(connection)
-        found = await connection.fetch("SELECT name, version, dataset_id FROM dataset_versions ORDER BY name, version")
-        newest = await connection.fetch("SELECT name, newest FROM dataset_names ORDER BY name")
-    finally:
-        await connection.close()
-    assert [tuple(row) for row in found] == [("tickets", 1, "a"), ("tickets", 2, "b"), ("x", 1, "c")]
-    assert [tuple(row) for row in newest] == [("tickets", 2), ("x", 1)]
