@@ -197,7 +197,7 @@ async def _temporal(address: str | None) -> list[Check]:
     from workflows.search_attributes import SEARCH_ATTRIBUTES
 
     try:
-        client = await asyncio.wait_for(connect(address), ANSWERS_WITHIN)
+        client = await asyncio.wait_for(connect(address, serves=False), ANSWERS_WITHIN)
         info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
     except (RuntimeError, OSError, TimeoutError, RPCError) as error:
         return [
