@@ -82,6 +82,9 @@ class Iteration(Payload):
     statistics: Statistics = Field(default_factory=Statistics)
     score: float | None = None
     """None when the trial failed: no made-up number can win."""
+    low: float | None = None
+    """95 % interval of the score over samples, as the store has it; None where the score is no mean of its samples."""
+    high: float | None = None
     status: IterationStatus = IterationStatus.SUCCESS
     failure_reason: str | None = None
     started_at: datetime | None = None

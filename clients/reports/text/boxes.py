@@ -38,6 +38,7 @@ from clients.reports.text.summary import (
     importance_text,
     lost_text,
     reused_text,
+    score_interval,
     score_line,
 )
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
@@ -109,6 +110,8 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
     rows += _labelled("Score:", score_line(facts)) if score_line(facts) else []
+    if verbosity is Verbosity.FULL and score_interval(facts):
+        rows += _labelled("Interval:", score_interval(facts))
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
     if facts.result is not None and facts.result.compression is not None:

@@ -22,7 +22,7 @@ from ratchet._markdown import cell
 from ratchet._shortening import shorten
 from ratchet._visible import STEERING, one_line
 from ratchet.optimizer import StopReason
-from tests.clients.reports.test_the_example import facts
+from tests.support.report_examples import facts
 from workflows.model.failures import described
 from workflows.run.ended import RunEnded
 

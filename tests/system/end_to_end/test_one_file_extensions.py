@@ -76,7 +76,7 @@ async def test_a_run_of_them_is_run_reported_replayed_and_shown(engines: Engines
     assert result["best_configuration"] == {"slope": 3}
     assert result["baseline_score"] == pytest.approx(0.44)
 
-    report = await StoreReader(engines.database).report("extended")
+    report = await StoreReader(engines.database).runs.report("extended")
     assert report is not None
     facts = facts_of(report)
     assert "slope" in box(facts, Verbosity.FULL)

@@ -9,8 +9,8 @@ import pytest
 from ratchet._canonical import content_hash
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, StopReason, TrialFacts, TrialHistory
 from tests.support.fake_frame import FakeFrame
+from tests.support.mutation_examples import PARAMETERS, POLICY
 from tests.support.spec_building import request
-from tests.workflows.rules.proposals.test_mutations import PARAMETERS, POLICY
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers import build_optimizer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet._canonical import content_hash
-from tests.workflows.rules.proposals.test_mutations import FACTORS, PARAMETERS
+from tests.support.mutation_examples import FACTORS, PARAMETERS
 from workflows.model.activities.computation import Stored
 from workflows.optimizers.evolve import EvolveOptimizer
 from workflows.rules.proposals.failure_table import Mutant, called_for, counted, mutants_of
