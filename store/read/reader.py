@@ -41,7 +41,8 @@ _TRIAL = """
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
-    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id, t.score_low, t.score_high,
+    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.score_low, t.score_high,
+    coalesce(t.experiment_id, t.trial_id) AS experiment_id,
     coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
 _EVENTS = (
@@ -164,7 +165,7 @@ class StoreReader:
                 run=run,
                 rounds=tuple(rows.RoundRow(**_decoded(row, "extra", "record")) for row in rounds),
                 trials=tuple(rows.TrialInFull(**_trial(row, "configuration")) for row in trials),
-                rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+                rejections=tuple(rows.Rejection(**row) for row in rejections),
                 splits=splits,
                 proposals=proposals,
                 releases=tuple(released),
@@ -219,12 +220,12 @@ class StoreReader:
             )
         if total is None:
             return None
-        items = await asyncio.to_thread(lambda: tuple(rows.StoredTrial(**_trial(row)) for row in found))
+        items = await asyncio.to_thread(lambda: tuple(rows.Trial(**_trial(row)) for row in found))
         return rows.TrialPage(total=total, items=items)
 
     async def trial(
         self, run_id: str, candidate_id: str, purpose: str | None = None, part: str | None = None
-    ) -> rows.TrialInFull | None:
+    ) -> rows.TrialDetail | None:
         """One trial with its configuration; without a purpose the one that searched."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
@@ -237,7 +238,7 @@ class StoreReader:
                 purpose,
                 part,
             )
-        return None if row is None else rows.TrialInFull(**_trial(row, "configuration"))
+        return None if row is None else rows.TrialDetail(**_trial(row, "configuration"))
 
     async def outline(self, run_id: str, *, since: int | None = None) -> Outline | None:
         """Every trial in a few hundred bytes, or those that events after one speak of; None when there is no such run."""
@@ -299,7 +300,7 @@ class StoreReader:
                 limit=limit,
             )
 
-    async def graph(self, run_id: str) -> rows.LineageGraph | None:
+    async def graph(self, run_id: str) -> rows.Graph | None:
         """The true lineage: every candidate, and an edge from each of its parents."""
         async with self._database.connection() as connection:
             found = await connection.fetch(
@@ -320,7 +321,7 @@ class StoreReader:
             if not found and not await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id):
                 return None
         edges = [rows.Edge(parent=parent, child=row["candidate_id"]) for row in found for parent in row["parent_candidate_ids"]]
-        return rows.LineageGraph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))
+        return rows.Graph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))
 
     async def rejections(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RejectionPage | None:
         """Proposals that were kept out, in their order; None when there is no such run."""
@@ -332,9 +333,7 @@ class StoreReader:
                 offset,
                 limit,
             )
-        return (
-            None if total is None else rows.RejectionPage(total=total, items=tuple(rows.RejectionRow(**row) for row in found))
-        )
+        return None if total is None else rows.RejectionPage(total=total, items=tuple(rows.Rejection(**row) for row in found))
 
     # Releases
 
