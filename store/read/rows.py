@@ -375,8 +375,8 @@ class ProposalCost(Payload):
     """What the proposals of a round took."""
 
     round: int
-    tokens: int
-    cost: float
+    tokens: int = 0
+    cost: float = 0.0
 
 
 class RunReport(Payload):
