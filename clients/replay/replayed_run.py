@@ -24,8 +24,8 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import Room
 from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
+from workflows.run.ended import RunEnded
 from workflows.run.ending import (
-    RunEnded,
     confirmation_references,
     confirmed,
     ended_by_rules,

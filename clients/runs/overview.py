@@ -40,7 +40,7 @@ async def list_runs(context: Context, status: str | None, limit: int) -> int:
     waits: dict[str, tuple[str, ...]] = {}
     if has_data(context.home):
         async with reach_servers(context.home) as servers:
-            rows = await servers.reader.runs(status=status, limit=limit)
+            rows = await servers.reader.runs.page(status=status, limit=limit)
             not_over = await open_runs(servers)
             waiting = [run for run in not_over if run.row is None and status in (None, "initialized")]
             waits = await _waits(servers, not_over)
@@ -105,8 +105,8 @@ def _as_json(row: RunSummary) -> dict[str, Any]:
 async def show_status(context: Context, run_id: str) -> int:
     """A few lines about one run."""
     async with reach_run(context.home, run_id) as (servers, run):
-        progress = await servers.reader.progress(run_id)
-        report = await servers.reader.report(run_id)
+        progress = await servers.reader.runs.progress(run_id)
+        report = await servers.reader.runs.report(run_id)
         page = servers.page_of(run_id)
         waits = await waits_of(servers, run)
         waiting = await _told_waiting(context, servers, run, waits) if waits else ""

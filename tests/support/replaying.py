@@ -15,10 +15,13 @@ from store.connection import Database
 from store.read.reader import StoreReader
 from store.read.replay_records import RecordedOutcomes
 
+HISTORIES = Path(__file__).parents[1] / "system" / "replay" / "histories"
+"""Where recorded histories are kept."""
+
 
 async def differences_in_store(database: Database, run_id: str) -> list[Difference]:
     """What the store says otherwise than its outcomes do."""
-    report = await StoreReader(database).report(run_id)
+    report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id
     found, _ = await replay_store(report, RecordedOutcomes(database))
     return found
@@ -26,7 +29,7 @@ async def differences_in_store(database: Database, run_id: str) -> list[Differen
 
 async def differences_in_export(database: Database, run_id: str, *, sample_means: bool = True) -> list[Difference]:
     """What the exported file says otherwise than its means do."""
-    report = await StoreReader(database).report(run_id)
+    report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.yaml"

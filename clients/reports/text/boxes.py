@@ -45,7 +45,6 @@ from clients.reports.text.terminal_text import ellipsized, one_line, padded, vis
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import Direction
 from workflows.model.run.contract import Confirmation
-from workflows.model.spec.execution import MeasureOptimizer
 from workflows.rules.scoring.slices import Slice, Slices
 
 COLUMNS: Final = 68
@@ -81,7 +80,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
         blocks += _decisions(facts)
     blocks += _edits(facts, verbosity) + _front(facts, verbosity)
-    if isinstance(facts.request.optimizer, MeasureOptimizer):
+    if facts.request.optimizer.is_comparison:
         blocks.append(_compared(facts))
     slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
     if slices is not None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,8 @@ from activities.endpoints.gate import Gates
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
-from store.write.transactions import Store
+from store.write.budgets import Budgets
+from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.run.contract import CommitRounds
@@ -31,20 +30,15 @@ from workflows.model.spec.targets.at_most import AtMost
 
 SEEDS = range(int(os.environ.get("RATCHET_BUDGET_SEEDS", "12")))
 
-EACH = Amount(tokens=100, cost=0.01)
-"""The most that one call takes, where it is stated."""
-
 
 class Killed(RuntimeError):
     """What a dead worker's calls to the store end with, so that nothing it still does arrives there."""
 
 
-@dataclass
-class Connection:
+class MortalBudgets(Budgets):
     """A worker's way to the store, which death cuts."""
 
-    store: Store
-    dead: bool = False
+    dead = False
 
     def _alive(self) -> None:
         if self.dead:
@@ -52,17 +46,17 @@ class Connection:
 
     async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         self._alive()
-        leased = await self.store.lease(key, balance, request)
+        leased = await super().lease(key, balance, request)
         self._alive()
         return leased
 
     async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.write_balance(key, balance)
+        await super().write_balance(key, balance)
 
     async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.close_lease(key, balance)
+        await super().close_lease(key, balance)
 
 
 @dataclass
@@ -120,22 +114,22 @@ class Shard:
     answered: int = 0
     exhausted: str | None = None
 
-    def budget_lease(self, connection: Connection) -> BudgetLease:
+    def budget_lease(self, budgets: MortalBudgets) -> BudgetLease:
         self.attempt += 1
         key = LeaseKey(self.run.run_id, self.holder, self.attempt, fresh_nonce(), "baseline", self.run.trial().trial_id)
-        return BudgetLease(connection, key, is_away, most_needed=self.calls - self.answered)
+        return BudgetLease(budgets, key, is_away, most_needed=self.calls - self.answered)
 
-    async def work(self, connection: Connection, side_by_side: int) -> None:
+    async def work(self, budgets: MortalBudgets, side_by_side: int) -> None:
         room = asyncio.Semaphore(side_by_side)
-        budget_lease = self.budget_lease(connection)
+        budget_lease = self.budget_lease(budgets)
         async with budget_lease.open(), asyncio.TaskGroup() as group:
             for _ in range(self.calls - self.answered):
                 await room.acquire()
-                if self.exhausted is not None or connection.dead:
+                if self.exhausted is not None or budgets.dead:
                     break
-                group.create_task(self._pair(budget_lease, connection)).add_done_callback(lambda _: room.release())
+                group.create_task(self._pair(budget_lease, budgets)).add_done_callback(lambda _: room.release())
 
-    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, budgets: MortalBudgets) -> None:
         try:
             reservation = await budget_lease.reservation()
         except BudgetExhausted as error:
@@ -151,7 +145,7 @@ class Shard:
         finally:
             reservation.close()
         if self.world.random.random() < 0.5:
-            await budget_lease.written_with(connection.write_balance)
+            await budget_lease.written_with(budgets.write_balance)
 
 
 @dataclass
@@ -163,12 +157,12 @@ class Chains(Shard):
     """What the purse is told."""
     refused: Amount = NOTHING
 
-    def budget_lease(self, connection: Connection) -> BudgetLease:
-        budget_lease = super().budget_lease(connection)
+    def budget_lease(self, budgets: MortalBudgets) -> BudgetLease:
+        budget_lease = super().budget_lease(budgets)
         budget_lease._calls_each = self.known_steps
         return budget_lease
 
-    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, budgets: MortalBudgets) -> None:
         most = Amount(samples=1)
         reservation = None
         try:
@@ -185,59 +179,6 @@ class Chains(Shard):
         finally:
             if reservation is not None:
                 reservation.close()
-
-
-@dataclass
-class Used:
-    spent: Amount
-    lost: Amount
-    held: Amount
-    exceeded: int
-
-    @property
-    def all(self) -> Amount:
-        return self.spent + self.lost + self.held
-
-
-async def used(database: Database, run_id: str) -> Used:
-    """All that counts against the budget, at one moment."""
-    async with database.connection() as connection:
-        row = await connection.fetchrow(
-            """
-            SELECT b.spent_samples + coalesce(sum(l.spent_samples), 0)::bigint,
-                   b.spent_tokens + coalesce(sum(l.spent_tokens), 0)::bigint,
-                   b.spent_cost + coalesce(sum(l.spent_cost), 0),
-                   b.lost_samples + coalesce(sum(l.lost_samples), 0)::bigint,
-                   b.lost_tokens + coalesce(sum(l.lost_tokens), 0)::bigint,
-                   b.lost_cost + coalesce(sum(l.lost_cost), 0),
-                   coalesce(sum(l.held_samples), 0)::bigint, coalesce(sum(l.held_tokens), 0)::bigint,
-                   coalesce(sum(l.held_cost), 0), b.exceeded
-            FROM budgets b LEFT JOIN budget_leases l USING (run_id) WHERE run_id = $1 GROUP BY b.run_id
-            """,
-            run_id,
-        )
-    assert row is not None
-    return Used(Amount(*row[:3]), Amount(*row[3:6]), Amount(*row[6:9]), row[9])
-
-
-def covers(budget: Budget, amount: Amount) -> bool:
-    within = [
-        not budget.samples or amount.samples <= budget.samples,
-        not budget.tokens or amount.tokens <= budget.tokens,
-        not budget.cost or amount.cost <= budget.cost * (1 + 1e-6),
-    ]
-    return all(within)
-
-
-def random_budget(random: Random) -> Budget:
-    """At least one limit, of some 20 to 120 calls."""
-    calls = random.randint(20, 120)
-    kinds = random.sample(["samples", "tokens", "cost"], random.randint(1, 3))
-    return Budget(
-        samples=calls if "samples" in kinds else 0,
-        tokens=int(calls * EACH.tokens * random.uniform(0.5, 1.2)) if "tokens" in kinds else 0,
-        cost=calls * EACH.cost * random.uniform(0.5, 1.2) if "cost" in kinds else 0.0,
-    )
 
 
 @dataclass
@@ -259,26 +200,20 @@ class Workers:
 
     async def _until_it_ends(self, shard: Shard) -> None:
         while shard.answered < shard.calls and shard.exhausted is None:
-            connection = Connection(self.run.store)
-            work = asyncio.create_task(shard.work(connection, self.random.randint(1, 8)))
+            budgets = MortalBudgets(self.run.database)
+            work = asyncio.create_task(shard.work(budgets, self.random.randint(1, 8)))
             if self.kills_left and self.random.random() < 0.7:
                 self.kills_left -= 1
                 await asyncio.wait({work}, timeout=self.random.uniform(0.005, 0.08))
                 if not work.done():
                     self.kills += 1
-                    connection.dead = True
+                    budgets.dead = True
                     work.cancel()
                     shard.exhausted = None  # nobody heard of it
             await asyncio.wait({work})
-            if not connection.dead:
+            if not budgets.dead:
                 work.result()
                 return
-
-
-async def opened(example: ExampleRun, budget: Budget, **changes: Any) -> ExampleRun:
-    run = await example.open(budget=budget.model_dump(mode="json", exclude_defaults=True), **changes)
-    await run.store.begin_trial(run.trial())
-    return run
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -293,7 +228,7 @@ async def test_no_budget_is_ever_overshot(seed: int, example: ExampleRun, databa
     workers = Workers(run, world, shards, random, kills_left=random.choice([0, 3, 8]))
     async with watched(database, run.run_id, lambda: budget):
         await workers.all_done()
-    await run.store.settle_trial(run.trial())
+    await run.store.budgets.settle_trial(run.trial())
     account = await used(database, run.run_id)
     assert account.held == NOTHING
     assert covers(budget, world.paid), f"paid {world.paid} of {budget}"
@@ -325,7 +260,7 @@ async def test_samples_of_several_calls_never_starve_each_other(seed: int, examp
     side_by_side = random.randint(5, 40)
     async with watched(database, run.run_id, lambda: budget), asyncio.timeout(60), asyncio.TaskGroup() as group:
         for shard in shards:
-            group.create_task(shard.work(Connection(run.store), side_by_side))
+            group.create_task(shard.work(MortalBudgets(run.database), side_by_side))
     account = await used(database, run.run_id)
     assert account.held == NOTHING
     assert covers(budget, account.all)
@@ -353,7 +288,7 @@ async def test_an_adjusted_budget_holds_from_then_on(seed: int, example: Example
             changed = Budget(samples=random.randint(5, 120), cost=random.uniform(0.05, 1.0))
             # Before it takes effect: what is granted from then on may need it.
             highest = Budget(samples=max(highest.samples, changed.samples), cost=max(highest.cost, changed.cost))
-            await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=changed))
+            await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=changed))
 
     adjusting = asyncio.create_task(adjust())
     async with watched(database, run.run_id, lambda: highest):
@@ -367,15 +302,15 @@ async def test_a_lowered_budget_lets_nothing_new_begin(example: ExampleRun, data
     run = await opened(example, Budget(samples=30))
     world = World(Random(1), known=True)
     stated = AtMost(tokens=EACH.tokens)
-    await Shard(run, world, "before", 10, stated).work(Connection(run.store), 4)
+    await Shard(run, world, "before", 10, stated).work(MortalBudgets(run.database), 4)
     lowered = Budget(samples=5)
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=lowered))
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=lowered))
     after = Shard(run, world, "after", 10, stated)
-    await after.work(Connection(run.store), 4)
+    await after.work(MortalBudgets(run.database), 4)
     assert (world.paid.samples, after.exhausted) == (10, "samples")
     raised = Budget(samples=15)
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=raised))
-    await Shard(run, world, "later", 10, stated).work(Connection(run.store), 4)
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=raised))
+    await Shard(run, world, "later", 10, stated).work(MortalBudgets(run.database), 4)
     assert world.paid.samples == 15
 
 
@@ -394,7 +329,7 @@ async def test_what_nobody_states_is_learned_by_one_call_at_a_time(seed: int, ex
 async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
     world = World(Random(3), known=True)
-    await Shard(run, world, "liar", 10, AtMost(cost=EACH.cost / 4)).work(Connection(run.store), 1)
+    await Shard(run, world, "liar", 10, AtMost(cost=EACH.cost / 4)).work(MortalBudgets(run.database), 1)
     account = await used(database, run.run_id)
     assert account.exceeded == 10
     assert account.spent.cost == pytest.approx(world.paid.cost)
@@ -403,17 +338,17 @@ async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(ex
 async def test_what_a_dead_worker_had_set_aside_counts_as_lost(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    dying = shard.budget_lease(Connection(run.store))
+    dying = shard.budget_lease(MortalBudgets(run.database))
     reservation = await dying.reservation()
     assert await reservation.reserve(lambda: EACH) == EACH
     held = (await used(database, run.run_id)).held
     assert held.short_of(Amount(1, EACH.tokens, EACH.cost)) is None
-    await shard.budget_lease(Connection(run.store)).reservation()
+    await shard.budget_lease(MortalBudgets(run.database)).reservation()
     account = await used(database, run.run_id)
     assert account.lost == held
     with pytest.raises(LeaseTaken):
         await reservation.reserve(lambda: EACH.times(5))
-    lost = await run.store.settle_trial(run.trial())
+    lost = await run.store.budgets.settle_trial(run.trial())
     assert lost.samples >= held.samples
 
 
@@ -422,11 +357,11 @@ async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successo
 ) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    superseded = shard.budget_lease(Connection(run.store))
+    superseded = shard.budget_lease(MortalBudgets(run.database))
     reservation = await superseded.reservation()
     reservation.answered(0, 0.01)
     reservation.close()
-    successor = shard.budget_lease(Connection(run.store))
+    successor = shard.budget_lease(MortalBudgets(run.database))
     async with successor.open():
         (await successor.reservation()).close()
     settled = await used(database, run.run_id)
@@ -439,13 +374,13 @@ async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are
     example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(samples=100))
-    dying = BudgetLease(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    dying = BudgetLease(run.store.budgets, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
     for _ in range(3):
         await dying.reservation()
     held = (await used(database, run.run_id)).held.samples
     assert held > 3
     key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 3),))
-    await BudgetLease(run.store, key, is_away, most_needed=50).reservation()
+    await BudgetLease(run.store.budgets, key, is_away, most_needed=50).reservation()
     assert (await used(database, run.run_id)).lost == Amount(samples=3)
 
 
@@ -456,10 +391,10 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
     run = await opened(example, Budget(samples=100), dataset={"items": items, "splits": splits})
     world = World(Random(5), known=True)
     search = Shard(run, world, "search", 100, AtMost(cost=0.1))
-    await search.work(Connection(run.store), 4)
+    await search.work(MortalBudgets(run.database), 4)
     assert (search.answered, search.exhausted) == (60, "samples")
     key = LeaseKey(run.run_id, "confirmation", 1, fresh_nonce(), confirming=True)
-    leased = await run.store.lease(key, LeaseBalance(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
+    leased = await run.store.budgets.lease(key, LeaseBalance(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
     assert (leased.granted.samples, leased.short_of) == (40, None)
 
 
@@ -483,7 +418,7 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
     error: Exception, lost: Amount, example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(cost=1.0))
-    budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(Connection(run.store))
+    budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
     async with budget_lease.open():
         reservation = await budget_lease.reservation()
         with carrying(reservation), contextlib.suppress(type(error)):
@@ -497,7 +432,7 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
-    budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(Connection(run.store))
+    budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
     models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
     hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
     async with budget_lease.open():
@@ -512,24 +447,3 @@ async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRu
 async def test_without_a_ticket_nothing_is_metered() -> None:
     async with metered(lambda: pytest.fail("nobody asks what it takes")) as call:
         call.took(1, 1.0)
-
-
-@contextlib.asynccontextmanager
-async def watched(database: Database, run_id: str, limit: Callable[[], Budget]) -> AsyncIterator[None]:
-    """Look at the account again and again: at no moment may more be taken than the limit."""
-    over: list[Amount] = []
-
-    async def look() -> None:
-        while True:
-            amount = (await used(database, run_id)).all
-            if not covers(limit(), amount):
-                over.append(amount)
-            await asyncio.sleep(0.002)
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
-        await asyncio.wait({looking})
-    assert not over, f"{over[0]} of {limit()}"

@@ -7,9 +7,7 @@ import io
 import json
 import xml.etree.ElementTree as ElementTree
 
-from tests.clients.commands.test_runs_from_the_command_line import Bench
-from tests.clients.commands.test_runs_from_the_command_line import bench as bench
-from tests.clients.commands.test_runs_from_the_command_line import running_home as running_home
+from tests.support.command_bench import Bench
 from tests.support.html_reports import HtmlReport
 
 

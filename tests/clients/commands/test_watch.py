@@ -19,9 +19,9 @@ from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import RunFollower
 from clients.runs.servers import Servers
 from clients.runs.workers import Workers
-from tests.clients.commands.test_runs_from_the_command_line import Bench, bench_in, ending, read_until
-from tests.clients.http.conftest import hill_spec
+from tests.support.command_bench import Bench, bench_in, ending, read_until
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def test_what_happened_while_lines_had_to_wait_is_told_although_nothing_ha
     await handle.execute_update("pause")
     servers = Servers(engines.client, engines.database, engines.addresses.database_url, "", "default", None, embedded=False)
     async with asyncio.timeout(30):
-        while (progress := await servers.reader.progress(handle.id)) is None or progress.status != "paused":
+        while (progress := await servers.reader.runs.progress(handle.id)) is None or progress.status != "paused":
             await asyncio.sleep(0.05)
     told: list[str] = []
     display = PlainDisplay(told.append)

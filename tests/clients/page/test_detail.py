@@ -10,10 +10,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from clients.reports.diff import segments
-from tests.clients.http.conftest import hill_spec
-from tests.clients.page.conftest import Opens
-from tests.clients.page.conftest import keep_picture as keep_what_is_shown
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import Opens
+from tests.support.page_browser import keep_picture as keep_what_is_shown
 from tests.support.word_runs import HOSTILE, word_spec
 
 TABS = ("changes", "samples", "slices", "judgement")

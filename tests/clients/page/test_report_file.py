@@ -18,8 +18,9 @@ from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
 from clients.reports.load import facts_of
 from store.read.reader import StoreReader
-from tests.clients.page.conftest import PATIENCE, hill_spec, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import PATIENCE_MS, keep_picture
 from tests.support.word_runs import HOSTILE
 
 Accessible = Callable[[Page], Awaitable[list[str]]]
@@ -28,7 +29,7 @@ OpensReport = Callable[..., Awaitable[Page]]
 
 async def report_of(engines: Engines, run_id: str, goes_on: bool = False, **options: Any) -> str:
     """The report of a run; as it would be if it still went on, too."""
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     facts = facts_of(report)
     answers = await inlined_answers(engines.database, run_id, **options)
@@ -44,7 +45,7 @@ async def open_report(browser: Browser, engines: Engines, tmp_path: Path) -> Asy
     console complains of, fails the test."""
     heard: list[str] = []
     context = await browser.new_context(offline=True, reduced_motion="reduce", viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(PATIENCE_MS)
 
     async def refuse(route: Route) -> None:
         heard.append(f"asked for {route.request.url}")

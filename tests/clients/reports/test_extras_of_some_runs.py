@@ -12,8 +12,8 @@ from clients.reports.history.entries import report_json
 from clients.reports.html import html
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
-from tests.clients.reports.test_the_example import facts
 from tests.support.html_reports import HtmlReport
+from tests.support.report_examples import facts
 from workflows.model.run.compression_report import Compression, EditReport, Modification
 from workflows.model.run.decisions import FrontMember
 from workflows.model.spec.judgement import Verdict

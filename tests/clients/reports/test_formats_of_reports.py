@@ -21,8 +21,8 @@ from clients.reports.markdown import fenced, markdown
 from clients.reports.page_modules import PAGE, page_script
 from clients.reports.text.boxes import Verbosity
 from ratchet._visible import visible
-from tests.clients.reports.test_the_example import facts, the_example
 from tests.support.html_reports import HtmlReport
+from tests.support.report_examples import facts, the_example
 from workflows.model.trial import Purpose
 
 HOSTILE = (

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from activities.endpoints.operator_lists import HTTP_URLS
-from clients import demo
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.history.entries import report_json
 from clients.reports.history.write import history_of
@@ -31,9 +29,8 @@ from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.html_reports import HtmlReport
 from tests.support.impatient_worker import QUICK, impatient_worker
+from tests.support.rewriting_runs import TICKETS, TRIAGE
 
-MODEL = "simulated-triage-small"
-TICKETS = Path(demo.__file__).parent / "example" / "tickets.jsonl"
 PROMPTS = (
     "Sort the ticket.",
     "Sort the ticket into billing, bug, outage, account, feature_request, security, shipping or other.",
@@ -72,7 +69,7 @@ def chat(server: SimulatedModel) -> dict[str, Any]:
     messages = [{"role": "system", "content": "{{factors.prompt}}"}, {"role": "user", "content": "{{input.ticket}}"}]
     return {
         "kind": "chat",
-        "model": MODEL,
+        "model": TRIAGE,
         "base_url": server.base_url,
         "messages": messages,
         "parameters": {"seed": 5, "temperature": "{{factors.temperature}}"},
@@ -86,7 +83,7 @@ def http(server: SimulatedModel) -> dict[str, Any]:
     return {
         "kind": "http",
         "url": f"{server.base_url}/chat/completions",
-        "body": {"model": MODEL, "messages": asked["messages"], **asked["parameters"]},
+        "body": {"model": TRIAGE, "messages": asked["messages"], **asked["parameters"]},
         "response": {"output": "choices.0.message.content", "tokens": "usage.total_tokens"},
     }
 
@@ -111,7 +108,7 @@ def spec(target: dict[str, Any], queue: str, samples: int, **more: Any) -> dict[
 
 
 async def report_of(engines: Engines, run_id: str) -> RunReport:
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     return report
 

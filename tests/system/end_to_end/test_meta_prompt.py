@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.rewriting_runs import CANDIDATES, ROUNDS, spec
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 async def _rows(engines: Engines, run_id: str, query: str) -> list[Any]:
@@ -78,7 +71,7 @@ async def test_a_round_whose_answers_all_fail_is_lost_and_shown_and_the_run_goes
     assert [row["round"] for row in rounds] == [1, 2]
     assert all("LLM mutation failed" in json.loads(row["extra"])["proposal_failure"] for row in rounds)
     assert result["best_score"] == result["baseline_score"]
-    report = await StoreReader(engines.database).report(result["optimization_id"])
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert report is not None
     assert "Lost rounds:      2 without a proposal; the last: LLM" in box(facts_of(report), Verbosity.SUMMARY)
 

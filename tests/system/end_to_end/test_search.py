@@ -14,26 +14,8 @@ from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.html_reports import HtmlReport
-from tests.system.end_to_end.test_runs import failure_of
-
-BAKING: dict[str, Any] = {
-    "name": "baking",
-    "configuration": {
-        "heat": {"value": 100, "change": "structured", "type": "number", "min": 50, "max": 300},
-        "rack": {"value": "top", "change": "structured", "type": "choice", "choices": ["top", "middle", "bottom"]},
-        "fan": {"value": False, "change": "structured", "type": "flag"},
-        "fan_minutes": {"value": 60, "change": "structured", "type": "integer", "min": 1, "max": 60, "when": {"fan": True}},
-        "layers": {"value": ["cheese", "sauce", "dough"], "change": "structured", "type": "order"},
-        "recipe": "bake",
-    },
-    "target": {"kind": "python", "ref": "plugged:oven"},
-    "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(4)]},
-    "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
-    "objective": {"metric": "height"},
-    "optimizer": {"name": "search"},
-    "stop": {"max_rounds": 12},
-    "seed": 7,
-}
+from tests.support.optimizer_specs import BAKING
+from tests.support.run_views import failure_of
 
 
 async def _trials(engines: Engines, run_id: str) -> list[Any]:
@@ -49,7 +31,7 @@ async def _trials(engines: Engines, run_id: str) -> list[Any]:
 
 
 async def _facts(engines: Engines, run_id: str) -> RunFacts:
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     return facts_of(report)
 

@@ -22,8 +22,9 @@ from temporalio.client import Client, WorkflowHistory
 from clients.embedded.stack import embedded_stack
 from clients.logs import configure_logs
 from clients.temporal import connect
+from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, commands_of_workflows
-from tests.system.replay.paths import HISTORIES, PATHS, RUNNER, RecordedPath
+from tests.system.replay.paths import PATHS, RUNNER, RecordedPath
 from tests.system.replay.strangers import strangers
 from worker import Settings, serving
 
