@@ -41,7 +41,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.bookkeeping import StoreBookkeeping
-from activities.cleanup import Janitor
+from activities.cleanup import StoreCleanup
 from activities.concurrency.run_limits import RunLimits
 from activities.concurrency.serving_marks import leaving_marks
 from activities.concurrency.shared_rate_limits import SharedLimits
@@ -70,9 +70,9 @@ from clients.temporal import TASK_QUEUE, connect
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
 from store.write.repositories import Store
-from workflows.cleanup import JanitorWorkflow
-from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing, Sweeping
-from workflows.model.activities.cleanup import SweepInput
+from workflows.cleanup import CleanupWorkflow
+from workflows.contracts import Bookkeeping, Cleanup, Delegating, Evaluating, Ingesting, Releasing
+from workflows.model.activities.cleanup import CleanupInput
 from workflows.model.spec.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
@@ -186,17 +186,17 @@ async def register_search_attributes(client: Client) -> bool:
     return True
 
 
-async def schedule_janitor(client: Client, task_queue: str) -> None:
-    """Have the janitor come every hour. Whoever serves first sets it up; a server without schedules costs only that."""
-    action = ScheduleActionStartWorkflow("JanitorWorkflow", SweepInput(), id=f"janitor-{task_queue}", task_queue=task_queue)
+async def schedule_cleanup(client: Client, task_queue: str) -> None:
+    """Have the cleanup run every hour. Whoever serves first sets it up; a server without schedules costs only that."""
+    action = ScheduleActionStartWorkflow("CleanupWorkflow", CleanupInput(), id=f"cleanup-{task_queue}", task_queue=task_queue)
     every_hour = ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(hours=1))])
     policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(minutes=1))
     try:
-        await client.create_schedule(f"janitor-{task_queue}", Schedule(action=action, spec=every_hour, policy=policy))
+        await client.create_schedule(f"cleanup-{task_queue}", Schedule(action=action, spec=every_hour, policy=policy))
     except ScheduleAlreadyRunningError:
         return
     except RPCError as error:
-        log.warning("the janitor is not scheduled; temporary tags stay until it is", error=str(error))
+        log.warning("the cleanup is not scheduled; temporary tags stay until it is", error=str(error))
 
 
 @asynccontextmanager
@@ -226,11 +226,11 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
             await stack.enter_async_context(looking_after_ended_runs(client, database))
             served = [
                 *implementations(Bookkeeping, bookkeeping),
-                *implementations(Sweeping, Janitor(database, overrides)),
+                *implementations(Cleanup, StoreCleanup(database, overrides)),
                 *implementations(Releasing, PromptReleasing(database, overrides, search_attributes=known)),
             ]
             workers.append(_workflow_worker(client, settings, served))
-            await schedule_janitor(client, settings.task_queue)
+            await schedule_cleanup(client, settings.task_queue)
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
             limits = SharedLimits(store.rate_limits, is_away, settings.rate_limits)
@@ -275,7 +275,7 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, JanitorWorkflow],
+        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow],
         activities=served,
         max_concurrent_workflow_tasks=100,
         max_cached_workflows=1000,

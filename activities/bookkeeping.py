@@ -231,11 +231,11 @@ class StoreBookkeeping(Bookkeeping):
         with store_errors():
             return await self._store.trials.begin(trial)
 
-    @activity.defn(name="commit_ledger")
-    async def commit_ledger(self, ledger: CommitRounds) -> RunClock:
+    @activity.defn(name="commit_rounds")
+    async def commit_rounds(self, rounds: CommitRounds) -> RunClock:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
         with store_errors():
-            return await self._store.runs.commit_rounds(ledger)
+            return await self._store.runs.commit_rounds(rounds)
 
     @activity.defn(name="read_clock")
     async def read_clock(self, key: ClockKey) -> RunClock:

@@ -1,4 +1,4 @@
-"""The janitor's one activity: temporary tags and overlays of runs that are over, after a grace time."""
+"""The one activity of the cleanup: temporary tags and overlays of runs that are over, after a grace time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from store.connection import Database
 from store.errors import store_errors
 from store.write.repositories import Store
 from store.write.runs import RunStanding
-from workflows.contracts import Sweeping
-from workflows.model.activities.cleanup import SweepInput, Swept
+from workflows.contracts import Cleanup
+from workflows.model.activities.cleanup import CleanupInput, CleanupResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ Executions = Callable[[Sequence[str]], Awaitable[Mapping[str, WorkflowRun]]]
 """Those of these runs that Temporal knows."""
 
 
-class Janitor(Sweeping):
+class StoreCleanup(Cleanup):
     """Clears away what runs left in the store and in the override store."""
 
     def __init__(self, database: Database, overrides: Overrides, executions: Executions | None = None) -> None:
@@ -43,14 +43,16 @@ class Janitor(Sweeping):
         self._overrides = overrides
         self._executions = executions
 
-    @activity.defn(name="sweep")
-    async def sweep(self, sweep: SweepInput) -> Swept:
+    @activity.defn(name="clean_up")
+    async def clean_up(self, cleanup: CleanupInput) -> CleanupResult:
         """Remove temporary tags and overlays that nothing needs any more."""
         async with heartbeating():
             with store_errors(), prompt_errors():
-                return await self.swept(sweep.grace, datetime.now(UTC), self._executions or executions_of(activity.client()))
+                return await self.remove_unneeded(
+                    cleanup.grace, datetime.now(UTC), self._executions or executions_of(activity.client())
+                )
 
-    async def swept(self, grace: timedelta, now: datetime, executions: Executions) -> Swept:
+    async def remove_unneeded(self, grace: timedelta, now: datetime, executions: Executions) -> CleanupResult:
         """One round at a given time."""
         store = await self._overrides.store()
         tags = 0
@@ -58,7 +60,7 @@ class Janitor(Sweeping):
             for state in await store.list_tags(name):
                 if state.temporary and await self._is_over(state, now - grace, executions):
                     tags += await _removed(store, state)
-        return Swept(tags=tags, overlays=await self._store.overlays.remove_unused(now - grace))
+        return CleanupResult(tags=tags, overlays=await self._store.overlays.remove_unused(now - grace))
 
     async def _is_over(self, state: TagState, before: datetime, executions: Executions) -> bool:
         """Whether every run that may need a tag was over before a time, and no release waits for what it holds."""

@@ -49,11 +49,11 @@ from store.write.outcomes import ShardWork
 from store.write.repositories import Store
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
-from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
+from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.overlay import Overlay
 from workflows.rules.scoring.merged_parts import ending_of
@@ -241,12 +241,12 @@ class ShardEvaluation(Evaluating):
 
     def _commit(
         self, shard: ShardInput, evaluator: str, budget_lease: BudgetLease | None
-    ) -> Callable[[Sequence[Outcome | KeptAnswer]], Awaitable[object]]:
+    ) -> Callable[[Sequence[Outcome | UnscoredAnswer]], Awaitable[object]]:
         def commit(
-            batch: Sequence[Outcome | KeptAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None
+            batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None
         ) -> Awaitable[object]:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
-            kept = [entry for entry in batch if isinstance(entry, KeptAnswer)]
+            kept = [entry for entry in batch if isinstance(entry, UnscoredAnswer)]
             return self._store.outcomes.commit(shard, evaluator, outcomes, lease, kept)
 
         if budget_lease is None:
@@ -272,11 +272,11 @@ class ShardEvaluation(Evaluating):
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
         return result
 
-    @activity.defn(name="look")
-    async def look(self, asked: LookInput) -> RaceDecision:
+    @activity.defn(name="decide_race")
+    async def decide_race(self, asked: RaceLookInput) -> RaceDecision:
         async with heartbeating():
             with store_errors():
-                return await self._judging.look(asked)
+                return await self._judging.decide_race(asked)
 
     @activity.defn(name="judge")
     async def judge(self, asked: JudgeInput) -> Judgements:
@@ -299,7 +299,7 @@ class ShardEvaluation(Evaluating):
                 return await self._computing.compute(request)
 
     @activity.defn(name="step_optimizer")
-    async def step_optimizer(self, step: OwnStep) -> OwnStepped:
+    async def step_optimizer(self, step: CustomStepInput) -> CustomStepResult:
         async with heartbeating():
             await import_elsewhere(self._plugins, [step.optimizer.ref], LONGEST_IMPORT)
             await self._refuse_other_code({step.optimizer.ref: step.fingerprint} if step.fingerprint else {})

@@ -32,14 +32,14 @@ from store.write.outcomes import Pair, ShardWork
 from store.write.repositories import Store
 from workflows.contracts import Delegating
 from workflows.model.activities.external_trials import (
-    Again,
-    AgainInput,
     AnswersInput,
     Calls,
     CallsInput,
     ExperimentInput,
     ExperimentKey,
     ExperimentState,
+    ReservedRetries,
+    RetriesInput,
     Triggered,
 )
 from workflows.model.failures import (
@@ -154,8 +154,8 @@ class DelegatedEvaluation(Delegating):
             }
         )
 
-    @activity.defn(name="reserve_again")
-    async def reserve_again(self, asked: AgainInput) -> Again:
+    @activity.defn(name="reserve_retries")
+    async def reserve_retries(self, asked: RetriesInput) -> ReservedRetries:
         async with heartbeating():
             with store_errors():
                 suite = await until_back(lambda: self._store.suites.load(asked.shard.run_id, asked.shard.split), self._is_away)
@@ -171,7 +171,7 @@ class DelegatedEvaluation(Delegating):
                     least=asked.calls,
                     patience=PATIENCE_WITH_OTHERS,
                 )
-                return Again(exhausted=covered.short_of)
+                return ReservedRetries(exhausted=covered.short_of)
 
     @activity.defn(name="score_answers")
     async def score_answers(self, given: AnswersInput) -> ShardResult:

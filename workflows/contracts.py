@@ -10,21 +10,21 @@ from abc import ABC, abstractmethod
 
 from temporalio import activity
 
-from workflows.model.activities.cleanup import SweepInput, Swept
+from workflows.model.activities.cleanup import CleanupInput, CleanupResult
 from workflows.model.activities.computation import Computed, ComputeInput
 from workflows.model.activities.external_trials import (
-    Again,
-    AgainInput,
     AnswersInput,
     Calls,
     CallsInput,
     ExperimentInput,
     ExperimentKey,
     ExperimentState,
+    ReservedRetries,
+    RetriesInput,
     Triggered,
 )
-from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
 from workflows.model.run.contract import (
@@ -75,9 +75,9 @@ class Bookkeeping(ABC):
     async def begin_trial(self, trial: TrialInput) -> RunClock | None:
         """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
 
-    @activity.defn(name="commit_ledger")
+    @activity.defn(name="commit_rounds")
     @abstractmethod
-    async def commit_ledger(self, ledger: CommitRounds) -> RunClock | None:
+    async def commit_rounds(self, rounds: CommitRounds) -> RunClock | None:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
 
     @activity.defn(name="read_clock")
@@ -145,12 +145,12 @@ class Releasing(ABC):
         """Announce, once, that an approval is still waited for."""
 
 
-class Sweeping(ABC):
+class Cleanup(ABC):
     """Clearing away; served on the workflows' own task queue."""
 
-    @activity.defn(name="sweep")
+    @activity.defn(name="clean_up")
     @abstractmethod
-    async def sweep(self, sweep: SweepInput) -> Swept:
+    async def clean_up(self, cleanup: CleanupInput) -> CleanupResult:
         """Remove temporary tags and overlays that nothing needs any more."""
 
 
@@ -172,9 +172,9 @@ class Evaluating(ABC):
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
         """Aggregate the stored outcomes of a trial and record it, with its event, in one transaction."""
 
-    @activity.defn(name="look")
+    @activity.defn(name="decide_race")
     @abstractmethod
-    async def look(self, asked: LookInput) -> RaceDecision:
+    async def decide_race(self, asked: RaceLookInput) -> RaceDecision:
         """Whether a trial that races goes on, from stored outcomes."""
 
     @activity.defn(name="judge")
@@ -194,7 +194,7 @@ class Evaluating(ABC):
 
     @activity.defn(name="step_optimizer")
     @abstractmethod
-    async def step_optimizer(self, step: OwnStep) -> OwnStepped:
+    async def step_optimizer(self, step: CustomStepInput) -> CustomStepResult:
         """One step of a user's optimizer: it observes, decides, proposes."""
 
 
@@ -215,9 +215,9 @@ class Delegating(ABC):
     async def load_calls(self, asked: CallsInput) -> Calls:
         """What is missing of a shard, as it is handed to somebody else's activity."""
 
-    @activity.defn(name="reserve_again")
+    @activity.defn(name="reserve_retries")
     @abstractmethod
-    async def reserve_again(self, asked: AgainInput) -> Again:
+    async def reserve_retries(self, asked: RetriesInput) -> ReservedRetries:
         """Set budget aside for calls that failed and shall be made again."""
 
     @activity.defn(name="score_answers")

@@ -61,14 +61,14 @@ class OptimizationWorkflow:
         self.state = RunState(info.workflow_id, request, workflow.now())
         if request.carried is not None:  # here, since messages are handled before `run` begins
             pick_up(self.state, request.carried)
-        self.ledger = RoundOutbox(self.state)
+        self.outbox = RoundOutbox(self.state)
         self.showing = Showing(self.state)
-        self.trials = trials = TrialRuns(self.state, self.ledger, self.evaluation_task_queue)
-        frame = WorkflowFrame(self.state, self.evaluation_task_queue, self.ledger.flush)
+        self.trials = trials = TrialRuns(self.state, self.outbox, self.evaluation_task_queue)
+        frame = WorkflowFrame(self.state, self.evaluation_task_queue, self.outbox.flush)
         optimizer = build_optimizer(request.optimizer, frame)
-        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.ledger, trials, self.showing)
+        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.outbox, trials, self.showing)
         self.loop = RoundLoop(self.state, surroundings)
-        self.closing = Closing(self.state, self.ledger, trials, self.showing, optimizer)
+        self.closing = Closing(self.state, self.outbox, trials, self.showing, optimizer)
 
     @workflow.run
     async def run(self, request: RunInput) -> OptimizationResult:
@@ -162,7 +162,7 @@ class OptimizationWorkflow:
     async def adjust(self, adjustment: Adjustment) -> UpdateAnswer:
         state = self.state
         state.adjust(adjustment)
-        await self.ledger.flush()
+        await self.outbox.flush()
         timed = adjustment.budget is not None and adjustment.budget.wall_time is not None
         if timed:
             await self.trials.tell_time_budget()

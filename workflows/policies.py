@@ -54,13 +54,13 @@ RELEASE: Final = ActivityPolicy(
 )
 """Steps of a release, in the audit log and in the override store: they outlast any outage of both."""
 
-SWEEP: Final = ActivityPolicy(
+CLEANUP: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=30),
     schedule_to_close_timeout=timedelta(hours=1),
     heartbeat_timeout=timedelta(seconds=10),
     retry_policy=_PATIENT,
 )
-"""A round of the janitor; what it does not get done, the next round does."""
+"""One cleanup; what it does not get done, the next round does."""
 
 ASK_FOR_RELEASE: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=2),

@@ -38,7 +38,7 @@ class TrialWorkflow:
         """Takes what it is started with, so that a wrong start is noticed before anything else."""
         self.announcements = Announcements()
         self.conclusion = Conclusion(
-            trial=trial.model_copy(update={"ledger": (), "resumed": None}),
+            trial=trial.model_copy(update={"records": (), "resumed": None}),
             started_at=trial.resumed.started_at if trial.resumed else workflow.info().start_time,
         )
         self.deadline = trial.deadline
@@ -75,7 +75,7 @@ class TrialWorkflow:
         try:
             ended = await self._how_it_ended(trial)
         except GoesOn as further:
-            on = {"ledger": (), "resumed": further.resumed, "deadline": self.deadline, "clock": self.clock}
+            on = {"records": (), "resumed": further.resumed, "deadline": self.deadline, "clock": self.clock}
             workflow.continue_as_new(trial.model_copy(update=on))
         if isinstance(ended, TrialResult):
             return ended

@@ -138,7 +138,7 @@ def _items(plugin: Plugin, request: dict[str, Any]) -> Any:
 
 def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
     """Every call of the optimizer's step, awaited one after the other."""
-    from workflows.model.activities.optimizer_steps import OwnStep
+    from workflows.model.activities.optimizer_steps import CustomStepInput
     from workflows.rules.proposals.optimizer_step import OwnOptimizerFailed, take_step
 
     async def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -147,7 +147,7 @@ def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
 
     history = [TrialFacts.model_validate(facts) for facts in request["history"]]
     try:
-        taken = asyncio.run(take_step(plugin.call, OwnStep.model_validate(request["step"]), history, call))
+        taken = asyncio.run(take_step(plugin.call, CustomStepInput.model_validate(request["step"]), history, call))
     except OwnOptimizerFailed as error:
         raise Told(str(error), hopeless=error.hopeless) from None
     return taken.model_dump(mode="json")

@@ -15,7 +15,7 @@ from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
 from ratchet.optimizer import Part, TrialFacts
 from store.write.repositories import Store
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.failures import OPTIMIZER_FAILED, shorten
 from workflows.model.run.contract import HistoryPage
 from workflows.model.trial import Split
@@ -31,7 +31,7 @@ class OwnOptimizers:
         self._plugins = plugins
         self._calls = calls
 
-    async def step(self, step: OwnStep) -> OwnStepped:
+    async def step(self, step: CustomStepInput) -> CustomStepResult:
         ref = step.optimizer.ref
         isolates = attempts_before().isolates
         stored = await self._store.search_history.trials(step.run_id)
@@ -50,12 +50,12 @@ class OwnOptimizers:
             told = shorten(f"optimizer {ref} {error}")
             raise ApplicationError(told, type=OPTIMIZER_FAILED, non_retryable=error.hopeless) from error
 
-    async def _isolated(self, ref: str, step: OwnStep, history: Sequence[TrialFacts]) -> OwnStepped:
+    async def _isolated(self, ref: str, step: CustomStepInput, history: Sequence[TrialFacts]) -> CustomStepResult:
         """By an optimizer that may be what killed the workers before."""
         refuse_killers([f"{ref} (optimizer)"])
         request = {"step": step.model_dump(mode="json"), "history": [facts.model_dump(mode="json") for facts in history]}
         try:
-            return OwnStepped.model_validate(await self._isolation.call(self._plugins, ref, "optimizer", request))
+            return CustomStepResult.model_validate(await self._isolation.call(self._plugins, ref, "optimizer", request))
         except IsolatedFault as fault:
             told = f"optimizer {ref} {fault}" if fault.kind == "told" else f"optimizer {ref}: {fault}"
             raise failure_of_isolated(fault, told, OPTIMIZER_FAILED) from None
@@ -69,7 +69,7 @@ class OwnOptimizers:
             if len(rows) < page.limit:
                 return facts
 
-    async def _with_records(self, step: OwnStep, trial: TrialFacts) -> TrialFacts:
+    async def _with_records(self, step: CustomStepInput, trial: TrialFacts) -> TrialFacts:
         """What went wrong on the samples that it was measured on."""
         if not step.optimizer.examples:
             return trial

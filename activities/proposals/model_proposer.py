@@ -124,7 +124,7 @@ class Reflecting:
         """Names a request. What is asked for side by side are answers of their own, however alike the requests are."""
         proposer = self._proposer
         named = {"model": proposer.model, "base_url": proposer.base_url, "parameters": proposer.parameters}
-        return content_hash({**named, "messages": talk, "beside": self._request.beside})
+        return content_hash({**named, "messages": talk, "position": self._request.batch_position})
 
     async def _kept(self, key: str, answer: ChatAnswer) -> ModelAnswer:
         """It is paid for: a store that is away is waited for."""

@@ -172,8 +172,9 @@ def _limits(request: ProposalInput, texts: Mapping[str, str]) -> str:
         if kept:
             names = ", ".join(f"{{{{{placeholder}}}}}" for placeholder in kept)
             lines.append(f"It contains these placeholders, exactly as written here, and no others: {names}.")
-    if request.beside > 0:
+    if request.batch_position > 0:
         lines.append(
-            f"{request.beside} other texts are being written at the same time; take another approach than the obvious one."
+            f"{request.batch_position} other texts are being written at the same time; "
+            "take another approach than the obvious one."
         )
     return "\n".join(lines)

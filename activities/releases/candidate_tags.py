@@ -1,7 +1,7 @@
 """Candidates' prompts in the override store, for targets that run elsewhere and resolve the prompt themselves.
 
 The tag is `context.overrides_tag`, the hash of the overlay, so it never moves to another content. It is marked as temporary and
-as its run's, by which the janitor removes it when the run is over.
+as its run's, by which the cleanup removes it when the run is over.
 """
 
 from __future__ import annotations

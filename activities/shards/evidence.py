@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from store.write.repositories import Store
-from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
+from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, RaceDecision
 from workflows.model.suite import EvaluationSuite
@@ -56,7 +56,7 @@ class Judging:
         within = suite if samples is None else suite.of_the_first(samples)
         return [await asyncio.to_thread(compare, reference, await self._tallied(within, reference)) for reference in references]
 
-    async def look(self, asked: LookInput) -> RaceDecision:
+    async def decide_race(self, asked: RaceLookInput) -> RaceDecision:
         """Whether a trial goes on after so many samples."""
         suite = (await self._store.suites.load(asked.run_id, asked.split)).of_the_first(asked.until)
         reference, candidate = [await self._tallied(suite, trial) for trial in (asked.race.reference, asked.candidate)]
@@ -85,7 +85,7 @@ def _alike(before: Tally, afresh: Tally) -> bool:
     return answered_alike(answers_in(before), answers_in(afresh))
 
 
-def _looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:
+def _looked_at(asked: RaceLookInput, reference: Tally, candidate: Tally) -> RaceDecision:
     from workflows.rules.statistics.trial_comparison import tallies_looked_at
 
     return tallies_looked_at(asked, reference, candidate)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from workflows.model.suite import KeptAnswer, Outcome
+from workflows.model.suite import Outcome, UnscoredAnswer
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
@@ -41,19 +41,19 @@ class OutcomeBatches:
 
     def __init__(
         self,
-        commit: Callable[[Sequence[Outcome | KeptAnswer]], Awaitable[object]],
+        commit: Callable[[Sequence[Outcome | UnscoredAnswer]], Awaitable[object]],
         is_away: Callable[[BaseException], bool],
     ) -> None:
         self._commit = commit
         self._is_away = is_away
-        self._ready: list[Outcome | KeptAnswer] = []
+        self._ready: list[Outcome | UnscoredAnswer] = []
         self._waiting: list[Callable[[], None]] = []
         """Who is told when what is ready is committed, or given up."""
         self._flush: asyncio.Task[None] | None = None
         self.error: Exception | None = None
         """Why the store refuses for good; nothing is committed any more."""
 
-    def add(self, outcome: Outcome | KeptAnswer, settled: Callable[[], None] = lambda: None) -> None:
+    def add(self, outcome: Outcome | UnscoredAnswer, settled: Callable[[], None] = lambda: None) -> None:
         """Commit this soon. `settled` is called once: when it is in the store, or when nobody tries any more."""
         self._ready.append(outcome)
         self._waiting.append(settled)
@@ -93,7 +93,7 @@ class OutcomeBatches:
             finally:
                 self._tell(waiting)
 
-    def _taken(self) -> tuple[list[Outcome | KeptAnswer], list[Callable[[], None]]]:
+    def _taken(self) -> tuple[list[Outcome | UnscoredAnswer], list[Callable[[], None]]]:
         taken = self._ready, self._waiting
         self._ready, self._waiting = [], []
         return taken

@@ -35,7 +35,7 @@ from store.budget_leases import LeaseTaken
 from store.schema import StoreError
 from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import NOTHING, Amount, Resource
-from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
+from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.overlay import Overlay
 from workflows.rules.scoring.error_counts import summed
@@ -63,7 +63,7 @@ class PairToAnswer:
     item_hash: str
     replicate: int
     sample: Sample
-    kept: KeptAnswer | None = None
+    kept: UnscoredAnswer | None = None
     """The answer, when only its score is missing."""
 
 
@@ -264,7 +264,7 @@ class ShardAtWork:
             self._answered += 1
             self._commit(pair, outcome, taken)
 
-    def _commit(self, pair: PairToAnswer, entry: Outcome | KeptAnswer, taken: Place | None) -> None:
+    def _commit(self, pair: PairToAnswer, entry: Outcome | UnscoredAnswer, taken: Place | None) -> None:
         """Its place is free again when it is in the store: so many answers, and no more, can be lost with the worker."""
         self._stored.add((pair.position, pair.replicate))
         if taken is not None:
@@ -328,7 +328,7 @@ class ShardAtWork:
         """The answer is paid for, whatever becomes of its score."""
         if reservation is not None:
             reservation.answered(output.tokens, output.cost)
-        kept = KeptAnswer(
+        kept = UnscoredAnswer(
             item_hash=pair.item_hash,
             replicate=pair.replicate,
             value=output.value,
@@ -430,7 +430,7 @@ def _first(errors: dict[tuple[int, int], str]) -> str | None:
     return errors[min(errors)] if errors else None
 
 
-def _output_of(kept: KeptAnswer) -> Output:
+def _output_of(kept: UnscoredAnswer) -> Output:
     return Output(
         value=kept.value,
         tokens=kept.tokens,

@@ -11,7 +11,7 @@ from ratchet import ExperimentContext, Output, Sample
 from workflows.model.activities.external_trials import GivenAnswer
 from workflows.model.failures import shorten
 from workflows.model.run.amounts import NOTHING, Amount
-from workflows.model.suite import KeptAnswer
+from workflows.model.suite import UnscoredAnswer
 from workflows.rules.scoring.external_answers import bill_of
 
 KNOWN = ("value", "tokens", "cost", "latency_ms", "ttft_ms", "trace", "overlay_hash", "scores")
@@ -25,7 +25,7 @@ class ToAnswer(Protocol):
     @property
     def replicate(self) -> int: ...
     @property
-    def kept(self) -> KeptAnswer | None: ...
+    def kept(self) -> UnscoredAnswer | None: ...
 
 
 class GivenAnswers:

@@ -363,7 +363,7 @@ class ReplayedRun(Surroundings):
             results[0].objective_score,
             results[-1].objective_score,
             judged,
-            afresh=not (state.prepared and state.prepared.test_samples),
+            fresh_answers=not (state.prepared and state.prepared.test_samples),
             alike=alike,
         )
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}

@@ -11,7 +11,7 @@ from clients.replay.trial_source import Asked, Gone, Recomputed, candidate_of, c
 from clients.reports.facts import Iteration
 from ratchet.optimizer import TrialStatus
 from store.read.replay_records import RecordedOutcomes
-from workflows.model.activities.judge import LookInput, Measured
+from workflows.model.activities.judge import Measured, RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.run.rounds import Spend
 from workflows.model.spec.judgement import Evidence, Judged, Noise, Plan, RaceDecision
@@ -145,7 +145,7 @@ class FromOutcomes:
         for until in range(race.block, past.samples, race.block):
             if len(looks) >= most:
                 break
-            look = LookInput(
+            look = RaceLookInput(
                 run_id=self._run_id, split=suite.split, candidate=measured.trial, race=race, until=until, of=past.samples
             )
             looks.append(await asyncio.to_thread(looked_at, suite, look, reference, measured))

@@ -66,7 +66,7 @@ def confirmed_text(confirmation: Confirmation, direction: Direction) -> str:
     if judged is None:
         return figures
     verdict = VERDICTS[judged.verdict]
-    where = "with fresh answers" if confirmation.afresh else "on held-back samples"
+    where = "with fresh answers" if confirmation.fresh_answers else "on held-back samples"
     return f"{verdict}, {where}: {figures.removesuffix(f': {verdict}')}"
 
 

@@ -16,7 +16,7 @@ from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, derive_seed, normalize
 from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
 from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -115,9 +115,9 @@ class SimulatedFrame:
             raise ProposalFailed(f"the world's proposer: {error}") from error
         return Proposed(values=values)
 
-    async def own_step(self, step: OwnStep) -> OwnStepped:
+    async def own_step(self, step: CustomStepInput) -> CustomStepResult:
         """As the activity does it: through JSON, with an optimizer that is made for this step."""
-        step = OwnStep.model_validate_json(step.model_dump_json())
+        step = CustomStepInput.model_validate_json(step.model_dump_json())
         stored = self._measuring.stored
         history = with_what_is_stored(self._state.history, stored)
         observed = None
@@ -129,9 +129,9 @@ class SimulatedFrame:
         except OwnOptimizerFailed as error:
             told = f"optimizer {step.optimizer.ref} {error}"
             raise RunEnded(StopReason.EXECUTION_FAILURE, told, "failed") from error
-        return OwnStepped.model_validate_json(stepped.model_dump_json())
+        return CustomStepResult.model_validate_json(stepped.model_dump_json())
 
-    def _with_records(self, step: OwnStep, trial: TrialFacts) -> TrialFacts:
+    def _with_records(self, step: CustomStepInput, trial: TrialFacts) -> TrialFacts:
         assert self._state.prepared
         split = self._state.prepared.search_split if trial.part is None else self._state.split_of(trial.part)
         within = None if trial.part is None else places(trial.part)

@@ -88,8 +88,8 @@ class Budgets:
             dearest = settlement.dearest
             limited = [name for name in RESOURCES if budget[f"limit_{name}"] and name != "samples"]
             balance = LeaseBalance(
-                spent=Amount(settlement.heard, settlement.tokens, settlement.cost),
-                lost=most.times(settlement.unheard).or_less(held),
+                spent=Amount(settlement.answered, settlement.tokens, settlement.cost),
+                lost=most.times(settlement.unanswered).or_less(held),
                 dearest=dearest,
                 exceeded=int(was_known and dearest is not None and most.short_of(dearest, limited) is not None),
             )

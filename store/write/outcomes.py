@@ -15,7 +15,7 @@ from store.write.overlays import configuration_in
 from store.write.suites import suite_in
 from store.write.unscored_answers import copy_unscored_from_other_runs, keep, load_unscored, take_scored
 from workflows.model.spec.limits import AdjustedLimits
-from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
+from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput
 
 
@@ -27,7 +27,7 @@ class Pair:
     item_hash: str
     replicate: int
     sample: Sample
-    kept: KeptAnswer | None = None
+    kept: UnscoredAnswer | None = None
     """What the target answered, when only the score is missing."""
 
 
@@ -112,7 +112,7 @@ class Outcomes:
         evaluator: str,
         outcomes: Sequence[Outcome],
         lease: tuple[LeaseKey, LeaseBalance] | None = None,
-        kept: Sequence[KeptAnswer] = (),
+        kept: Sequence[UnscoredAnswer] = (),
     ) -> None:
         """Store answers, scored or still to be, with what they took out of the budget; the first answer to a pair wins."""
         scored_later = [outcome for outcome in outcomes if outcome.was_kept]

@@ -139,8 +139,8 @@ class Trials:
 async def _begin(connection: Connection, run: LockedRun, trial: TrialInput) -> None:
     await refuse_unopened(connection, trial)
     status = "running" if run.status == "initialized" else run.status
-    status = trial.ledger[-1].status if trial.ledger else status
-    events = await write_rounds(connection, run, trial.ledger, status=status)
+    status = trial.records[-1].status if trial.records else status
+    events = await write_rounds(connection, run, trial.records, status=status)
     if await _insert_trial(connection, trial):
         events.append(_trial_event(trial, "running", None))
     await announce(connection, run, events)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from store.connection import Connection, Database
 from store.encoding import from_json, optional_json
 from workflows.model.run.amounts import Amount
-from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
+from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, TrialInput
 
 
@@ -31,7 +31,7 @@ class UnscoredAnswers:
             return Amount(*row)
 
 
-async def keep(connection: Connection, shard: ShardInput, evaluator: str, answers: Sequence[KeptAnswer]) -> None:
+async def keep(connection: Connection, shard: ShardInput, evaluator: str, answers: Sequence[UnscoredAnswer]) -> None:
     """Keep answers until they are scored. The first answer to a pair stays; a run that was deleted meanwhile keeps none."""
     await connection.execute(
         """
@@ -84,7 +84,7 @@ async def take_scored(connection: Connection, shard: ShardInput, evaluator: str,
 
 async def load_unscored(
     connection: Connection, shard: ShardInput, evaluator: str, item_hashes: Sequence[str]
-) -> dict[tuple[str, int], KeptAnswer]:
+) -> dict[tuple[str, int], UnscoredAnswer]:
     """What waits for its score, by sample and replicate."""
     rows = await connection.fetch(
         "SELECT item_hash, replicate, output, tokens, cost, latency_ms, ttft_ms, trace FROM unscored_answers"
@@ -95,7 +95,7 @@ async def load_unscored(
         item_hashes,
     )
     return {
-        (item_hash, replicate): KeptAnswer(
+        (item_hash, replicate): UnscoredAnswer(
             item_hash, replicate, from_json(output), tokens, cost, latency_ms, ttft_ms, from_json(trace)
         )
         for item_hash, replicate, output, tokens, cost, latency_ms, ttft_ms, trace in rows

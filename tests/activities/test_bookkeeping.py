@@ -199,7 +199,7 @@ async def test_a_run_is_booked_from_its_first_trial_to_its_end(
     for trial, score in ((run.trial(), 0.5), (better, 0.75)):
         await environment.run(bookkeeping.begin_trial, trial)
         await run.record(trial, score)
-    await environment.run(bookkeeping.commit_ledger, CommitRounds(run_id=run.run_id, records=(run.round(1),)))
+    await environment.run(bookkeeping.commit_rounds, CommitRounds(run_id=run.run_id, records=(run.round(1),)))
 
     history = await environment.run(bookkeeping.load_history, HistoryPage(run_id=run.run_id))
     candidate = await environment.run(bookkeeping.load_candidate, CandidateKey(run_id=run.run_id, candidate_id="better"))

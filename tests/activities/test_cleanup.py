@@ -1,4 +1,4 @@
-"""The janitor removes what nothing needs any more, and never what a release, a tag or a live run refers to."""
+"""The cleanup removes what nothing needs any more, and never what a release, a tag or a live run refers to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from activities.cleanup import Janitor, WorkflowRun
+from activities.cleanup import StoreCleanup, WorkflowRun
 from activities.releases.override_stores import Overrides
 from ratchet._canonical import content_hash
 from ratchet.prompts import Change, PromptTemplate
@@ -77,8 +77,8 @@ async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, 
         }
         return {run: known[FATE_OF[run]] for run in runs if FATE_OF[run] != "vanished"}
 
-    janitor = Janitor(database, overrides)
-    swept = await janitor.swept(GRACE, NOW, executions)
+    cleanup = StoreCleanup(database, overrides)
+    swept = await cleanup.remove_unneeded(GRACE, NOW, executions)
     left = {state.tag for state in await store.list_tags(template.name)}
     goes = {
         f"tag-{place}"
@@ -90,7 +90,7 @@ async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, 
     for release in await rows.release_log.listed(prompt=template.name):
         assert await rows.overlays.load(release.overlay_hash), "what a release refers to stays, decided or not"
         assert await rows.overlays.load(release.base_hash)
-    assert (await janitor.swept(GRACE, NOW, executions)).tags == 0
+    assert (await cleanup.remove_unneeded(GRACE, NOW, executions)).tags == 0
     await overrides.close()
 
 
@@ -125,7 +125,7 @@ async def test_overlays_go_that_nothing_refers_to_and_no_others(database: Databa
         return {}
 
     overrides = Overrides("postgres", database_url)
-    swept = await Janitor(database, overrides).swept(GRACE, NOW, nobody)
+    swept = await StoreCleanup(database, overrides).remove_unneeded(GRACE, NOW, nobody)
     async with database.connection() as connection:
         after = {row["config_hash"] for row in await connection.fetch("SELECT config_hash FROM overlays")}
     assert (swept.overlays, before - after) == (1, {content_hash(lonely)})

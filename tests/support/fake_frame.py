@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from ratchet.optimizer import RunContext
 from tests.support.spec_building import request
 from workflows.model.activities.computation import Reads
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -28,8 +28,8 @@ class FakeFrame:
         self.answers: list[Proposed | ProposalFailed] = []
         self.computed: list[JsonValue | ProposalFailed] = []
         self.asked: list[dict[str, Any]] = []
-        self.steps: list[OwnStep] = []
-        self.stepped: list[OwnStepped] = []
+        self.steps: list[CustomStepInput] = []
+        self.stepped: list[CustomStepResult] = []
 
     @property
     def context(self) -> RunContext:
@@ -63,7 +63,7 @@ class FakeFrame:
             raise answer
         return answer
 
-    async def own_step(self, step: OwnStep) -> OwnStepped:
+    async def own_step(self, step: CustomStepInput) -> CustomStepResult:
         self.steps.append(step)
         return self.stepped.pop(0)
 

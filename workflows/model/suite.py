@@ -98,7 +98,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class UnscoredAnswer:
     """What a target answered, stored before it is scored: whatever becomes of the scoring, it is not paid for again."""
 
     item_hash: str

@@ -102,7 +102,7 @@ class TrialInput(Payload):
     """When the run's time is over: the trial is cut off and keeps what it has."""
     clock: RunClock | None = None
     """What was known of the run's time when the deadline was set; None where nothing is."""
-    ledger: tuple[RoundRecord, ...] = ()
+    records: tuple[RoundRecord, ...] = ()
     """Round records that are committed together with this trial's start."""
     references: tuple[Reference, ...] = ()
     """What the candidate is compared with: the baseline, and the best when the round began if that is another one."""

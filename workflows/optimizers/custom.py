@@ -23,7 +23,7 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.activities.optimizer_steps import Kept, OwnOptimizer, OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, Kept, OwnOptimizer
 from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
 from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.request import OptimizationRequest
@@ -76,7 +76,7 @@ class ByReference:
     def __init__(self, options: PythonOptimizer, frame: Frame) -> None:
         self._options = options
         self._frame = frame
-        self._stepped: OwnStepped | None = None
+        self._stepped: CustomStepResult | None = None
 
     def initialize(self, context: RunContext) -> OptimizerState:
         return first_state(context)
@@ -89,7 +89,7 @@ class ByReference:
             for name, factor in self._frame.factors.items()
         }
         self._stepped = await self._frame.own_step(
-            OwnStep(
+            CustomStepInput(
                 run_id=context.optimization_id,
                 optimizer=self._options.own_class,
                 context=context.model_copy(update={"domains": domains}),

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ratchet._frozen import Payload
 from ratchet.optimizer import OptimizerState, RunContext
 from workflows.model.activities.computation import Reads
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.amounts import Resource
 from workflows.model.run.contract import OptimizationResult, Proposed
 from workflows.model.spec.factors import Configuration, Factor
@@ -119,7 +119,7 @@ class Frame(Protocol):
         """
         ...
 
-    async def own_step(self, step: OwnStep) -> OwnStepped:
+    async def own_step(self, step: CustomStepInput) -> CustomStepResult:
         """One step of a user's optimizer, as an activity. Ends the run when it fails."""
         ...
 

@@ -120,7 +120,7 @@ class Gepa:
             sign=1.0 if context.direction is Direction.MAXIMIZE else -1.0,
             factors=rewritable(self._frame.factors, options.factors, options.proposer),
             one_at_a_time=options.components == "round_robin",
-            beside=options.candidates_per_round,
+            candidates_per_round=options.candidates_per_round,
             minibatch=options.minibatch,
             search=prospects.search_samples,
             train=prospects.train_samples,

@@ -108,7 +108,7 @@ class Reflect:
             steps_per_round=options.steps_per_round,
             factors=rewritable(self._frame.factors, options.factors, options.proposer),
             one_at_a_time=options.components == "round_robin",
-            beside=options.candidates_per_round,
+            candidates_per_round=options.candidates_per_round,
             minibatch=options.minibatch,
             search=prospects.search_samples,
             train=prospects.train_samples,

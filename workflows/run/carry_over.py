@@ -36,8 +36,8 @@ def carried(state: RunState) -> CarriedState:
         lost=state.spending.lost,
         reused=state.spending.reused,
         consecutive_failures=state.consecutive_failures,
-        barren_rounds=state.barren_rounds,
-        lost_rounds=state.lost_rounds,
+        rounds_without_admission=state.rounds_without_admission,
+        rounds_without_proposal=state.rounds_without_proposal,
         last_failure=state.last_failure,
         recent_trials=_newest_within(CARRIED_BYTES, state.recent_trials),
         recent_rejections=_newest_within(CARRIED_BYTES, state.recent_rejections),
@@ -74,8 +74,8 @@ def pick_up(state: RunState, saved: CarriedState) -> None:
     state.started_at, state.paused_for, state.unserved = saved.started_at, saved.paused_for, saved.unserved
     state.round, state.optimizer_state = saved.round, saved.optimizer
     state.counts, state.spending = saved.counts, Spending.carried(saved)
-    state.consecutive_failures, state.barren_rounds = saved.consecutive_failures, saved.barren_rounds
-    state.lost_rounds, state.last_failure = saved.lost_rounds, saved.last_failure
+    state.consecutive_failures, state.rounds_without_admission = saved.consecutive_failures, saved.rounds_without_admission
+    state.rounds_without_proposal, state.last_failure = saved.rounds_without_proposal, saved.last_failure
     state.recent_trials, state.recent_rejections = list(saved.recent_trials), list(saved.recent_rejections)
     state.recent_rounds, state.waiting = list(saved.recent_rounds), list(saved.waiting)
     state.recent_parts, state.open_round = list(saved.recent_parts), saved.open_round

@@ -104,7 +104,7 @@ def confirmed(
     winner: float | None,
     judged: Judged | None,
     *,
-    afresh: bool = False,
+    fresh_answers: bool = False,
     alike: bool = False,
 ) -> Confirmation:
     """What the confirmation says, and how much more the search had promised.
@@ -112,7 +112,7 @@ def confirmed(
     Answers that are `alike` those of the search confirm nothing: what was chosen for them is judged by them.
     """
     if alike:
-        refused = Confirmation(afresh=afresh, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
+        refused = Confirmation(fresh_answers=fresh_answers, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
         return refused.model_copy(update={"explanation": on_confirmation(refused)})
     promised = optimism = None
     if judged is not None and state.best and state.baseline and state.baseline.score is not None:
@@ -121,7 +121,7 @@ def confirmed(
         promised = gain(state.best.score, state.baseline.score, direction)
         optimism = promised - gain(winner, baseline, direction)
     found = Confirmation(
-        afresh=afresh,
+        fresh_answers=fresh_answers,
         baseline_score=baseline,
         winner_score=winner,
         judged=judged,

@@ -35,10 +35,10 @@ from workflows.run.ui import Showing
 class Closing:
     """The last steps of a run, in their order."""
 
-    def __init__(self, state: RunState, ledger: RoundOutbox, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
+    def __init__(self, state: RunState, outbox: RoundOutbox, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
         self._state = state
         self._optimizer = optimizer
-        self._outbox = ledger
+        self._outbox = outbox
         self._trials = trials
         self._showing = showing
         self.begun = False
@@ -97,7 +97,7 @@ class Closing:
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
             [judged], alike = found.judged, found.alike
-        return confirmed(state, scores[0], scores[-1], judged, afresh=split is not Split.TEST, alike=alike)
+        return confirmed(state, scores[0], scores[-1], judged, fresh_answers=split is not Split.TEST, alike=alike)
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
         baseline, winner = confirmation_references(self._state, pair)

@@ -13,7 +13,7 @@ from ratchet._canonical import derive_seed
 from ratchet.optimizer import Part, RunContext, StopReason
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped, version_key
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, version_key
 from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
@@ -92,7 +92,7 @@ class WorkflowFrame:
             run_id=state.run_id,
             round=state.round + 1,
             index=place,
-            beside=index,
+            batch_position=index,
             parent=parent,
             config_hash=state.hash_of(parent),
             configuration=configuration,
@@ -144,7 +144,7 @@ class WorkflowFrame:
             worst_first=shown.worst_first,
         )
 
-    async def own_step(self, step: OwnStep) -> OwnStepped:
+    async def own_step(self, step: CustomStepInput) -> CustomStepResult:
         """One step of a user's optimizer, which reads the books."""
         await self._flush()
         state = self._state

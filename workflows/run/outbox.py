@@ -58,7 +58,7 @@ class RoundOutbox:
             if ledger == self._written:
                 return
             told = ledger.model_copy(update={"stood_still": stood_still or self._state.stood_still})
-            clock = await workflow.execute_local_activity_method(Bookkeeping.commit_ledger, told, **LOCAL_STORE)
+            clock = await workflow.execute_local_activity_method(Bookkeeping.commit_rounds, told, **LOCAL_STORE)
             self._state.note_unserved(clock.unserved if clock else None)
             self.settle(ledger.records)
             self._written = ledger.model_copy(update={"records": ()})

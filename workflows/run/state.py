@@ -81,7 +81,7 @@ class RunState:
         self.adjusted = False
         """Whether stop rules or the budget are no longer those of the spec."""
         self.consecutive_failures = 0
-        self.barren_rounds = 0
+        self.rounds_without_admission = 0
         self.paused = False
         self.stop_requested: str | None = None
         self.waiting: list[Pending] = []
@@ -92,7 +92,7 @@ class RunState:
         self.recent_rounds: list[RoundRecord] = []
         self.recent_parts: list[TrialFacts] = []
         self.open_round = OpenRound()
-        self.lost_rounds = 0
+        self.rounds_without_proposal = 0
         """In a row, without a proposal."""
         self.lost_why: str | None = None
         """Why this round has none."""
@@ -176,12 +176,12 @@ class RunState:
 
     def lose_round(self, why: str) -> bool:
         """The optimizer has nothing to propose in this round, because what it asked for failed. Whether that ends the run."""
-        self.lost_rounds, self.lost_why = self.lost_rounds + 1, why
-        return self.lost_rounds >= self.request.optimizer.most_lost_rounds
+        self.rounds_without_proposal, self.lost_why = self.rounds_without_proposal + 1, why
+        return self.rounds_without_proposal >= self.request.optimizer.most_lost_rounds
 
     def use_round(self) -> None:
         """The optimizer has something to propose, or knows that it has nothing."""
-        self.lost_rounds, self.lost_why = 0, None
+        self.rounds_without_proposal, self.lost_why = 0, None
 
     def answer_place(self, index: int, before: int) -> int:
         """The place in the round of an answer of a model or a plug-in, which is the step's nth."""
@@ -291,7 +291,7 @@ class RunState:
         self.round += 1
         self.open_round = OpenRound()
         if candidates or self.lost_why is None:
-            self.barren_rounds = 0 if candidates else self.barren_rounds + 1
+            self.rounds_without_admission = 0 if candidates else self.rounds_without_admission + 1
         baseline, rules = self.baseline.candidate_id, self._rules(self.round)
         results = [result for candidate, result in zip(candidates, results, strict=True) if candidate.part is None]
         candidates = [candidate for candidate in candidates if candidate.part is None]
@@ -424,7 +424,7 @@ class RunState:
             improved_round=self.best.since_round if self.best else 0,
             elapsed=self.elapsed(now),
             spend=self.spending.counted,
-            barren_rounds=self.barren_rounds,
+            rounds_without_admission=self.rounds_without_admission,
             consecutive_failures=self.consecutive_failures,
             direction=self.request.objective.direction,
         )

@@ -34,9 +34,9 @@ from workflows.trial import TrialWorkflow
 class TrialRuns:
     """Starts trials and waits for them."""
 
-    def __init__(self, state: RunState, ledger: RoundOutbox, evaluation_task_queue: str) -> None:
+    def __init__(self, state: RunState, outbox: RoundOutbox, evaluation_task_queue: str) -> None:
         self._state = state
-        self._outbox = ledger
+        self._outbox = outbox
         self._evaluation_task_queue = evaluation_task_queue
         self._asked_at: datetime | None = None
         self._timed: dict[str, workflow.ChildWorkflowHandle[TrialWorkflow, TrialResult]] = {}
@@ -106,7 +106,7 @@ class TrialRuns:
                 raise
             result = await self._conclude_for(trial, reason_of(error))
         else:
-            self._outbox.settle(trial.ledger)
+            self._outbox.settle(trial.records)
         finally:
             self._timed.pop(trial.workflow_id, None)
         self._state.note_unserved(result.unserved)
@@ -158,7 +158,7 @@ class TrialRuns:
             min_coverage=execution.min_coverage,
             deadline=None if purpose is Purpose.CONFIRMATION else state.deadline,
             clock=state.clock,
-            ledger=records,
+            records=records,
             references=references_of(state) if purpose is Purpose.CANDIDATE else (),
             seed=state.request.seed,
             metered=state.metered,

@@ -18,7 +18,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from ratchet._canonical import canonical_json
 from workflows.contracts import Delegating
-from workflows.model.activities.external_trials import AgainInput, AnswersInput, CallsInput, GivenAnswer
+from workflows.model.activities.external_trials import AnswersInput, CallsInput, GivenAnswer, RetriesInput
 from workflows.model.failures import NOT_RETRYABLE, shorten
 from workflows.model.run.amounts import Resource
 from workflows.model.spec.targets.external import ActivityCalls
@@ -200,8 +200,8 @@ class ByActivity:
             return True
         holder = portion.next_holder()
         again = await workflow.execute_activity_method(
-            Delegating.reserve_again,
-            AgainInput(shard=portion.shard, holder=holder, calls=calls),
+            Delegating.reserve_retries,
+            RetriesInput(shard=portion.shard, holder=holder, calls=calls),
             task_queue=self._trial.evaluation_task_queue,
             summary=f"{portion.shard.candidate_id}: budget for {calls} calls once more",
             **LOAD_CALLS,

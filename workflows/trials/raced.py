@@ -7,7 +7,7 @@ from typing import Protocol
 from temporalio import workflow
 
 from workflows.contracts import Evaluating
-from workflows.model.activities.judge import LookInput
+from workflows.model.activities.judge import RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import RaceDecision
 from workflows.model.trial import Race, ShardResult, TrialInput
@@ -70,8 +70,8 @@ class InBlocks:
             replicates=trial.replicates,
         )
         return await workflow.execute_activity_method(
-            Evaluating.look,
-            LookInput(
+            Evaluating.decide_race,
+            RaceLookInput(
                 run_id=trial.run_id, split=trial.split, candidate=candidate, race=self._race, until=until, of=trial.samples
             ),
             task_queue=trial.evaluation_task_queue,

@@ -70,7 +70,7 @@ function confirmed(run, confirmation) {
     const told = before === null && after === null ? "nothing was measured in full" : `baseline ${score(before)}, best ${score(after)}`;
     return h("div", { class: "verdict" }, title(null), h("p", { class: "soft" }, confirmation.explanation || told));
   }
-  const samples = confirmation.afresh ? "fresh answers to the samples of the search" : "samples the search never saw";
+  const samples = confirmation.fresh_answers ? "fresh answers to the samples of the search" : "samples the search never saw";
   const { evidence } = judged;
   return h("div", { class: "verdict" },
     title(h("span", { class: "pill", "data-kind": KIND[judged.verdict] }, words(judged.verdict))),

@@ -73,12 +73,12 @@ class Strangers:
         self.known = True
         settlement = CallsSettlement(
             holders=tuple(holders),
-            heard=len(bills),
-            unheard=made - len(bills),
+            answered=len(bills),
+            unanswered=made - len(bills),
             tokens=sum(bill.tokens for bill in bills),
             cost=sum(bill.cost for bill in bills),
-            dearest_tokens=max(bill.tokens for bill in bills),
-            dearest_cost=max(bill.cost for bill in bills),
+            most_tokens_per_sample=max(bill.tokens for bill in bills),
+            most_cost_per_sample=max(bill.cost for bill in bills),
         )
         for _ in range(self.random.choice([1, 2])):
             await self.aside.settle(self.shard, settlement)

@@ -12,12 +12,12 @@ from ratchet.optimizer import Direction, RunContext
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import plugin, suite
-from workflows.model.activities.optimizer_steps import OwnOptimizer, OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, OwnOptimizer
 
 pytestmark = pytest.mark.usefixtures("measured_runs")
 
 
-async def stepped(**changes: Any) -> OwnStepped:
+async def stepped(**changes: Any) -> CustomStepResult:
     context = RunContext(
         optimization_id="run",
         evaluation_suite_id="s",
@@ -28,7 +28,7 @@ async def stepped(**changes: Any) -> OwnStepped:
         max_candidates_per_step=1,
     )
     optimizer = OwnOptimizer(ref=plugin("Proposes"))
-    step = OwnStep(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
+    step = CustomStepInput(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
     async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
         return await activity_environment().run(evaluating.step_optimizer, step)
 

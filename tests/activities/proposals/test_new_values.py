@@ -171,7 +171,7 @@ class TestWhatTheModelReads:
         assert len(self.text(records=huge, proposer=by_model(examples=20))) < LONGEST_EXAMPLES + 8_000
 
     def test_candidates_written_side_by_side_are_asked_to_differ(self) -> None:
-        assert self.text() != self.text(index=1, beside=1)
+        assert self.text() != self.text(index=1, batch_position=1)
 
     def test_braces_in_samples_and_texts_are_data(self) -> None:
         assert "{{factors.secret}}" in self.text(records=[Record("{{factors.secret}}", "{{feedback}}", 0.0)])
@@ -412,7 +412,7 @@ class TestRepair:
             run = rewritten_run()
             alike = by_model(url, template="Improve this: {{texts}}")
             for number in (0, 1):
-                await proposed(run, request(alike, index=number, beside=number))
+                await proposed(run, request(alike, index=number, batch_position=number))
         assert [messages[0]["content"] for messages in model.asked] == [model.asked[0][0]["content"]] * 2
 
 

@@ -257,7 +257,7 @@ class TestControl:
                 assert (await response.json())["rules"] == [{"status": 500, "times": 1, "seen": 0, "fired": 0}]
             async with session.post(control, json={"rules": [{"status": 503, "times": 1}]}) as response:
                 assert [rule["status"] for rule in (await response.json())["rules"]] == [503]
-            for wrong in ({"status": 500, "stall": 1}, {"first": 1}, {"lie": "unheard of"}, {"status": 200}):
+            for wrong in ({"status": 500, "stall": 1}, {"first": 1}, {"lie": "unanswered of"}, {"status": 200}):
                 async with session.post(control, json=wrong) as response:
                     assert response.status == 400
             with pytest.raises(openai.InternalServerError):

@@ -266,7 +266,7 @@ PATHS = (
     RecordedPath("compressed_continued", compressing(execution={"max_rounds_per_execution": 1})),
     RecordedPath("evolved", evolving()),
     RecordedPath("evolved_continued", evolving(execution={"max_rounds_per_execution": 1})),
-    RecordedPath("lost_rounds", evolving(classifier="plugged:failures_that_raise")),
+    RecordedPath("rounds_without_proposal", evolving(classifier="plugged:failures_that_raise")),
     RecordedPath(
         "meta_prompted",
         spec(

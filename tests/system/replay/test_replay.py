@@ -17,7 +17,7 @@ from clients.temporal import LIBRARIES, ratchet_plugin
 from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
 from tests.system.replay.paths import PATHS
-from workflows.cleanup import JanitorWorkflow
+from workflows.cleanup import CleanupWorkflow
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
 from workflows.trial import TrialWorkflow
@@ -43,7 +43,7 @@ def load(path: Path) -> WorkflowHistory:
 
 
 def replayer(plugin: SimplePlugin | None = None) -> Replayer:
-    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, JanitorWorkflow]
+    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow]
     return Replayer(workflows=workflows, plugins=[plugin or ratchet_plugin()])
 
 

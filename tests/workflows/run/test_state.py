@@ -172,10 +172,10 @@ def test_three_rounds_without_a_candidate_are_convergence() -> None:
         assert not decide(run.limits, run.facts(NOW)).should_stop
         candidates, _ = run.admit([proposal(7.0)])
         run.record_round(candidates, [])
-        assert (run.round, run.barren_rounds) == (expected, expected)
+        assert (run.round, run.rounds_without_admission) == (expected, expected)
     assert decide(run.limits, run.facts(NOW)).reason is StopReason.CONVERGENCE
     play(run, 0.4)
-    assert run.barren_rounds == 0
+    assert run.rounds_without_admission == 0
 
 
 def test_proposals_are_paid_for_too() -> None:
@@ -294,7 +294,7 @@ def test_a_book_that_was_handed_over_decides_like_the_one_that_was_not(
     assert other.executions == run.executions + 1
     assert _round(other, after) == _round(run, after)
     assert decide(other.limits, other.facts(NOW)) == decide(run.limits, run.facts(NOW))
-    kept = "round baseline best last optimizer_state counts consecutive_failures barren_rounds history started_at"
+    kept = "round baseline best last optimizer_state counts consecutive_failures rounds_without_admission history started_at"
     for name in f"{kept} paused_for recent_trials recent_rounds recent_rejections limits concurrent_trials".split():
         if name != "last" or after:
             assert name and (getattr(other, name) == getattr(run, name) or (name == "last" and other.last is None)), name
@@ -396,8 +396,8 @@ def test_a_lost_round_says_why_and_is_not_one_whose_proposals_were_all_rejected(
     run.record_round([], [])
     record = round_record(run, [], [], [], NOW)
     assert (record.round, record.extra) == (1, {"proposal_failure": "the model is away"})
-    assert run.barren_rounds == 0
+    assert run.rounds_without_admission == 0
     run.use_round()
     run.record_round([], [])
     assert round_record(run, [], [], [], NOW).extra == {"selected": "r0"}
-    assert run.barren_rounds == 1
+    assert run.rounds_without_admission == 1

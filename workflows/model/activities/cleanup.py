@@ -7,14 +7,14 @@ from datetime import timedelta
 from ratchet._frozen import Payload
 
 
-class SweepInput(Payload):
-    """The input of `JanitorWorkflow`."""
+class CleanupInput(Payload):
+    """The input of `CleanupWorkflow`."""
 
     grace: timedelta = timedelta(days=1)
     """How long a run must be over before what it left is removed."""
 
 
-class Swept(Payload):
+class CleanupResult(Payload):
     """What was removed."""
 
     tags: int = 0

@@ -19,22 +19,22 @@ class CallsSettlement(Payload):
 
     holders: tuple[str, ...]
     """Under which names it was set aside."""
-    heard: int = 0
+    answered: int = 0
     """Calls that were answered; one call is one sample."""
-    unheard: int = 0
+    unanswered: int = 0
     """Calls that may have been paid for, and said nothing."""
     tokens: int = 0
     cost: float = 0.0
-    dearest_tokens: int = 0
-    dearest_cost: float = 0.0
+    most_tokens_per_sample: int = 0
+    most_cost_per_sample: float = 0.0
 
     @property
     def dearest(self) -> Amount | None:
         """The most that one call took."""
-        return Amount(tokens=self.dearest_tokens, cost=self.dearest_cost) if self.heard else None
+        return Amount(tokens=self.most_tokens_per_sample, cost=self.most_cost_per_sample) if self.answered else None
 
 
-class AgainInput(Payload):
+class RetriesInput(Payload):
     """Asks whether calls that failed may be made again."""
 
     shard: ShardInput
@@ -42,7 +42,7 @@ class AgainInput(Payload):
     calls: int
 
 
-class Again(Payload):
+class ReservedRetries(Payload):
     """Whether they may."""
 
     exhausted: Resource | None = None

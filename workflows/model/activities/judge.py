@@ -32,7 +32,7 @@ class Judgements(Payload):
     """Every answer scored as the earlier ones of the same trial did: asking again showed nothing."""
 
 
-class LookInput(Payload):
+class RaceLookInput(Payload):
     """Asks whether a trial that races goes on."""
 
     run_id: str

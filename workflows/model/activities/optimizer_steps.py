@@ -33,7 +33,7 @@ def version_key(ref: str) -> str:
     return f"optimizer {ref}"
 
 
-class OwnStep(Payload):
+class CustomStepInput(Payload):
     """Asks a user's optimizer for the next proposals: first it observes what became of the last ones."""
 
     run_id: str
@@ -49,7 +49,7 @@ class OwnStep(Payload):
     search_split: Split = Split.ALL
 
 
-class OwnStepped(Payload):
+class CustomStepResult(Payload):
     """What it answered."""
 
     state: OptimizerState

@@ -101,7 +101,7 @@ class Situation(Payload):
     factors: tuple[str, ...]
     one_at_a_time: bool
     """Whether a rewriting changes one factor only."""
-    beside: int
+    candidates_per_round: int
     """Proposals side by side."""
     minibatch: int
     search: int

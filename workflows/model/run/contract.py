@@ -110,9 +110,9 @@ class CarriedState(Payload):
     lost: Spend = Field(default_factory=Spend)
     reused: int = 0
     consecutive_failures: int = 0
-    barren_rounds: int = 0
+    rounds_without_admission: int = 0
     """Rounds in a row whose proposals were all rejected."""
-    lost_rounds: int = 0
+    rounds_without_proposal: int = 0
     """Rounds in a row without a proposal, because asking for one failed."""
     last_failure: str | None = None
     """Why the newest failed trial failed."""
@@ -219,7 +219,7 @@ class ProposalInput(Payload):
     round: int
     index: int
     """Which of the round's proposals this is."""
-    beside: int = 0
+    batch_position: int = 0
     """How many others are asked for at the same time, before this one."""
     parent: str
     """The candidate to start from."""
@@ -299,7 +299,7 @@ class CandidateKey(Payload):
 class Confirmation(Payload):
     """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
 
-    afresh: bool = False
+    fresh_answers: bool = False
     """No samples were held back: these are fresh answers to the samples of the search."""
 
     baseline_score: float | None = None

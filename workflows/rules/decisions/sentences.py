@@ -45,7 +45,7 @@ def on_confirmation(confirmation: Confirmation) -> str:
     if confirmation.refused is not None:
         return f"not confirmed: {confirmation.refused}"
     judged = confirmation.judged
-    where = "with fresh answers to the same samples" if confirmation.afresh else "on held-back samples"
+    where = "with fresh answers to the same samples" if confirmation.fresh_answers else "on held-back samples"
     if judged is None:
         if None in (confirmation.baseline_score, confirmation.winner_score):
             return f"not confirmed: not every trial {where} completed"

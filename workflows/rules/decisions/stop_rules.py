@@ -25,7 +25,7 @@ class Facts:
     """The round of the last improvement that counts."""
     elapsed: timedelta
     spend: Spend
-    barren_rounds: int = 0
+    rounds_without_admission: int = 0
     consecutive_failures: int = 0
     direction: Direction = Direction.MAXIMIZE
 
@@ -80,8 +80,8 @@ def rules(limits: Limits, facts: Facts) -> Iterator[Rule]:
     yield Rule(
         "no new proposals",
         StopReason.CONVERGENCE,
-        f"All proposals of {facts.barren_rounds} rounds in a row were rejected",
-        _share(facts.barren_rounds, BARREN_ROUNDS),
+        f"All proposals of {facts.rounds_without_admission} rounds in a row were rejected",
+        _share(facts.rounds_without_admission, BARREN_ROUNDS),
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from ratchet._canonical import NotCanonical, canonical_json, normalize
 from ratchet.optimizer import CandidateProposal, OptimizerState, StopDecision, TrialFacts, TrialHistory
 from workflows.model.activities.computation import StoredTrial
-from workflows.model.activities.optimizer_steps import LARGEST_PROPOSALS, LARGEST_STATE, OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import LARGEST_PROPOSALS, LARGEST_STATE, CustomStepInput, CustomStepResult
 from workflows.model.failures import described, shorten
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -33,7 +33,9 @@ class OwnOptimizerFailed(Exception):
         """It would do the same again."""
 
 
-async def take_step(make: Callable[..., Any], step: OwnStep, history: Sequence[TrialFacts], call: Call) -> OwnStepped:
+async def take_step(
+    make: Callable[..., Any], step: CustomStepInput, history: Sequence[TrialFacts], call: Call
+) -> CustomStepResult:
     """One step, with an optimizer that is made for it. `history` and what it observes come with all that is stored of them."""
     asked = _Asked(await _called("__init__", call, make, **step.optimizer.options), call)
     state = step.state
@@ -45,9 +47,9 @@ async def take_step(make: Callable[..., Any], step: OwnStep, history: Sequence[T
     trials = TrialHistory.model_construct(trials=tuple(history))
     decision = _decision(await asked("should_stop", state.model_copy(deep=True), trials))
     if decision.should_stop:
-        return OwnStepped(state=state, decision=decision)
+        return CustomStepResult(state=state, decision=decision)
     proposed = await asked("propose", state.model_copy(deep=True), trials, step.max_candidates)
-    return OwnStepped(state=state, decision=decision, proposals=_proposals(proposed, step.max_candidates))
+    return CustomStepResult(state=state, decision=decision, proposals=_proposals(proposed, step.max_candidates))
 
 
 class _Asked:

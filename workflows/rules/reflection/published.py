@@ -114,9 +114,9 @@ class Iteration:
         return [
             Task(
                 parent=drawn_by_fronts(weights, random),
-                **dict(self._minibatch(self.number * self.situation.beside + place)),
+                **dict(self._minibatch(self.number * self.situation.candidates_per_round + place)),
             )
-            for place in range(self.situation.beside)
+            for place in range(self.situation.candidates_per_round)
         ]
 
     def _minibatch(self, turn: int) -> SamplePart:

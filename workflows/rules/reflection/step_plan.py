@@ -98,7 +98,7 @@ class Planner:
 
     def _places(self, leader: int | None) -> int:
         """How many candidates can be measured side by side, so that the leader still can be in full."""
-        situation, fitting = self.situation, self.situation.beside
+        situation, fitting = self.situation, self.situation.candidates_per_round
         if situation.calls_left is not None:
             fitting = min(fitting, (situation.calls_left - self._missing(leader)) // situation.minibatch)
         if situation.trials_left is not None:
@@ -116,7 +116,8 @@ class Planner:
         if situation.calls_left is None:
             return situation.steps >= situation.steps_per_round - 1
         kept = max(
-            self.tuning.verifying * (self.evidence.answers + situation.calls_left), situation.beside * situation.minibatch
+            self.tuning.verifying * (self.evidence.answers + situation.calls_left),
+            situation.candidates_per_round * situation.minibatch,
         )
         return situation.calls_left < self._missing(leader) + kept
 
@@ -172,7 +173,7 @@ class Planner:
         """What may be rewritten: everything, or one text after the other."""
         factors = self.situation.factors
         if self.situation.one_at_a_time:
-            return (factors[(self.situation.generation * self.situation.beside + place) % len(factors)],)
+            return (factors[(self.situation.generation * self.situation.candidates_per_round + place) % len(factors)],)
         return factors
 
     # -- on which samples -------------------------------------------------------------------------------------------------

@@ -87,12 +87,12 @@ def settlement_of(answers: Sequence[GivenAnswer], holders: Sequence[str], calls:
     bills = [bill_of(given.answer) for given in answers if given.answer is not None]
     return CallsSettlement(
         holders=tuple(holders),
-        heard=len(bills),
-        unheard=max(0, calls - len(bills)),
+        answered=len(bills),
+        unanswered=max(0, calls - len(bills)),
         tokens=sum(bill.tokens for bill in bills),
         cost=math.fsum(bill.cost for bill in bills),
-        dearest_tokens=max((bill.tokens for bill in bills), default=0),
-        dearest_cost=max((bill.cost for bill in bills), default=0.0),
+        most_tokens_per_sample=max((bill.tokens for bill in bills), default=0),
+        most_cost_per_sample=max((bill.cost for bill in bills), default=0.0),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ratchet._canonical import derive_seed
-from workflows.model.activities.judge import LookInput, Measured
+from workflows.model.activities.judge import Measured, RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Racing
 from workflows.model.suite import EvaluationSuite, MeasuredSample
@@ -67,13 +67,13 @@ def evidence_seed(seed: int, split: str, reference_id: str, candidate_id: str) -
     return derive_seed(seed, "evidence", str(split), reference_id, candidate_id)
 
 
-def looked_at(suite: EvaluationSuite, asked: LookInput, reference: Measured, candidate: Measured) -> RaceDecision:
+def looked_at(suite: EvaluationSuite, asked: RaceLookInput, reference: Measured, candidate: Measured) -> RaceDecision:
     """Whether a trial goes on after its first samples."""
     one, other = [_tallied(suite.of_the_first(asked.until), trial) for trial in (reference, candidate)]
     return tallies_looked_at(asked, one, other)
 
 
-def tallies_looked_at(asked: LookInput, reference: Tally, candidate: Tally) -> RaceDecision:
+def tallies_looked_at(asked: RaceLookInput, reference: Tally, candidate: Tally) -> RaceDecision:
     """The same of answers that were added up already."""
     suite, one, other = candidate.suite, answers_in(reference), answers_in(candidate)
     racing = (suite.judgement.racing or Racing()).model_copy(update={"block": asked.race.block})

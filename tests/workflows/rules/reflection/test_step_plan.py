@@ -109,7 +109,7 @@ def test_a_plan_stays_small_however_long_the_texts_are() -> None:
         trial(f"c{n}", {"prompt": f"{long}\nRule {n}."}, [1.0] * 5 + [None] * 15, parents=["base"], replaced=[])
         for n in range(30)
     ]
-    plan = _plan(Stored(trials=[base, *children]), beside=20)
+    plan = _plan(Stored(trials=[base, *children]), candidates_per_round=20)
     assert len(canonical_json(plan).encode()) < LARGEST_ANSWER
     assert any(not asked.get("values") for asked in plan["rewrite"])
 

@@ -1,4 +1,4 @@
-"""The janitor comes by a schedule that every worker sets up."""
+"""The cleanup comes by a schedule that every worker sets up."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def test_the_schedule_is_there_and_its_workflow_sweeps(engines: Engines, s
         await put(store, "of-a-vanished-run", "never-was")
         await put(store, "of-a-run-that-just-ended", result["optimization_id"])
         await put(store, "lasting", None)
-        await engines.client.get_schedule_handle("janitor-optimization").trigger()
+        await engines.client.get_schedule_handle("cleanup-optimization").trigger()
         async with asyncio.timeout(40):
             while "of-a-vanished-run" in await tags(store):
                 await asyncio.sleep(0.1)
         assert await tags(store) == {"of-a-run-that-just-ended", "lasting"}
         swept = await engines.client.execute_workflow(
-            "JanitorWorkflow", {"grace": 0}, id="janitor-now", task_queue="optimization"
+            "CleanupWorkflow", {"grace": 0}, id="cleanup-now", task_queue="optimization"
         )
         assert swept["tags"] >= 1  # tests that share the stack leave tags of their own
         assert await tags(store) == {"lasting"}
