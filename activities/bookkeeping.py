@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
 from activities.datasets.run_dataset import clusters_in, dataset_of, strata_of
-from activities.endpoints.operator_lists import NotListed, OperatorLists
+from activities.endpoints.policy import NotListed, OperatorLists
 from activities.preparing.evaluation_plan import plan_evaluation
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.preparing.release_precheck import unreleasable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import aiohttp
@@ -15,12 +15,19 @@ from activities.budget.metering import Bound, metered
 from activities.endpoints.chat_protocol import ChatAnswer as ChatAnswer
 from activities.endpoints.chat_protocol import StreamedAnswer, parsed, understood
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import DEFAULT_MODEL_URL, KeyMissing, NotListed, OperatorLists
+from activities.endpoints.policy import (
+    KEY_REFUSED,
+    KeyMissing,
+    NotListed,
+    OperatorLists,
+    causes_of,
+    fault_of_connection,
+    fault_of_status,
+)
 from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
-from activities.endpoints.retry_policy import retry_after
-from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Throttled, TookTooLong, Unreachable
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.python import Price
 from workflows.rules.decisions.call_bounds import chat_bound
@@ -32,11 +39,10 @@ CONNECT_TIMEOUT = 10.0
 MOST_CONNECTIONS = 10_000
 """The run's own limits decide what is in flight, so the client must not add one."""
 
-_THROTTLING = (429, 503, 529)
-_PERMANENT = (401, 402, 403, 404, 405, 410, 501)
-_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
 _OUT_OF_MONEY = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 _NO_SUCH_MODEL = ("model_not_found", "invalid_model", "deployment_not_found")
+_CHECK_THE_KEY = "check OPENAI_API_KEY in the worker's environment, and that it may use this model"
+_CHECK_THE_MODEL = "check the model's name and the URL (OPENAI_BASE_URL or base_url)"
 
 
 class Counted(Protocol):
@@ -72,7 +78,7 @@ class ChatModels:
         return self._environment
 
     def base_url(self, given: str | None) -> str:
-        return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
+        return OperatorLists(self._environment).model_url(given)
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -205,42 +211,25 @@ def _split(body: dict[str, Any]) -> dict[str, Any]:
 
 def _fault_in(error: BaseException) -> Fault | None:
     """The fault that was met while a body was read, which the SDK takes for trouble with the connection."""
-    return next((one for one in _chain(error) if isinstance(one, Fault)), None)
+    return next((one for one in causes_of(error) if isinstance(one, Fault)), None)
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def never_connected(error: BaseException) -> bool:
-    """Whether nobody was there: what was not even sent is not billed."""
-    return any(isinstance(one, aiohttp.ClientConnectorError | ConnectionRefusedError) for one in _chain(error))
-
-
-def _classified(error: Exception, model: str, url: str) -> Exception:
+def _classified(error: Exception, model: str, url: str) -> Fault:
     """The SDK's error as one of ours. Never shows headers, where the key is."""
     import openai
 
     if not isinstance(error, openai.APIStatusError):
-        reason = error.__cause__ or error
-        why = shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300)
-        return Unreachable(why, billed="no" if never_connected(error) else "unknown")
+        return fault_of_connection(error.__cause__ or error, place=url)
     status, said = error.status_code, shorten(_message_of(error), 500)
-    where, kind = f"model {model!r} at {url}: HTTP {status}: {said}", f"http {status}"
+    place, kind = f"model {model!r} at {url}", f"http {status}"
+    where = f"{place}: HTTP {status}: {said}"
     if error.code in _OUT_OF_MONEY or error.type in _OUT_OF_MONEY or status == 402:
         return Refused(f"{where}; the account has no credit left, add some or use another OPENAI_API_KEY", kind=kind)
-    if status in _THROTTLING:
-        return Throttled(where, retry_after(error.response.headers), kind=kind)
-    if (status >= 500 and status not in _PERMANENT) or status in _TRANSIENT_BELOW_500:
-        return Unreachable(where, kind=kind, billed="no")
-    if status in (401, 403):
-        return Refused(f"{where}; check OPENAI_API_KEY in the worker's environment, and that it may use this model", kind=kind)
-    if status in _PERMANENT or error.code in _NO_SUCH_MODEL:
-        return Refused(f"{where}; check the model's name and the URL (OPENAI_BASE_URL or base_url)", kind=kind)
-    return CandidateFault(f"the model refused the request (HTTP {status}): {said}", kind=kind, billed="no")
+    advice = _CHECK_THE_KEY if status in KEY_REFUSED else _CHECK_THE_MODEL
+    fault = fault_of_status(status, said, error.response.headers, place=place, advice=advice, candidate="the model")
+    if isinstance(fault, CandidateFault) and error.code in _NO_SUCH_MODEL:
+        return Refused(f"{where}; {advice}", kind=kind)
+    return fault
 
 
 def _message_of(error: openai.APIStatusError) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from activities.endpoints.breaker import current_effort
 from activities.endpoints.gate import Gate
 from activities.targets.faults import CandidateFault, Throttled, TookTooLong, Unreachable
-
-LONGEST_RETRY_AFTER = 3600.0
-"""Seconds. Whoever asks for more is asked again after this."""
 
 T = TypeVar("T")
 
@@ -75,19 +71,3 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
             gate.slowness.in_time()
             effort.got_an_answer()
             return result
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms`, or `retry-after` as a number or a date."""
-    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * factor
-        except ValueError:
-            continue
-        return min(seconds, LONGEST_RETRY_AFTER) if seconds >= 0 else None
-    try:
-        moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        pause = None if moment is None else email.utils.mktime_tz(moment) - time.time()
-    except (ValueError, TypeError, IndexError, OverflowError):  # dates of strangers
-        return None
-    return None if pause is None else min(max(0.0, pause), LONGEST_RETRY_AFTER)

@@ -13,11 +13,18 @@ from urllib.parse import quote
 import aiohttp
 
 from activities.budget.metering import at_most, metered
-from activities.endpoints.chat_models import never_connected
 from activities.endpoints.chat_protocol import is_page
 from activities.endpoints.gate import Gate, Gates
-from activities.endpoints.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
-from activities.endpoints.retry_policy import Patience, patiently, retry_after
+from activities.endpoints.policy import (
+    HTTP_TOKEN,
+    KeyMissing,
+    NotListed,
+    OperatorLists,
+    fault_of_connection,
+    fault_of_status,
+    origin_of,
+)
+from activities.endpoints.retry_policy import Patience, patiently
 from activities.targets.answers import output_from
 from activities.targets.faults import (
     BROKEN_ANSWER,
@@ -25,7 +32,6 @@ from activities.targets.faults import (
     Fault,
     NotSent,
     Refused,
-    Throttled,
     TookTooLong,
     Unreachable,
 )
@@ -40,9 +46,6 @@ LARGEST_RESPONSE = 16 * 1024 * 1024
 OVERLAY = "X-Ratchet-Overlay"
 SAMPLE = "X-Ratchet-Sample"
 
-_THROTTLING = (429, 503, 529)
-_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
-_FOR_GOOD = (401, 402, 403, 404, 405, 407, 410, 501)
 _ABSENT = object()
 
 
@@ -139,8 +142,7 @@ class HttpAnswers:
                 shorten(f"the request cannot be sent: {error}", 300), kind="placeholder", billed="no"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            why = shorten(f"{self._target.url} cannot be reached: {type(error).__name__}: {error}", 300)
-            raise Unreachable(why, billed="no" if never_connected(error) else "unknown") from error
+            raise fault_of_connection(error, place=self._target.url) from error
         self._refuse_status(response, text, headers)
         latency_ms = (time.perf_counter() - started) * 1000
         try:
@@ -152,20 +154,15 @@ class HttpAnswers:
             raise CandidateFault(shorten(why), latency_ms=latency_ms, kind=BROKEN_ANSWER, billed="yes") from error
 
     def _refuse_status(self, response: aiohttp.ClientResponse, text: bytes, sent: Mapping[str, str]) -> None:
-        status, kind = response.status, f"http {response.status}"
-        if 200 <= status < 300:
-            return
-        where = f"{self._target.url}: HTTP {status}: {_said(text, sent)}"
-        if 300 <= status < 400:
-            raise Refused(f"{where}; it redirects, and requests do not follow: write the URL it redirects to", kind=kind)
-        if status in _THROTTLING:
-            raise Throttled(where, retry_after(response.headers), kind=kind)
-        if status in _FOR_GOOD:
-            raise Refused(f"{where}; check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment", kind=kind)
-        if status >= 500 or status in _TRANSIENT_BELOW_500:
-            raise Unreachable(where, kind=kind, billed="no")
-        said = f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}"
-        raise CandidateFault(said, kind=kind, billed="no")
+        if not 200 <= response.status < 300:
+            raise fault_of_status(
+                response.status,
+                _said(text, sent),
+                response.headers,
+                place=self._target.url,
+                advice=f"check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment",
+                candidate="the endpoint",
+            )
 
     def _understood(self, text: bytes, response: aiohttp.ClientResponse, latency_ms: float) -> Output:
         try:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from activities.endpoints.operator_lists import (
-    DEFAULT_MODEL_URL,
+from activities.endpoints.policy import (
     HTTP_TOKEN,
     HTTP_URLS,
+    KEY_REFUSED,
     MODEL_URLS,
     RUNNER_URLS,
     KeyMissing,
     NotListed,
     OperatorLists,
+    address_of,
     is_loopback,
     named_by,
     origin_of,
@@ -56,8 +55,8 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
-            places.setdefault(_url_for(request, where), []).append((where, model))
-    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
+            places.setdefault(_url_for(request, where, lists), []).append((where, model))
+    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models, lists) for url, models in places.items()))
     elsewhere = await asyncio.to_thread(lambda: [*_of_http_target(request, lists), *_of_runner(request, lists)])
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
@@ -73,7 +72,7 @@ def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Itera
     except NotListed:
         told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
         yield EndpointProblem(f"{told}; add its origin to {HTTP_URLS}", local=True)
-    if with_token and not os.environ.get(HTTP_TOKEN, "").strip():
+    if with_token and not lists.has_http_token:
         yield EndpointProblem(f"target.auth: is {target.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
 
 
@@ -93,16 +92,15 @@ def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[E
 
 def _silent(url: str, what: str) -> Iterator[EndpointProblem]:
     """A place where nobody listens. It is asked for nothing, and sent no token."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = address_of(url)
     try:
-        socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER).close()
+        socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
     except OSError as error:
-        told = f"target.url: {what} at {parts.hostname}:{port} cannot be reached: {error}"
+        told = f"target.url: {what} at {host}:{port} cannot be reached: {error}"
         yield EndpointProblem(f"{told}; start it, or correct the URL", local=True)
 
 
-def _url_for(request: OptimizationRequest, where: str) -> str:
+def _url_for(request: OptimizationRequest, where: str, lists: OperatorLists) -> str:
     given: str | None = None
     scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
     if where in scorers:
@@ -111,20 +109,16 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
         given = request.optimizer.proposer.base_url
     elif isinstance(request.target, ChatTarget):
         given = request.target.base_url
-    return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
+    return lists.model_url(given)
 
 
-def _check(url: str, models: list[tuple[str, str]]) -> list[EndpointProblem]:
+def _check(url: str, models: list[tuple[str, str]], lists: OperatorLists) -> list[EndpointProblem]:
     where = models[0][0]
-    try:
-        parts = urlsplit(url)
-        host, scheme, _ = parts.hostname or "", parts.scheme, parts.port
-    except ValueError:
-        host, scheme = "", ""
-    if scheme not in ("http", "https") or not host:
+    host, _ = address_of(url)
+    if not host:
         return [EndpointProblem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
     try:
-        key = OperatorLists().model_key(url)
+        key = lists.model_key(url)
     except NotListed:
         told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
         return [EndpointProblem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
@@ -160,7 +154,7 @@ def _listed_models(url: str, host: str, key: str) -> set[str]:
         with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS_TO_ANSWER) as response:
             listing = json.loads(response.read(LARGEST_LISTING))
     except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
+        if error.code in KEY_REFUSED:
             raise _Refused(f"refuses the key (HTTP {error.code})") from None
         return set()
     except ValueError:

@@ -13,7 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
-from activities.endpoints.operator_lists import named_by, note_allowed
+from activities.endpoints.policy import named_by, note_allowed
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec, with_size

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from activities.endpoints.operator_lists import ALLOWED_FILE
+from activities.endpoints.policy import ALLOWED_FILE
 from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home, held_shared, last_lines
 from clients.own_modules import module_command, python_path

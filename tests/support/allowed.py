@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from activities.endpoints.operator_lists import ALLOWED_FILE, note_allowed
+from activities.endpoints.policy import ALLOWED_FILE, note_allowed
 
 FOLDER = tempfile.TemporaryDirectory(prefix="ratchet-tests-")
 FILE = Path(FOLDER.name) / "allowed.json"

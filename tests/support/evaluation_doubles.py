@@ -15,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import ALLOWED_FILE
+from activities.endpoints.policy import ALLOWED_FILE
 from activities.evaluation import ShardEvaluation
 from activities.plugins.loader import Plugins
 from activities.shards.call_journal import CallJournal

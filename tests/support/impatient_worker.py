@@ -11,7 +11,7 @@ import pytest
 
 import worker
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.operator_lists import EVALUATION_QUEUES
+from activities.endpoints.policy import EVALUATION_QUEUES
 from activities.endpoints.retry_policy import Patience
 from tests.support.allowed import allow
 from tests.support.engines import Engines

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import NO_KEY
+from activities.endpoints.policy import NO_KEY
 from activities.evaluation import RATE_LIMITED
 from activities.targets.faults import Refused
 from clients.demo.model_server import SimulatedModel, simulated_model

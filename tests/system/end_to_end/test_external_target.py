@@ -20,7 +20,7 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import ALLOWED_FILE, RUNNER_URLS, note_allowed
+from activities.endpoints.policy import ALLOWED_FILE, RUNNER_URLS, note_allowed
 from activities.endpoints.runner import Forgotten, Runners
 from activities.targets.faults import Refused
 from clients.embedded.stack import embedded_stack

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from activities.datasets import DatasetError
 from activities.datasets.objects import LARGEST_MB
 from activities.datasets.run_dataset import dataset_of
-from activities.endpoints.operator_lists import HTTP_URLS, OBJECTS
+from activities.endpoints.policy import HTTP_URLS, OBJECTS
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.http_endpoints import json_endpoint

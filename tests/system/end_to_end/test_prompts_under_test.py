@@ -12,7 +12,7 @@ from aiohttp import web
 from temporalio import activity
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES
+from activities.endpoints.policy import ACTIVITY_QUEUES
 from ratchet import experiment_from_headers, experiment_from_input, in_experiment
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
 from tests.ratchet.prompts.conftest import BACKENDS, Place, bucket, moto, place_of_kind, redis

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 import worker
 from activities.endpoints.chat_models import ChatModels, Patience
-from activities.endpoints.operator_lists import EVALUATION_QUEUES
+from activities.endpoints.policy import EVALUATION_QUEUES
 from clients.demo.injected_faults import RuleLike
 from clients.demo.model_server import simulated_model
 from clients.embedded.stack import StackAddresses

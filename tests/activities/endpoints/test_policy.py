@@ -1,15 +1,19 @@
-"""What a worker lets a spec name: keys, origins, objects and task queues, on loopback as anywhere else."""
+"""Every endpoint is dealt with alike: what may be called and sent a key, what a status means, how long a Retry-After is."""
 
 from __future__ import annotations
 
+import email.utils
 import stat
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import (
+from activities.endpoints.gate import Gate, Gates
+from activities.endpoints.policy import (
     ACTIVITY_QUEUES,
     ALLOWED_FILE,
     DEFAULT_MODEL_URL,
@@ -23,15 +27,58 @@ from activities.endpoints.operator_lists import (
     KeyMissing,
     NotListed,
     OperatorLists,
+    fault_of_connection,
+    fault_of_status,
     named_by,
     note_allowed,
     origin_of,
+    retry_after,
 )
-from tests.support.http_endpoints import Asked, json_endpoint
+from activities.endpoints.retry_policy import Patience
+from activities.endpoints.runner import Runners
+from activities.targets.faults import CandidateFault, Fault, Refused, Throttled, Unreachable
+from activities.targets.http import HttpAnswers, HttpEndpoints
+from clients.checks.endpoints import check_endpoints
+from ratchet import ExperimentContext, Sample
+from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.targets.http import HttpTarget
 
 KEY = "sk-production"
 OWN = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://api.example:443/v1"}
+LONG_AGO = "Wed, 21 Oct 2015 07:28:00 GMT"
+QUICK = Patience(seconds=5.0, attempts=2, first_delay=0.01)
+BASE = {
+    "name": "n",
+    "configuration": {"x": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
+    "dataset": {"items": [{"input": 1}]},
+    "scorers": [{"kind": "latency", "name": "fast", "at_most": 1}],
+    "objective": {"metric": "fast"},
+    "optimizer": {"name": "refine", "proposer": {"kind": "step"}},
+}
+
+
+async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
+    models = ChatModels(gates, environment={}, patience=QUICK)
+    talk = [{"role": "user", "content": "?"}]
+    await models.ask(base_url=endpoint.origin, model="m", messages=talk, parameters={}, stream=False, timeout=10, prices={})
+    await models.close()
+    return gates.at(endpoint.origin, "m")
+
+
+async def asked_over_http(gates: Gates, endpoint: Endpoint) -> Gate:
+    endpoints = HttpEndpoints(gates, QUICK, environment={HTTP_URLS: endpoint.origin})
+    context = ExperimentContext(id="t", name="n", overrides_tag="tag")
+    await HttpAnswers(HttpTarget(kind="http", url=endpoint.url), endpoints, timeout=10).answer({}, Sample("s", 1), context)
+    await endpoints.close()
+    return gates.at(endpoint.origin, endpoint.url)
+
+
+async def asked_as_runner(gates: Gates, endpoint: Endpoint) -> Gate:
+    runners = Runners(gates, environment={RUNNER_URLS: endpoint.origin})
+    await runners.status(endpoint.origin, "e", 5.0)
+    await runners.close()
+    return gates.at(endpoint.origin, "runner")
 
 
 def test_a_neighbour_on_loopback_is_never_sent_the_key() -> None:
@@ -79,9 +126,7 @@ async def test_a_spec_cannot_have_the_key_sent_to_whoever_listens_on_this_machin
     assert [asked.headers["Authorization"] for asked in endpoint.asked] == [f"Bearer {NO_KEY}"]
 
 
-def _completion(_: Asked):  # type: ignore[no-untyped-def]
-    from aiohttp import web
-
+def _completion(_: Asked) -> web.Response:
     return web.json_response({"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]})
 
 
@@ -154,17 +199,8 @@ def test_an_origin_is_one_however_it_is_written() -> None:
 
 
 def test_what_a_spec_names_is_what_its_own_command_allows() -> None:
-    base = {
-        "name": "n",
-        "configuration": {"x": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
-        "dataset": {"items": [{"input": 1}]},
-        "scorers": [{"kind": "latency", "name": "fast", "at_most": 1}],
-        "objective": {"metric": "fast"},
-        "optimizer": {"name": "refine", "proposer": {"kind": "step"}},
-    }
-
     def named(target: dict[str, str], **more: object) -> dict[str, list[str]]:
-        return named_by(OptimizationRequest.model_validate({**base, "target": target, **more}))
+        return named_by(OptimizationRequest.model_validate({**BASE, "target": target, **more}))
 
     assert named({"kind": "http", "url": "http://127.0.0.1:80/x"}) == {HTTP_URLS: ["http://127.0.0.1"]}
     assert named({"kind": "external", "url": "http://127.0.0.1:8900"}) == {RUNNER_URLS: ["http://127.0.0.1:8900"]}
@@ -172,3 +208,85 @@ def test_what_a_spec_names_is_what_its_own_command_allows() -> None:
         {"kind": "activity", "activity": "a", "task_queue": "tickets"}, execution={"evaluation_task_queue": "gpu"}
     )
     assert elsewhere == {ACTIVITY_QUEUES: ["tickets"], EVALUATION_QUEUES: ["gpu"]}
+
+
+class TestStatuses:
+    @pytest.mark.parametrize(
+        ("meaning", "statuses"),
+        [
+            (Throttled, (429, 503, 529)),
+            (Unreachable, (408, 409, 423, 425, 500, 502, 504, 507, 520, 599)),
+            (Refused, (300, 301, 307, 304, 401, 402, 403, 404, 405, 407, 410, 501)),
+            (CandidateFault, (400, 406, 413, 414, 415, 422, 431, 451)),
+        ],
+    )
+    def test_a_status_has_one_meaning_and_is_never_billed(self, meaning: type[Fault], statuses: tuple[int, ...]) -> None:
+        for status in statuses:
+            fault = fault_of_status(status, "said", {}, place="there", candidate="the endpoint")
+            assert (type(fault), fault.kind, fault.billed) == (meaning, f"http {status}", "no")
+            assert f"HTTP {status}" in str(fault)
+
+    def test_where_no_candidate_has_a_part_what_is_wrong_with_the_request_is_wrong_for_good(self) -> None:
+        assert type(fault_of_status(422, "said", {}, place="runner")) is Refused
+
+    @pytest.mark.parametrize("client", [asked_as_chat, asked_over_http, asked_as_runner])
+    @pytest.mark.parametrize("status", [429, 503, 529])
+    @pytest.mark.parametrize("headers", [{"retry-after-ms": "20"}, {"Retry-After": "0.02"}, {"Retry-After": LONG_AGO}])
+    async def test_every_client_goes_slower_and_asks_again(
+        self, client: Callable[[Gates, Endpoint], Awaitable[Gate]], status: int, headers: dict[str, str]
+    ) -> None:
+        def answer(_: Asked) -> web.Response:
+            if len(endpoint.asked) == 1:
+                return web.json_response({}, status=status, headers=headers)
+            return _completion(_)
+
+        async with json_endpoint(answer) as endpoint:
+            gate = await client(Gates(), endpoint)
+        assert len(endpoint.asked) == 2
+        assert gate.rate is not None
+
+    def test_only_a_call_that_was_never_sent_is_certainly_not_billed(self) -> None:
+        wrapped = RuntimeError("wrapped")
+        wrapped.__cause__ = ConnectionRefusedError("nobody listens")
+        assert fault_of_connection(wrapped, place="there").billed == "no"
+        assert fault_of_connection(ConnectionResetError("reset"), place="there").billed == "unknown"
+
+
+class TestRetryAfter:
+    @pytest.mark.parametrize(
+        ("headers", "seconds"),
+        [
+            ({"retry-after": "3"}, 3.0),
+            ({"retry-after": "0.25"}, 0.25),
+            ({"retry-after-ms": "250"}, 0.25),
+            ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+            ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+            ({"retry-after": LONG_AGO}, 0.0),
+            ({"retry-after": "86400"}, 3600.0),
+            ({"retry-after": "Fri, 31 Dec 9998 23:59:59 GMT"}, 3600.0),
+            ({"retry-after": "inf"}, 3600.0),
+            ({"retry-after": "-1"}, None),
+            ({"retry-after": "nan"}, None),
+            ({"retry-after": "soon"}, None),
+            ({"retry-after": "Wed, 99 Foo 2026 25:61:61 GMT"}, None),
+            ({}, None),
+        ],
+    )
+    def test_it_is_read_in_every_form(self, headers: dict[str, str], seconds: float | None) -> None:
+        assert retry_after(headers) == seconds
+
+    def test_a_date_is_told_from_now(self) -> None:
+        seconds = retry_after({"retry-after": email.utils.formatdate(time.time() + 1800, usegmt=True)})
+        assert seconds is not None
+        assert 1200 < seconds <= 1800
+
+
+@pytest.mark.parametrize("listed", ["https://models.invalid", "https://Models.invalid:443/", " https://models.invalid./v2"])
+@pytest.mark.parametrize("named", ["https://models.invalid/v1", "https://models.invalid:443/v1"])
+async def test_the_check_and_the_worker_know_the_same_origins(listed: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv(MODEL_URLS, listed)
+    assert OperatorLists().model_key(named) == KEY
+    target = {"kind": "chat", "model": "m", "base_url": named, "messages": [{"role": "user", "content": "{{input}}"}]}
+    [problem] = await check_endpoints(OptimizationRequest.model_validate({**BASE, "target": target}))
+    assert "cannot be reached" in problem.message
