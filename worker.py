@@ -42,7 +42,7 @@ from temporalio.worker import Worker
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.cleanup import Janitor
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import RunLimits
 from activities.concurrency.serving_marks import leaving_marks
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.chat_models import ChatModels

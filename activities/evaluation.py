@@ -15,10 +15,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
-from activities.budget.metering import beginning
-from activities.concurrency.fair_queue import Caller, calling_for
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import Caller, RunLimits
 from activities.endpoints.breaker import Breakers, TargetDown
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.calls import PluginCalls
@@ -345,8 +344,8 @@ class ShardEvaluation(Evaluating):
         attempt = Attempt(self._calls_end)
         async with heartbeating(attempt.ticked_in_silence):
             caller = Caller(request.run_id, request.priority, request.rate_limits)
-            with store_errors(), calling_for(caller), beginning(PairCall(attempt)):
-                return await self._proposing.propose(request)
+            with store_errors():
+                return await self._proposing.propose(request, CallContext(caller, beginning=PairCall(attempt)))
 
     @activity.defn(name="compute")
     async def compute(self, request: ComputeInput) -> Computed:

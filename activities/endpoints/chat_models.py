@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import aiohttp
 import httpx2
 
-from activities.budget.metering import Bound, metered
+from activities.budget.metering import metered
+from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_protocol import ChatAnswer as ChatAnswer
 from activities.endpoints.chat_protocol import StreamedAnswer, parsed, understood
 from activities.endpoints.gate import Gates
@@ -95,6 +96,7 @@ class ChatModels:
         stream: bool,
         timeout: float,
         prices: Mapping[str, Price],
+        context: CallContext,
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call."""
         body = {**parameters, "model": model, "messages": messages}
@@ -106,7 +108,7 @@ class ChatModels:
             latency_ms = (time.perf_counter() - started) * 1000
             return understood(answer, prices.get(model), latency_ms, ttft_ms)
 
-        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)))
+        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context)
 
     async def call(
         self,
@@ -115,6 +117,7 @@ class ChatModels:
         timeout: float,
         answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
         at_most: Bound,
+        context: CallContext,
     ) -> T:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again.
 
@@ -130,14 +133,14 @@ class ChatModels:
             try:
                 async with asyncio.timeout(timeout):
                     answer = await answered(client)
-                    gate.took(answer.tokens)
+                    gate.took(context.caller, answer.tokens)
                     return answer
             except TimeoutError:
                 raise TookTooLong(f"took longer than the sample timeout of {timeout:g} s") from None
             except Exception as error:
                 fault = _fault_in(error)
                 if fault is not None:
-                    gate.took(fault.tokens)
+                    gate.took(context.caller, fault.tokens)
                     raise fault from None
                 if isinstance(error, openai.APIError | aiohttp.ClientError | httpx2.HTTPError | OSError):
                     raise _classified(error, model, url) from error
@@ -145,14 +148,14 @@ class ChatModels:
                 raise CandidateFault(shorten(why), kind=BROKEN_ANSWER) from error
 
         async def paid_for() -> T:
-            async with metered(at_most) as call:
+            async with metered(context, at_most) as call:
                 call.begins()
                 answer = await once()
                 if answer.tokens:  # no answer takes none: an endpoint that reports none leaves it unknown
                     call.took(answer.tokens, answer.cost)
                 return answer
 
-        return await patiently(gate, paid_for, self.patience)
+        return await patiently(gate, paid_for, self.patience, context)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
         import openai

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from activities.endpoints.breaker import current_effort
+from activities.endpoints.breaker import Breaker, Effort
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import Gate
 from activities.targets.faults import CandidateFault, Throttled, TookTooLong, Unreachable
 
@@ -29,24 +30,24 @@ class Patience:
     """How often a call that takes too long is made, as long as most others to that endpoint are answered in time."""
 
 
-async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Patience) -> T:
+async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Patience, context: CallContext) -> T:
     """The call's result. Waits for the gate, and tries again what infrastructure broke, with backoff and jitter.
 
     A call that takes too long may have been lost on its way, which is nobody's fault, or be slow for good, which is the
     candidate's: it is told apart by trying again.
     """
-    effort = current_effort()
+    effort = context.effort or Effort(Breaker())
     attempts = slow = 0
     first_failure: float | None = None
     delay = patience.first_delay
     while True:
         try:
-            async with gate.call():
+            async with gate.call(context.caller):
                 result = await call()
         except TookTooLong:
-            gate.slowness.too_long()
+            gate.slow_calls.too_long()
             slow += 1
-            if slow >= patience.slow_attempts or not gate.slowness.is_exception:
+            if slow >= patience.slow_attempts or not gate.slow_calls.is_exception:
                 raise
         except Unreachable as error:
             now = time.monotonic()
@@ -68,6 +69,6 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
             effort.got_an_answer()
             raise
         else:
-            gate.slowness.in_time()
+            gate.slow_calls.in_time()
             effort.got_an_answer()
             return result

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import Gates
 from activities.endpoints.policy import (
     GONE,
@@ -98,7 +99,7 @@ class Runners:
                 raise fault_of_connection(error, place=f"runner {url}") from error
 
         limits = Patience(seconds=patience, attempts=AS_OFTEN_AS_TIME_ALLOWS)
-        return await patiently(self._gates.at(origin_of(url), "runner"), once, limits)
+        return await patiently(self._gates.at(origin_of(url), "runner"), once, limits, CallContext())
 
     async def _request(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> dict[str, Any]:
         if self._session is None:

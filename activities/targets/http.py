@@ -13,6 +13,7 @@ from urllib.parse import quote
 import aiohttp
 
 from activities.budget.metering import at_most, metered
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_protocol import is_page
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.policy import (
@@ -99,7 +100,9 @@ class HttpAnswers:
         self._endpoints = endpoints
         self._timeout = timeout
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
         target = self._target
         credentials = self._endpoints.credentials(target)
         try:
@@ -110,7 +113,7 @@ class HttpAnswers:
         except Unfillable as error:
             raise NotSent(str(error)) from None
         headers |= {
-            **experiment_headers(context),
+            **experiment_headers(experiment),
             SAMPLE: quote(sample.id, safe=SAFE_IN_HEADERS),
             **credentials,
             "Accept": "application/json",
@@ -119,14 +122,18 @@ class HttpAnswers:
             headers["Content-Type"] = "application/json"
         data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         gate = self._endpoints.gates.at(origin_of(target.url), target.url)
-        return await patiently(gate, lambda: self._paid_for(gate, url, data, headers), self._endpoints.patience)
+        return await patiently(
+            gate, lambda: self._paid_for(gate, url, data, headers, context), self._endpoints.patience, context
+        )
 
-    async def _paid_for(self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
-        async with metered(at_most(self._target.at_most)) as call:
+    async def _paid_for(
+        self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str], context: CallContext
+    ) -> Output:
+        async with metered(context, at_most(context.meter, self._target.at_most)) as call:
             call.begins()
             output = await self._once(url, data, headers)
             call.took(output.tokens, output.cost)
-            gate.took(output.tokens)
+            gate.took(context.caller, output.tokens)
             return output
 
     async def _once(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:

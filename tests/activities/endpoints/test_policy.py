@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.policy import (
@@ -60,16 +61,25 @@ BASE = {
 
 async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
     models = ChatModels(gates, environment={}, patience=QUICK)
-    talk = [{"role": "user", "content": "?"}]
-    await models.ask(base_url=endpoint.origin, model="m", messages=talk, parameters={}, stream=False, timeout=10, prices={})
+    await models.ask(
+        base_url=endpoint.origin,
+        model="m",
+        messages=[{"role": "user", "content": "?"}],
+        parameters={},
+        stream=False,
+        timeout=10,
+        prices={},
+        context=CallContext(),
+    )
     await models.close()
     return gates.at(endpoint.origin, "m")
 
 
 async def asked_over_http(gates: Gates, endpoint: Endpoint) -> Gate:
     endpoints = HttpEndpoints(gates, QUICK, environment={HTTP_URLS: endpoint.origin})
-    context = ExperimentContext(id="t", name="n", overrides_tag="tag")
-    await HttpAnswers(HttpTarget(kind="http", url=endpoint.url), endpoints, timeout=10).answer({}, Sample("s", 1), context)
+    target = HttpAnswers(HttpTarget(kind="http", url=endpoint.url), endpoints, timeout=10)
+    experiment = ExperimentContext(id="t", name="n", overrides_tag="tag")
+    await target.answer({}, Sample("s", 1), experiment, CallContext())
     await endpoints.close()
     return gates.at(endpoint.origin, endpoint.url)
 
@@ -120,6 +130,7 @@ async def test_a_spec_cannot_have_the_key_sent_to_whoever_listens_on_this_machin
             stream=False,
             timeout=10,
             prices={},
+            context=CallContext(),
         )
         await models.close()
     assert answer.value == "yes"

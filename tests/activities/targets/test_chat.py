@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 from temporalio.exceptions import ApplicationError
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.endpoints.policy import NO_KEY
@@ -341,13 +342,19 @@ class TestInfrastructure:
     async def test_a_retry_after_is_honoured_by_everybody(self, server: SimulatedModel) -> None:
         server.simulate({"status": 429, "retry_after": "1", "first": 1})
         models = ChatModels(Gates(), environment={}, patience=Patience())
-        ask = {"base_url": server.base_url, "model": MODEL, "messages": [{"role": "user", "content": "?"}], "parameters": {}}
+        ask: dict[str, Any] = {
+            "base_url": server.base_url,
+            "model": MODEL,
+            "messages": [{"role": "user", "content": "?"}],
+            "parameters": {},
+        }
+        ask |= {"stream": False, "timeout": 5, "prices": {}, "context": CallContext()}
         started = time.monotonic()
-        first = asyncio.create_task(models.ask(**ask, stream=False, timeout=5, prices={}))  # type: ignore[arg-type]
+        first = asyncio.create_task(models.ask(**ask))
         async with asyncio.timeout(2):
             while models.gates.at(server.base_url, MODEL).rate is None:
                 await asyncio.sleep(0.005)
-        await models.ask(**ask, stream=False, timeout=5, prices={})  # type: ignore[arg-type]
+        await models.ask(**ask)
         await first
         assert time.monotonic() - started >= 1
         assert server.calls == 3
