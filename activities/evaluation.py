@@ -148,7 +148,7 @@ class ShardEvaluation(Evaluating):
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
-        self._http = HttpEndpoints(models.gates, models.patience, environment=models.environment)
+        self._http = HttpEndpoints(models.gates, models.patience, models.lists)
         self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http)
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -15,8 +14,7 @@ from activities.budget.metering import metered
 from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_protocol import ChatAnswer as ChatAnswer
 from activities.endpoints.chat_protocol import StreamedAnswer, parsed, understood
-from activities.endpoints.gate import Gates
-from activities.endpoints.policy import (
+from activities.endpoints.endpoint_policy import (
     KEY_REFUSED,
     KeyMissing,
     NotListed,
@@ -25,6 +23,7 @@ from activities.endpoints.policy import (
     fault_of_connection,
     fault_of_status,
 )
+from activities.endpoints.gate import Gates
 from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
@@ -64,22 +63,14 @@ class ChatModels:
     def __init__(
         self,
         gates: Gates,
+        lists: OperatorLists | None = None,
         *,
-        environment: Mapping[str, str] | None = None,
         patience: Patience | None = None,
     ) -> None:
         self.gates = gates
+        self.lists = lists or OperatorLists()
         self.patience = patience or Patience()
-        self._environment = environment if environment is not None else os.environ
         self._clients: dict[str, openai.AsyncOpenAI] = {}
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The worker's, or what a test gives instead."""
-        return self._environment
-
-    def base_url(self, given: str | None) -> str:
-        return OperatorLists(self._environment).model_url(given)
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -125,7 +116,7 @@ class ChatModels:
         """
         import openai
 
-        url = self.base_url(base_url)
+        url = self.lists.model_url(base_url)
         client = self._client(url, model)
         gate = self.gates.at(url, model)
 
@@ -177,7 +168,7 @@ class ChatModels:
     def _key_for(self, url: str, model: str) -> str:
         """The worker's key, for endpoints that the worker's operator named: a spec must not be able to send it anywhere."""
         try:
-            return OperatorLists(self._environment).model_key(url)
+            return self.lists.model_key(url)
         except (NotListed, KeyMissing) as error:
             where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
             raise Refused(f"{where}: {error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import quote
@@ -12,8 +11,7 @@ from urllib.parse import quote
 import aiohttp
 
 from activities.endpoints.call_context import CallContext
-from activities.endpoints.gate import Gates
-from activities.endpoints.policy import (
+from activities.endpoints.endpoint_policy import (
     GONE,
     KEY_REFUSED,
     NotListed,
@@ -22,6 +20,7 @@ from activities.endpoints.policy import (
     fault_of_status,
     origin_of,
 )
+from activities.endpoints.gate import Gates
 from activities.endpoints.retry_policy import Patience, patiently
 from activities.targets.faults import Refused, Unreachable
 from workflows.model.failures import shorten
@@ -43,9 +42,9 @@ class Forgotten(Exception):
 class Runners:
     """The worker's connections to runners."""
 
-    def __init__(self, gates: Gates, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, gates: Gates, lists: OperatorLists) -> None:
         self._gates = gates
-        self._environment = environment if environment is not None else os.environ
+        self._lists = lists
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -117,7 +116,7 @@ class Runners:
     def _credentials(self, url: str) -> dict[str, str]:
         """The worker's token, for origins that its operator named. Others are not even called."""
         try:
-            token = OperatorLists(self._environment).runner_token(url)
+            token = self._lists.runner_token(url)
         except NotListed as error:
             raise Refused(f"target.url: {error}") from None
         return {"Authorization": f"Bearer {token}"} if token else {}

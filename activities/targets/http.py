@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +14,7 @@ import aiohttp
 from activities.budget.metering import at_most, metered
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_protocol import is_page
-from activities.endpoints.gate import Gate, Gates
-from activities.endpoints.policy import (
-    HTTP_TOKEN,
+from activities.endpoints.endpoint_policy import (
     KeyMissing,
     NotListed,
     OperatorLists,
@@ -25,7 +22,9 @@ from activities.endpoints.policy import (
     fault_of_status,
     origin_of,
 )
+from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.retry_policy import Patience, patiently
+from activities.settings import HTTP_TOKEN
 from activities.targets.answers import output_from
 from activities.targets.faults import (
     BROKEN_ANSWER,
@@ -53,10 +52,10 @@ _ABSENT = object()
 class HttpEndpoints:
     """The worker's one session, and what its operator says of where it may go."""
 
-    def __init__(self, gates: Gates, patience: Patience, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, gates: Gates, patience: Patience, lists: OperatorLists) -> None:
         self.gates = gates
         self.patience = patience
-        self._environment = environment if environment is not None else os.environ
+        self._lists = lists
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -79,12 +78,11 @@ class HttpEndpoints:
     def credentials(self, target: HttpTarget) -> dict[str, str]:
         """The header with the worker's token, for origins that its operator named. Others are not even called: a spec must
         not be able to make a worker call anything in its network."""
-        lists = OperatorLists(self._environment)
         try:
             if target.auth == "none":
-                lists.refuse_http(target.url, with_token=False)
+                self._lists.refuse_http(target.url, with_token=False)
                 return {}
-            token = lists.http_token(target.url)
+            token = self._lists.http_token(target.url)
         except NotListed as error:
             raise Refused(f"target.url: {error}", kind="unknown origin") from None
         except KeyMissing as error:

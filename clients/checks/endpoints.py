@@ -11,12 +11,8 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from activities.endpoints.policy import (
-    HTTP_TOKEN,
-    HTTP_URLS,
+from activities.endpoints.endpoint_policy import (
     KEY_REFUSED,
-    MODEL_URLS,
-    RUNNER_URLS,
     KeyMissing,
     NotListed,
     OperatorLists,
@@ -25,6 +21,8 @@ from activities.endpoints.policy import (
     named_by,
     origin_of,
 )
+from activities.settings import HTTP_TOKEN, HTTP_URLS, MODEL_URLS, RUNNER_URLS
+from clients.settings import operator_settings
 from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorers import placed_scorers
@@ -51,7 +49,7 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
 
     `own_worker` says that whoever asks is the operator of the worker, too: his `ratchet run` allows what his spec names.
     """
-    lists = OperatorLists(also=named_by(request) if own_worker else None)
+    lists = OperatorLists(operator_settings(), also=named_by(request) if own_worker else None)
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:

@@ -15,15 +15,15 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
-from activities.endpoints.policy import ALLOWED_FILE
 from activities.evaluation import ShardEvaluation
 from activities.plugins.loader import Plugins
+from activities.settings import ALLOWED_FILE
 from activities.shards.call_journal import CallJournal
 from ratchet import Record, Sample
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.model_answer import ModelAnswer
 from store.read.search_history import Searched
-from tests.support.allowed import FILE
+from tests.support.allowed import FILE, lists_of
 from workflows.model.activities.computation import Bounded, StoredTrial
 from workflows.model.run.amounts import Amount, total
 from workflows.model.run.candidates import Candidate
@@ -275,7 +275,7 @@ async def evaluation(
     store: MemoryStore, *, environment: Mapping[str, str] | None = None, patience: Patience = QUICK, **more: Any
 ) -> AsyncIterator[ShardEvaluation]:
     """A worker's evaluation over a store, with short patience."""
-    models = ChatModels(Gates(), environment={ALLOWED_FILE: str(FILE), **(environment or {})}, patience=patience)
+    models = ChatModels(Gates(), lists_of({ALLOWED_FILE: str(FILE), **(environment or {})}), patience=patience)
     with tempfile.TemporaryDirectory() as folder:
         given = {"journal": CallJournal(Path(folder)), **more}
         evaluating = ShardEvaluation(

@@ -498,7 +498,7 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
     budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(Connection(run.store))
-    models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
+    models = ChatModels(Gates(), patience=Patience(attempts=1))
     hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
     async with budget_lease.open():
         reservation = await budget_lease.reservation()

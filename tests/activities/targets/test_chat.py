@@ -16,12 +16,13 @@ from temporalio.exceptions import ApplicationError
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
+from activities.endpoints.endpoint_policy import NO_KEY
 from activities.endpoints.gate import Gates
-from activities.endpoints.policy import NO_KEY
 from activities.evaluation import RATE_LIMITED
 from activities.targets.faults import Refused
 from clients.demo.model_server import SimulatedModel, simulated_model
 from ratchet import Sample
+from tests.support.allowed import lists_of
 from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
 from workflows.model.spec.scorers import ContainsScorer, Objective
@@ -341,7 +342,7 @@ class TestInfrastructure:
 
     async def test_a_retry_after_is_honoured_by_everybody(self, server: SimulatedModel) -> None:
         server.simulate({"status": 429, "retry_after": "1", "first": 1})
-        models = ChatModels(Gates(), environment={}, patience=Patience())
+        models = ChatModels(Gates(), patience=Patience())
         ask: dict[str, Any] = {
             "base_url": server.base_url,
             "model": MODEL,
@@ -431,7 +432,7 @@ class TestKeys:
         assert "OPENAI_API_KEY is not set in the worker's environment" in error.message
 
     async def test_it_is_sent_only_where_the_operator_says(self) -> None:
-        models = ChatModels(Gates(), environment={"OPENAI_API_KEY": KEY, "RATCHET_MODEL_URLS": "https://openrouter.ai"})
+        models = ChatModels(Gates(), lists_of({"OPENAI_API_KEY": KEY, "RATCHET_MODEL_URLS": "https://openrouter.ai"}))
         assert models._key_for("https://openrouter.ai/api/v1", MODEL) == KEY
         assert models._key_for("https://api.openai.com/v1", MODEL) == KEY
         assert models._key_for("http://127.0.0.1:1/v1", MODEL) == NO_KEY

@@ -20,7 +20,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.endpoints.policy import ACTIVITY_QUEUES
+from activities.settings import ACTIVITY_QUEUES
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.example_modules import EXAMPLES, example

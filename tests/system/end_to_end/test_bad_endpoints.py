@@ -15,7 +15,7 @@ import pytest_asyncio
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from activities.endpoints.policy import HTTP_URLS
+from activities.settings import HTTP_URLS
 from clients import demo
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.history.entries import report_json

@@ -25,26 +25,22 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from activities.settings import (
+    ACTIVITY_QUEUES,
+    EVALUATION_QUEUES,
+    HTTP_TOKEN,
+    HTTP_URLS,
+    MODEL_URLS,
+    OBJECTS,
+    RUNNER_URLS,
+    OperatorSettings,
+)
 from activities.targets.faults import CandidateFault, Fault, Refused, Throttled, Unreachable
 from workflows.model.failures import shorten
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.spec.targets.http import HttpTarget
 
-MODEL_URLS: Final = "RATCHET_MODEL_URLS"
-HTTP_URLS: Final = "RATCHET_HTTP_URLS"
-RUNNER_URLS: Final = "RATCHET_RUNNER_URLS"
-OBJECTS: Final = "RATCHET_OBJECTS"
-ACTIVITY_QUEUES: Final = "RATCHET_ACTIVITY_QUEUES"
-EVALUATION_QUEUES: Final = "RATCHET_EVALUATION_QUEUES"
-
-HTTP_TOKEN: Final = "RATCHET_HTTP_TOKEN"  # noqa: S105 (the name of the variable)
-RUNNER_TOKEN: Final = "RATCHET_RUNNER_TOKEN"  # noqa: S105
-
-ALLOWED_FILE: Final = "RATCHET_ALLOWED_FILE"
-"""The variable by which commands tell their workers where `allowed.json` is."""
-
-DEFAULT_MODEL_URL: Final = "https://api.openai.com/v1"
 NO_KEY: Final = "no-key-for-this-endpoint"
 """What an endpoint on this machine is sent that was never given the key; servers without keys take anything."""
 
@@ -164,23 +160,31 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class OperatorLists:
-    """The lists of one process, read anew every time, as they may grow while it runs."""
+    """The lists of one process. What commands allow is read anew every time, as it may grow meanwhile."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, also: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._environment = environment if environment is not None else os.environ
+    def __init__(self, settings: OperatorSettings | None = None, also: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Without settings, an operator who lists nothing."""
+        self._settings = settings or OperatorSettings()
+        self._listed = {
+            MODEL_URLS: self._settings.model_urls,
+            HTTP_URLS: self._settings.http_urls,
+            RUNNER_URLS: self._settings.runner_urls,
+            OBJECTS: self._settings.objects,
+            ACTIVITY_QUEUES: self._settings.activity_queues,
+            EVALUATION_QUEUES: self._settings.evaluation_queues,
+        }
         self._also = also or {}
         """What is going to be noted as allowed, by the variable of its list."""
 
     def model_url(self, given: str | None) -> str:
         """Where a model is asked: at the spec's own `base_url`, else where the operator says."""
-        return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
+        return (given or self._settings.model_url).rstrip("/")
 
     def model_key(self, url: str) -> str:
         """The key that a model endpoint is sent: the real one only where the operator gave it to."""
-        key = self._environment.get("OPENAI_API_KEY", "").strip()
+        key = self._settings.model_key
         on_loopback = is_loopback(address_of(url)[0])
-        own = self._environment.get("OPENAI_BASE_URL", "").strip() or DEFAULT_MODEL_URL
-        if origin_of(url) in {origin_of(own), *map(origin_of, self._entries(MODEL_URLS))} - {""}:
+        if origin_of(url) in {origin_of(self._settings.model_url), *map(origin_of, self._settings.model_urls)} - {""}:
             if not key and not on_loopback:
                 raise KeyMissing("OPENAI_API_KEY is not set in the worker's environment; set it")
             return key or NO_KEY
@@ -203,12 +207,12 @@ class OperatorLists:
         self.refuse_http(url, with_token=True)
         if not self.has_http_token:
             raise KeyMissing(f"{HTTP_TOKEN} is not set in the worker's environment; set it")
-        return self._environment.get(HTTP_TOKEN, "").strip()
+        return self._settings.http_token
 
     @property
     def has_http_token(self) -> bool:
         """Whether there is a token for HTTP targets."""
-        return bool(self._environment.get(HTTP_TOKEN, "").strip())
+        return bool(self._settings.http_token)
 
     def refuse_runner(self, url: str) -> None:
         """Raise unless a runner's origin may be called."""
@@ -218,7 +222,7 @@ class OperatorLists:
     def runner_token(self, url: str) -> str | None:
         """The token that a runner is sent, if there is one and the operator's own list names the runner."""
         self.refuse_runner(url)
-        token = self._environment.get(RUNNER_TOKEN, "").strip()
+        token = self._settings.runner_token
         return token if token and self._has_origin(url, RUNNER_URLS, noted=False) else None
 
     def refuse_object(self, url: str) -> None:
@@ -244,18 +248,15 @@ class OperatorLists:
             )
 
     def _has_origin(self, url: str, variable: str, *, noted: bool) -> bool:
-        entries = self._all(variable) if noted else self._entries(variable)
+        entries = self._all(variable) if noted else self._listed[variable]
         return origin_of(url) in {origin_of(entry) for entry in entries} - {""}
 
     def _all(self, variable: str) -> list[str]:
-        return [*self._entries(variable), *self._noted(variable)]
-
-    def _entries(self, variable: str) -> list[str]:
-        return [entry.strip() for entry in self._environment.get(variable, "").split(",") if entry.strip()]
+        return [*self._listed[variable], *self._noted(variable)]
 
     def _noted(self, variable: str) -> list[str]:
-        file = self._environment.get(ALLOWED_FILE, "")
-        noted = read_allowed(Path(file)).get(variable, []) if file else []
+        file = self._settings.allowed_file
+        noted = [] if file is None else read_allowed(file).get(variable, [])
         return [*noted, *self._also.get(variable, ())]
 
 

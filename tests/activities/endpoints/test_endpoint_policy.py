@@ -13,18 +13,8 @@ from aiohttp import web
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.gate import Gate, Gates
-from activities.endpoints.policy import (
-    ACTIVITY_QUEUES,
-    ALLOWED_FILE,
-    DEFAULT_MODEL_URL,
-    EVALUATION_QUEUES,
-    HTTP_TOKEN,
-    HTTP_URLS,
-    MODEL_URLS,
+from activities.endpoints.endpoint_policy import (
     NO_KEY,
-    OBJECTS,
-    RUNNER_URLS,
     KeyMissing,
     NotListed,
     OperatorLists,
@@ -35,12 +25,26 @@ from activities.endpoints.policy import (
     origin_of,
     retry_after,
 )
+from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.retry_policy import Patience
 from activities.endpoints.runner import Runners
+from activities.settings import (
+    ACTIVITY_QUEUES,
+    ALLOWED_FILE,
+    DEFAULT_MODEL_URL,
+    EVALUATION_QUEUES,
+    HTTP_TOKEN,
+    HTTP_URLS,
+    MODEL_URLS,
+    OBJECTS,
+    RUNNER_URLS,
+)
 from activities.targets.faults import CandidateFault, Fault, Refused, Throttled, Unreachable
 from activities.targets.http import HttpAnswers, HttpEndpoints
 from clients.checks.endpoints import check_endpoints
+from clients.settings import operator_settings
 from ratchet import ExperimentContext, Sample
+from tests.support.allowed import lists_of
 from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.targets.http import HttpTarget
@@ -60,7 +64,7 @@ BASE = {
 
 
 async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
-    models = ChatModels(gates, environment={}, patience=QUICK)
+    models = ChatModels(gates, patience=QUICK)
     await models.ask(
         base_url=endpoint.origin,
         model="m",
@@ -76,7 +80,7 @@ async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
 
 
 async def asked_over_http(gates: Gates, endpoint: Endpoint) -> Gate:
-    endpoints = HttpEndpoints(gates, QUICK, environment={HTTP_URLS: endpoint.origin})
+    endpoints = HttpEndpoints(gates, QUICK, lists_of({HTTP_URLS: endpoint.origin}))
     target = HttpAnswers(HttpTarget(kind="http", url=endpoint.url), endpoints, timeout=10)
     experiment = ExperimentContext(id="t", name="n", overrides_tag="tag")
     await target.answer({}, Sample("s", 1), experiment, CallContext())
@@ -85,20 +89,20 @@ async def asked_over_http(gates: Gates, endpoint: Endpoint) -> Gate:
 
 
 async def asked_as_runner(gates: Gates, endpoint: Endpoint) -> Gate:
-    runners = Runners(gates, environment={RUNNER_URLS: endpoint.origin})
+    runners = Runners(gates, lists_of({RUNNER_URLS: endpoint.origin}))
     await runners.status(endpoint.origin, "e", 5.0)
     await runners.close()
     return gates.at(endpoint.origin, "runner")
 
 
 def test_a_neighbour_on_loopback_is_never_sent_the_key() -> None:
-    lists = OperatorLists(OWN)
+    lists = lists_of(OWN)
     for neighbour in ("http://127.0.0.1:9999/v1", "http://localhost:80/v1", "http://[::1]:1/v1", "http://127.8.8.8/v1"):
         assert lists.model_key(neighbour) == NO_KEY
 
 
 def test_the_key_goes_to_the_origins_it_was_given_for_whatever_way_they_are_written() -> None:
-    lists = OperatorLists({**OWN, MODEL_URLS: "http://127.0.0.1:4000, https://Openrouter.ai/"})
+    lists = lists_of({**OWN, MODEL_URLS: "http://127.0.0.1:4000, https://Openrouter.ai/"})
     for given in (
         "https://api.example/v2",
         "https://API.example:443",
@@ -113,15 +117,15 @@ def test_the_key_goes_to_the_origins_it_was_given_for_whatever_way_they_are_writ
 
 def test_a_key_for_another_base_url_is_not_sent_to_the_default_one() -> None:
     with pytest.raises(NotListed):
-        OperatorLists(OWN).model_key(DEFAULT_MODEL_URL)
-    assert OperatorLists({"OPENAI_API_KEY": KEY}).model_key(DEFAULT_MODEL_URL) == KEY
+        lists_of(OWN).model_key(DEFAULT_MODEL_URL)
+    assert lists_of({"OPENAI_API_KEY": KEY}).model_key(DEFAULT_MODEL_URL) == KEY
     with pytest.raises(KeyMissing, match="OPENAI_API_KEY"):
-        OperatorLists({}).model_key(DEFAULT_MODEL_URL)
+        lists_of({}).model_key(DEFAULT_MODEL_URL)
 
 
 async def test_a_spec_cannot_have_the_key_sent_to_whoever_listens_on_this_machine() -> None:
     async with json_endpoint(_completion) as endpoint:
-        models = ChatModels(Gates(), environment=OWN)
+        models = ChatModels(Gates(), lists_of(OWN))
         answer = await models.ask(
             base_url=endpoint.origin,
             model="m",
@@ -144,17 +148,17 @@ def _completion(_: Asked) -> web.Response:
 def test_loopback_is_no_place_that_targets_may_call_unless_it_is_listed(tmp_path: Path) -> None:
     for url in ("http://127.0.0.1:7373/v1", "http://localhost:9901/quitquitquit", "http://[::1]/"):
         with pytest.raises(NotListed, match=HTTP_URLS):
-            OperatorLists({}).refuse_http(url, with_token=False)
+            lists_of({}).refuse_http(url, with_token=False)
         with pytest.raises(NotListed, match=RUNNER_URLS):
-            OperatorLists({}).refuse_runner(url)
-    OperatorLists({HTTP_URLS: "http://127.0.0.1:7373"}).refuse_http("http://127.0.0.1:7373/v1", with_token=True)
+            lists_of({}).refuse_runner(url)
+    lists_of({HTTP_URLS: "http://127.0.0.1:7373"}).refuse_http("http://127.0.0.1:7373/v1", with_token=True)
 
 
 def test_what_the_command_line_allowed_is_called_without_the_token(tmp_path: Path) -> None:
     file = tmp_path / "allowed.json"
     note_allowed(file, {HTTP_URLS: ["http://127.0.0.1:8000"], RUNNER_URLS: ["http://127.0.0.1:8001"]})
     note_allowed(file, {HTTP_URLS: ["http://127.0.0.1:8002"]})
-    lists = OperatorLists({ALLOWED_FILE: str(file), HTTP_TOKEN: "secret", "RATCHET_RUNNER_TOKEN": "secret"})
+    lists = lists_of({ALLOWED_FILE: str(file), HTTP_TOKEN: "secret", "RATCHET_RUNNER_TOKEN": "secret"})
     for port in (8000, 8002):
         lists.refuse_http(f"http://127.0.0.1:{port}/x", with_token=False)
         with pytest.raises(NotListed):
@@ -168,11 +172,11 @@ def test_a_file_that_was_meddled_with_allows_nothing(tmp_path: Path, content: st
     file = tmp_path / "allowed.json"
     file.write_text(content)
     with pytest.raises(NotListed):
-        OperatorLists({ALLOWED_FILE: str(file)}).refuse_http("http://a/x", with_token=False)
+        lists_of({ALLOWED_FILE: str(file)}).refuse_http("http://a/x", with_token=False)
 
 
 def test_objects_lie_under_a_prefix_or_are_not_read() -> None:
-    lists = OperatorLists({OBJECTS: "s3://data/team/, s3://public"})
+    lists = lists_of({OBJECTS: "s3://data/team/, s3://public"})
     for allowed in ("s3://data/team/x.jsonl", "s3://data/team/a/b.csv", "s3://public/x.jsonl"):
         lists.refuse_object(allowed)
     for other in ("s3://data/teams/x", "s3://data/x", "s3://publics/x", "s3://secrets/credentials", "s3://data/tea"):
@@ -180,11 +184,11 @@ def test_objects_lie_under_a_prefix_or_are_not_read() -> None:
             lists.refuse_object(other)
     for empty in ("", "s3://", "s3:///", "*", "/"):
         with pytest.raises(NotListed):
-            OperatorLists({OBJECTS: empty}).refuse_object("s3://data/x")
+            lists_of({OBJECTS: empty}).refuse_object("s3://data/x")
 
 
 def test_activities_of_others_are_called_on_listed_task_queues_only() -> None:
-    lists = OperatorLists({ACTIVITY_QUEUES: "tickets, agents-*"})
+    lists = lists_of({ACTIVITY_QUEUES: "tickets, agents-*"})
     for allowed in ("tickets", "agents-", "agents-7"):
         lists.refuse_activity_queue(allowed)
     for other in ("payments", "tickets-2", "agents"):
@@ -193,7 +197,7 @@ def test_activities_of_others_are_called_on_listed_task_queues_only() -> None:
 
 
 def test_a_run_is_evaluated_by_its_own_worker_by_plug_ins_and_by_listed_ones_only() -> None:
-    lists = OperatorLists({EVALUATION_QUEUES: "gpu"})
+    lists = lists_of({EVALUATION_QUEUES: "gpu"})
     for allowed in ("gpu", "mine", "optimization-evaluation", "optimization-evaluation-0123456789ab"):
         lists.refuse_evaluation_queue(allowed, own="mine", task_queue="optimization")
     for other in ("gpu2", "other-evaluation", "optimization-evaluation-0123456789AB", "optimization-evaluation-x"):
@@ -297,7 +301,7 @@ class TestRetryAfter:
 async def test_the_check_and_the_worker_know_the_same_origins(listed: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv(MODEL_URLS, listed)
-    assert OperatorLists().model_key(named) == KEY
+    assert OperatorLists(operator_settings()).model_key(named) == KEY
     target = {"kind": "chat", "model": "m", "base_url": named, "messages": [{"role": "user", "content": "{{input}}"}]}
     [problem] = await check_endpoints(OptimizationRequest.model_validate({**BASE, "target": target}))
     assert "cannot be reached" in problem.message
