@@ -28,6 +28,7 @@ from store.write import datasets
 from store.write.runs import DrawnSuite, NewRun
 from store.write.transactions import Store
 from workflows.contracts import Bookkeeping
+from workflows.model.activities.optimizer_steps import version_key
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
@@ -45,13 +46,10 @@ from workflows.model.run.contract import (
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.dataset import is_object
 from workflows.model.spec.judgement import Plan
-from workflows.model.spec.optimizers.custom import PythonOptimizer, version_key
-from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.targets.external import ActivityTarget
 from workflows.model.trial import TrialInput
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
-from workflows.rules.spec.evolve_check import too_few_samples
 from workflows.rules.spec.judgement_check import unknown_must_pass
 
 ATTEMPTS_AT_A_SOURCE = 5
@@ -77,10 +75,10 @@ def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
 
 def _optimizer_version(prepare: PrepareInput) -> dict[str, str]:
     """Which code a user's optimizer is, if it is one."""
-    optimizer = prepare.request.optimizer
-    if not isinstance(optimizer, PythonOptimizer) or optimizer.ref not in prepare.evaluators:
+    own = prepare.request.optimizer.own_class
+    if own is None or own.ref not in prepare.evaluators:
         return {}
-    return {version_key(optimizer.ref): prepare.evaluators[optimizer.ref]}
+    return {version_key(own.ref): prepare.evaluators[own.ref]}
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -166,7 +164,8 @@ class StoreBookkeeping(Bookkeeping):
             baseline_hash = content_hash(spec.baseline)
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
-            problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.counting)]
+            problems = [*([too_small] if too_small is not None else [])]
+            problems += spec.optimizer.sample_problems(spec, plan.counting)
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
@@ -212,9 +211,9 @@ class StoreBookkeeping(Bookkeeping):
 
     async def _unusable_earlier_runs(self, spec: OptimizationRequest, search: DrawnSuite) -> list[str]:
         """Runs to learn from that say nothing about this one."""
-        if not isinstance(spec.optimizer, SearchOptimizer):
+        if not spec.optimizer.earlier_runs:
             return []
-        problems = await self._store.not_comparable(spec.optimizer.warm_start, search.suite, search.item_hashes)
+        problems = await self._store.not_comparable(spec.optimizer.earlier_runs, search.suite, search.item_hashes)
         return [f"optimizer.warm_start: {run_id!r} {problem}" for run_id, problem in problems.items()]
 
     async def _unknown_must_pass(self, spec: OptimizationRequest, dataset_id: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ from clients.temporal import connect
 from store.connection import Database
 from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
+from tests.support.hill_specs import hill_spec
 from worker import serving
 
 TESTS = Path(__file__).parent
@@ -24,7 +25,12 @@ TESTS = Path(__file__).parent
 LONGEST_FIRST = ("system", "clients", "ratchet", "store", "activities")
 """Folders of tests that wait for processes and servers."""
 
-pytest_plugins = ("tests.support.postgres",)
+pytest_plugins = (
+    "tests.support.postgres",
+    "tests.support.model_client",
+    "tests.support.command_bench",
+    "tests.support.prompt_places",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -67,20 +73,4 @@ async def engines(stack: StackAddresses) -> AsyncIterator[Engines]:
 def spec() -> Callable[..., dict[str, Any]]:
     """A small run over a deterministic target; keyword arguments replace parts of it."""
 
-    def build(**parts: Any) -> dict[str, Any]:
-        return {
-            "name": "hill",
-            "configuration": {
-                "x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10},
-                "unit": "metre",
-            },
-            "target": {"kind": "python", "ref": "plugged:hill"},
-            "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(8)]},
-            "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
-            "objective": {"metric": "height"},
-            "optimizer": {"name": "refine", "proposer": {"kind": "step"}},
-            "stop": {"max_rounds": 4, "no_improvement": 0},
-            "seed": 7,
-        } | parts
-
-    return build
+    return hill_spec

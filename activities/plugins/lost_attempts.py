@@ -10,6 +10,7 @@ A store that is away is no failed attempt, and a worker that stops in order lose
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from temporalio.worker import (
 
 from activities.plugins.isolation import IsolatedFault, ProcessDied
 from store.budget_leases import LeaseTaken
-from store.connection import is_away
+from store.connection import StoreAway, is_away
 from workflows.model.failures import ATTEMPTS_EXHAUSTED, NOT_RETRYABLE, WORKER_LOST, described, shorten
 
 log = structlog.get_logger("worker")
@@ -302,10 +303,18 @@ def _passes(error: BaseException) -> bool:
     """Whether a server is away."""
     cause: BaseException | None = error
     while cause is not None:
-        if is_away(cause) or type(cause).__module__.partition(".")[0] in _OF_OTHER_SERVERS:
+        if _of_the_store(cause) or type(cause).__module__.partition(".")[0] in _OF_OTHER_SERVERS:
             return True
         cause = cause.__cause__
     return False
+
+
+def _of_the_store(error: BaseException) -> bool:
+    """Tell a PostgreSQL that is away from the file, the pipe or the deadline of somebody's code, which raise the same types."""
+    if not isinstance(error, OSError | TimeoutError) or isinstance(error, StoreAway):
+        return is_away(error)
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(str(frame.f_globals.get("__name__", "")).partition(".")[0] == "asyncpg" for frame, _ in frames)
 
 
 def _give_up(error: Exception, doing: str, attempts: int) -> NoReturn:

@@ -12,7 +12,6 @@ from ratchet._canonical import canonical_json
 from ratchet.prompts.template import PARAMETER
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.design import Design
-from workflows.model.spec.execution import CompressOptimizer, MeasureOptimizer
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorers import RubricScorer, SimilarityScorer, placed_scorers
@@ -99,13 +98,8 @@ def _largest_design(request: OptimizationRequest, samples: int) -> Design:
 
 
 def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmation: int) -> int | None:
-    if isinstance(request.optimizer, MeasureOptimizer):
-        return 1 + len(request.optimizer.configurations)
-    bounds: list[int] = []
-    if isinstance(request.optimizer, CompressOptimizer):
-        bounds.append(1 + request.optimizer.most_trials)
-    elif request.stop.max_rounds:
-        bounds.append(1 + request.stop.max_rounds * request.optimizer.candidates_per_round)
+    most = request.optimizer.most_trials(request.stop)
+    bounds = [] if most is None else [most]
     if request.budget.trials:
         bounds.append(request.budget.trials - (CONFIRMATION_TRIALS if confirmation else 0))
     if request.budget.samples and calls_per_trial:

@@ -111,6 +111,8 @@ def _iteration(number: int, trial: TrialInFull, request: OptimizationRequest) ->
         split=trial.split.value,
         statistics=statistics_of(trial.summary, trial.coverage),
         score=trial.score if status is IterationStatus.SUCCESS else None,
+        low=trial.score_low,
+        high=trial.score_high,
         status=status,
         failure_reason=None if status is IterationStatus.SUCCESS else failure_reason(trial.status, trial.error),
         started_at=trial.started_at,

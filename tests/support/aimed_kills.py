@@ -20,8 +20,8 @@ import psutil
 
 from clients.embedded.stack import embedded_stack, stack_state
 from store.connection import Database
+from tests.support.killed_runs import everything_decided
 from tests.support.replaying import differences_in_store
-from tests.system.durability.test_kills import everything_decided
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "tests" / "support" / "plugins"
@@ -50,8 +50,10 @@ class Kill:
 
     victims: tuple[str, ...]
     in_flight: int
+    begun: int
+    """Calls in the log when the last of those who made them was gone."""
     extra: int = 0
-    """Calls that were made once more after it, before the next one."""
+    """Calls that it made necessary once more, also when the next kill came before they were repeated."""
 
 
 @dataclass
@@ -83,8 +85,21 @@ class Calls:
 
     @property
     def extra(self) -> int:
+        """Calls that were made once more."""
         begun = self._lines("start ")
         return begun.total() - len(begun)
+
+    def blame(self, kills: list[Kill]) -> None:
+        """Attribute every repeated call to the first kill after it had begun; without one, to the last kill before."""
+        last: dict[str, int] = {}
+        lines = [line for line in self._path.read_text().splitlines() if line.startswith("start ")]
+        for place, line in enumerate(lines):
+            if line in last:
+                between = [kill for kill in kills if last[line] < kill.begun <= place]
+                before = [kill for kill in kills if kill.begun <= last[line]]
+                for kill in between[:1] or before[-1:]:
+                    kill.extra += 1
+            last[line] = place
 
     @property
     def open(self) -> Counter[str]:
@@ -166,7 +181,7 @@ class Command:
 
     async def kill(self, victims: tuple[str, ...], pids: dict[str, int], caller: str, random: Random) -> Kill:
         """Kill them at once. Returns when those who made calls are gone, and the command runs again."""
-        kill = Kill(victims, self.calls.open.total())
+        kill = Kill(victims, self.calls.open.total(), self.calls.begun)
         for victim in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pids[victim], signal.SIGKILL)
@@ -176,19 +191,20 @@ class Command:
         alone = caller in victims or ("run" in victims and random.random() < 0.5)
         if alone:
             await until(lambda: self._is_gone(caller, pids))
-            self._bury(caller)
+            self._bury(caller, kill)
         if "run" in victims:
             await self.start()
             await until(lambda: self._is_gone(caller, pids))
-            self._bury(caller)
+            self._bury(caller, kill)
         return kill
 
     def _is_gone(self, caller: str, pids: dict[str, int]) -> bool:
         return caller not in pids or self._workers().get(caller) != pids[caller]
 
-    def _bury(self, caller: str) -> None:
+    def _bury(self, caller: str, kill: Kill) -> None:
         if caller != "nobody":
             self.calls.bury()
+            kill.begun = self.calls.begun
 
     async def ended(self) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -240,7 +256,6 @@ async def disturbed(
     command = Command(folder, spec)
     await command.start()
     kills: list[Kill] = []
-    before = 0
     try:
         for one in victims:
             begun, least = command.calls.begun + random.randrange(2, 3 * CONCURRENT), random.randrange(1, most_open + 1)
@@ -251,12 +266,9 @@ async def disturbed(
             pids = await command.aim(one, reached)
             if pids is None:
                 break
-            if kills:
-                kills[-1].extra, before = command.calls.extra - before, command.calls.extra
             kills.append(await command.kill(one, pids, caller, random))
         await command.ended()
-        if kills:
-            kills[-1].extra = command.calls.extra - before
+        command.calls.blame(kills)
         return await command.told(kills)
     finally:
         for pid in command.pids().values():

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
@@ -16,11 +17,16 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from activities.endpoints.chat_models import Patience
 from store.connection import Database
 
 TASK_QUEUE = "hostile"
 LONGEST = 20.0
 SIDE_BY_SIDE = 12
+SHORT_PATIENCE = Patience(seconds=3.0, attempts=3, first_delay=0.02, longest_delay=0.1)
+LIES = ("malformed_json", "empty_choices", "truncated_stream", "nan_usage", "null_content")
+
+Handle = WorkflowHandle[Any, Any]
 
 
 def spec(**parts: Any) -> dict[str, Any]:
@@ -197,3 +203,20 @@ class Arena:
             counted["datasets"] = await connection.fetchval("SELECT count(*) FROM datasets WHERE name LIKE $1", f"{run_id}%")
         assert len(counted) > 8, f"the store's tables were not found: {sorted(counted)}"
         return {table: count for table, count in counted.items() if count}
+
+
+def gated(gate: Path, **parts: Any) -> dict[str, Any]:
+    """A run that waits in its baseline until a file exists."""
+    x = {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}
+    return spec(
+        configuration={"x": x, "gate": str(gate)},
+        target={"kind": "python", "ref": "plugged:waits_for_a_file"},
+        execution={"sample_timeout": "60s"},
+        **parts,
+    )
+
+
+async def measuring(handle: Handle) -> None:
+    async with asyncio.timeout(LONGEST):
+        while (await handle.query("progress"))["phase"] != "measuring the baseline":
+            await asyncio.sleep(0.02)

@@ -63,3 +63,28 @@ async def json_endpoint(answering: Answering, *, allowed: bool = True) -> AsyncI
         yield endpoint
     finally:
         await runner.cleanup()
+
+
+Spec = Callable[..., dict[str, Any]]
+
+
+def hill(asked: Asked) -> web.Response:
+    """The higher the better, for 20 tokens a call."""
+    x = asked.body["settings"]["x"]
+    assert isinstance(x, int)
+    return web.json_response({"result": [{"height": f"{x / 1000:.3f}"}], "usage": {"tokens": 20, "cost": 0.5}})
+
+
+def target(url: str, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "http",
+        "url": url,
+        "body": {"settings": "{{factors}}", "where": "{{input}}", "unit": "in {{factors.unit}}"},
+        "response": {"output": "result.0", "tokens": "usage.tokens", "cost": "usage.cost"},
+        **more,
+    }
+
+
+def climbing(spec: Spec, url: str, **more: Any) -> dict[str, Any]:
+    scorers = [{"kind": "python", "name": "height", "ref": "plugged:height"}]
+    return spec(**{"target": target(url), "scorers": scorers, "stop": {"max_rounds": 4, "no_improvement": 0}, **more})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from clients.embedded.stack import StackAddresses, embedded_stack
-from tests.system.durability.test_kills import calls_begun, disturb, everything_decided, running
+import asyncpg
+
+from clients.embedded.stack import StackAddresses, embedded_stack, stack_state
+from tests.support.worker_processes import WorkerProcess, calls_begun, outcomes_stored, repeated, running, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +66,81 @@ async def ended_alike(
     assert result["spend"] == expected_result["spend"]
     assert 0 <= extra <= killed.in_flight, f"{extra} calls repeated, {killed.in_flight} in flight, {killed.victims}"
     return Ended(expected_result, result, in_all, expected_more)
+
+
+SEEDS = range(int(os.environ.get("RATCHET_KILL_SEEDS", "1")))
+KILLS_PER_SEED = 4
+ROUNDS, SAMPLES, REPLICATES, CANDIDATES = 8, 30, 2, 2
+CALLS = (1 + ROUNDS * CANDIDATES) * SAMPLES * REPLICATES
+
+
+@dataclass
+class Killed:
+    """What a disturbed run went through."""
+
+    victims: list[str] = field(default_factory=list)
+    in_flight: int = 0
+    """Calls that had begun, and whose answers were not in the store yet, when the worker was killed."""
+
+
+async def disturb(
+    stack: StackAddresses, worker: WorkerProcess, calls: Path, run_id: str, random: Random, calls_in_all: int = CALLS
+) -> Killed:
+    """Kill something each time the run has come so far."""
+    killed = Killed()
+    for point in sorted(random.sample(range(20, calls_in_all - 40), KILLS_PER_SEED)):
+        await until(lambda point=point: calls_begun(calls) >= point)  # type: ignore[misc]
+        victim = random.choice(["worker", "temporal", "postgres"])
+        killed.victims.append(victim)
+        if victim == "worker":
+            await worker.kill()
+            killed.in_flight += calls_begun(calls) - repeated(calls) - await outcomes_stored(stack, run_id)
+            await worker.start()
+            continue
+        state = stack_state(stack.home)
+        pid = state.temporal_pid if victim == "temporal" else state.postgres_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+        def replaced(victim: str = victim, pid: int = pid) -> bool:
+            now = stack_state(stack.home)
+            return (now.temporal_pid if victim == "temporal" else now.postgres_pid) not in {pid, None}
+
+        await until(replaced)
+    return killed
+
+
+def spec(seed: int) -> dict[str, Any]:
+    return {
+        "name": "killed",
+        "configuration": {"x": {"value": 100, "change": "structured", "type": "integer", "min": 0, "max": 9000, "step": 7}},
+        "target": {"kind": "python", "ref": "plugged:logged_hill"},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)]},
+        "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
+        "objective": {"metric": "height"},
+        "optimizer": {"proposer": {"kind": "step"}, "candidates_per_round": CANDIDATES},
+        "replicates": REPLICATES,
+        "stop": {"max_rounds": ROUNDS, "no_improvement": 0},
+        "execution": {"concurrent_samples": 16},
+        "seed": seed,
+    }
+
+
+async def everything_decided(stack: StackAddresses, run_id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows that must not depend on what was killed; times and run ids are left out."""
+    connection = await asyncpg.connect(stack.database_url)
+    try:
+        queries = {
+            "trials": "SELECT candidate_id, purpose, round, status, score, sample_means, coverage, paid_samples FROM trials",
+            "candidates": "SELECT candidate_id, config_hash, round, parent_candidate_ids FROM candidates",
+            "rounds": "SELECT round, best_score, best_so_far, stop_reason, stopped FROM rounds",
+            "outcomes": "SELECT config_hash, item_hash, replicate, status, scores::text, output FROM outcomes",
+            "events": "SELECT event_key, type FROM events",
+            "run": "SELECT status, stop_reason, best_score, baseline_score FROM runs",
+        }
+        return {
+            name: sorted((tuple(row) for row in await connection.fetch(f"{query} WHERE run_id = $1", run_id)), key=repr)
+            for name, query in queries.items()
+        }
+    finally:
+        await connection.close()

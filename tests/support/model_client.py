@@ -1,11 +1,19 @@
-"""Asking the simulated model as everybody asks one: with the real OpenAI client."""
+"""The simulated model, asked as everybody asks one: with the real OpenAI client."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from openai import AsyncOpenAI
 
-from clients.demo import SimulatedModel
+from clients.demo import SimulatedModel, simulated_model
 from clients.demo.models import ECHO
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SimulatedModel]:
+    async with simulated_model() as running:
+        yield running
 
 
 def client_of(server: SimulatedModel, **options: Any) -> AsyncOpenAI:

@@ -15,6 +15,9 @@ from store.connection import Database
 from store.read.reader import StoreReader
 from store.read.replay_records import RecordedOutcomes
 
+HISTORIES = Path(__file__).parents[1] / "system" / "replay" / "histories"
+"""Where recorded histories are kept."""
+
 
 async def differences_in_store(database: Database, run_id: str) -> list[Difference]:
     """What the store says otherwise than its outcomes do."""

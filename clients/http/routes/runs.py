@@ -14,32 +14,29 @@ from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Ser
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run, why_unknown
-from clients.http.responses import (
+from clients.http.routes.open_runs import waiting_of
+from clients.reports.history.entries import get_entries
+from clients.reports.load import facts_of
+from clients.runs.lookup import TERMINAL
+from clients.runs.waits import pollers_of, queues_waited_for
+from clients.wire import (
     Done,
     Graph,
     Happening,
-    InFlight,
     Log,
     Node,
     OptimizationDetail,
     OptimizationPage,
     RejectionPage,
     RoundPage,
-    budget_in_seconds,
+    detail_of,
     listed_of,
-    optimization_of,
     rejection_of,
     round_of,
-    waiting_of,
 )
-from clients.reports.history.entries import get_entries
-from clients.reports.load import facts_of
-from clients.runs.lookup import TERMINAL
-from clients.runs.waits import pollers_of, queues_waited_for
 from store.read.outlines import Outline
 from store.read.rows import RunDetail
 from workflows.model.run.rounds import RunStatus
-from workflows.model.spec.execution import Stop
 
 DESCRIBING_TAKES_AT_MOST = 2.0
 
@@ -82,21 +79,14 @@ async def get_optimization(
     if row is None:
         raise await why_unknown(backend, run_id)
     execution, waits_for = await _execution(backend, row)
-    stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
-    return OptimizationDetail(
-        **{
-            **optimization_of(row),
-            "spec": row.spec if spec else {},
-            "stop": stop,
-            "max_rounds": stop.max_rounds,
-            "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
-            "confirmation": row.result.confirmation if row.result else None,
-            "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
-            "execution": execution,
-            "waits_for": waits_for,
-            "temporal_url": backend.servers.page_of(run_id),
-            "last_event_id": newest,
-        }
+    return detail_of(
+        row,
+        progress,
+        execution=execution,
+        last_event_id=newest,
+        with_spec=spec,
+        waits_for=waits_for,
+        temporal_url=backend.servers.page_of(run_id),
     )
 
 

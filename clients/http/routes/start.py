@@ -16,10 +16,10 @@ from clients.http.backend import Backend, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of
-from clients.http.responses import Started
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
 from clients.settings import dataset_settings
+from clients.wire import Started
 from ratchet._canonical import NotCanonical
 from store.write.datasets import dataset_size, named_dataset
 from workflows.model.spec.request import OptimizationRequest

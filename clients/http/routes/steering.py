@@ -17,8 +17,8 @@ from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
-from clients.http.responses import Done, StopWish
 from clients.runs.lookup import TERMINAL
+from clients.wire import Done, StopWish
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Pending, UpdateAnswer
 from workflows.model.spec.execution import Adjustment

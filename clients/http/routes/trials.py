@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
-from clients.http.responses import Trial as TrialAnswer
-from clients.http.responses import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
-from clients.reports.diff import FactorDifference, differences
-from ratchet._frozen import Payload
-from store.read.candidates import Ancestor, StoredCandidate
+from clients.wire import CandidateDetail, TrialDetail, TrialPage, TrialSlices, candidate_of, slices_of, trial_of
+from clients.wire import Trial as TrialAnswer
 from store.read.comparisons import Comparison
 from store.read.rows import ItemPage
 from store.read.sample_pairs import Turn
@@ -37,32 +34,6 @@ WhichPart = Annotated[
     str | None,
     Query(max_length=40, pattern=NO_CONTROLS, description="Of several trials on some samples only: the one with this `part`."),
 ]
-
-
-class ComparedAncestor(Payload):
-    """A candidate and what another one changed of it."""
-
-    candidate_id: str | None
-    mask_id: str
-    objective_score: float | None
-    changes: tuple[FactorDifference, ...]
-
-
-class CandidateDetail(Payload):
-    """A candidate, and what it changes of the baseline and of each of its parents."""
-
-    optimization_id: str
-    candidate_id: str
-    mask_id: str
-    round: int
-    index: int
-    rationale: str | None
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """What the optimizer noted: origin, operators, components, parameters."""
-    configuration: dict[str, Any]
-    baseline: ComparedAncestor
-    parents: tuple[ComparedAncestor, ...]
-    children: tuple[str, ...]
 
 
 @router.get("/trials", operation_id="listTrials", responses=responses(404), response_model=TrialPage)
@@ -183,31 +154,7 @@ async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Serve
     if candidate is None:
         await refuse_unknown_run(backend, run_id)
         raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
-    return await asyncio.to_thread(_compared, run_id, candidate)
-
-
-def _compared(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
-    def against(ancestor: Ancestor) -> ComparedAncestor:
-        return ComparedAncestor(
-            candidate_id=ancestor.candidate_id,
-            mask_id=ancestor.config_hash,
-            objective_score=ancestor.score,
-            changes=differences(ancestor.configuration, candidate.configuration),
-        )
-
-    return CandidateDetail(
-        optimization_id=run_id,
-        candidate_id=candidate.candidate_id,
-        mask_id=candidate.config_hash,
-        round=candidate.round,
-        index=candidate.index,
-        rationale=candidate.rationale,
-        extra=candidate.extra,
-        configuration=candidate.configuration,
-        baseline=against(candidate.baseline),
-        parents=tuple(against(parent) for parent in candidate.parents),
-        children=candidate.children,
-    )
+    return await asyncio.to_thread(candidate_of, run_id, candidate)
 
 
 @router.get("/comparison", operation_id="compareTrials", responses=responses(404), response_model=Comparison)

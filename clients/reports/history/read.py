@@ -10,6 +10,7 @@ from clients.reports.history.format import RecordedHistory, RecordedIteration
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.rounds import LimitsInForce, RoundRecord
 from workflows.rules.scoring.slices import Slices
+from workflows.rules.statistics import interval_of_score
 
 
 def facts_from(history: RecordedHistory) -> RunFacts:
@@ -64,6 +65,7 @@ def _iterations(recorded: Sequence[RecordedIteration]) -> tuple[Iteration, ...]:
 def _iteration(one: RecordedIteration) -> Iteration:
     trial: dict[str, Any] = one.trial.model_dump()
     status = trial.pop("status")
+    low, high = interval_of_score(one.score, one.sample_means or ()) or (None, None)
     return Iteration(
         number=one.iteration_number,
         round=one.round,
@@ -78,6 +80,8 @@ def _iteration(one: RecordedIteration) -> Iteration:
             {name: value for name, value in one.statistics.model_dump().items() if value is not None}
         ),
         score=one.score,
+        low=low,
+        high=high,
         status=one.status,
         failure_reason=one.failure_reason,
         started_at=one.start_time,

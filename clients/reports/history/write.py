@@ -32,7 +32,6 @@ from clients.reports.score_differences import difference_of
 from workflows.model.run.rounds import LimitsInForce
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.request import OptimizationRequest
-from workflows.optimizers.refine import describe_proposer
 from workflows.rules.decisions.stop_rules import Limits, describe
 from workflows.rules.scoring.objective_score import describe_objective
 
@@ -53,7 +52,7 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         fixed_factors=fixed_factors(facts),
         objective="MAXIMIZE" if facts.direction == "maximize" else "MINIMIZE",
         scorer_description=describe_objective(request.objective, request.metric),
-        mutator_description=describe_proposer(request.optimizer, _longest_text(request, factors)),
+        mutator_description=request.optimizer.describe(_longest_text(request, factors)),
         termination_policy_description=describe(
             Limits(facts.limits.stop, facts.limits.budget, request.execution.max_consecutive_failed_trials)
         ),

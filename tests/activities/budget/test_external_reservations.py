@@ -10,7 +10,7 @@ import pytest
 
 from activities.budget.external_reservations import ExternalReservations
 from store.connection import Database, is_away
-from tests.activities.budget.test_lease import EACH, covers, opened, random_budget, used, watched
+from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.evaluation_doubles import activity_environment
 from tests.support.store_examples import ExampleRun
 from workflows.model.activities.external_trials import CallsSettlement

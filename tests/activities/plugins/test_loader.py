@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.plugins.loader import Plugins
+from tests.support.plugin_files import TARGET, module, new_name
 from workflows.model.failures import INVALID_REQUEST
-
-TARGET = "def target(configuration, sample, context):\n    return 'x'\n"
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A spec's directory, off the import path again afterwards."""
-    yield tmp_path
-    while str(tmp_path) in sys.path:
-        sys.path.remove(str(tmp_path))
-
-
-def module(folder: Path, source: str, name: str | None = None) -> str:
-    """A module in the folder, under a name that nothing else in this process has."""
-    name = name or f"plugged_{next(_numbers)}"
-    (folder / f"{name}.py").write_text(source)
-    return name
 
 
 def refusal(plugins: Plugins, reference: str, arguments: int = 3) -> str:
@@ -47,7 +28,7 @@ class TestWhatIsAllowed:
         assert Plugins(search_path=folder).resolve(f"{name}:target", 3).call({}, None, None) == "x"
 
     def test_modules_under_a_prefix_and_no_lookalikes(self, folder: Path) -> None:
-        package = folder / f"package_{next(_numbers)}"
+        package = folder / new_name("package")
         package.mkdir()
         (package / "__init__.py").touch()
         module(package, TARGET, "evaluate")

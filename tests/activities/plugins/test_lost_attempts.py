@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 from temporalio import activity, workflow
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -19,6 +20,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.plugins.lost_attempts import MOST_FAILURES, MOST_LOST, RECORD, AttemptLimits, attempts_before
+from store.connection import StoreAway
 from tests.support.engines import Engines
 from workflows.model.failures import ATTEMPTS_EXHAUSTED, WORKER_LOST
 
@@ -123,8 +125,24 @@ async def test_what_raises_is_not_tried_for_ever_and_says_why(server: Server, ki
     assert error.message.endswith(f" failed {MOST_FAILURES} times: OverflowError: intermediate overflow in fsum")
 
 
+async def _refused() -> BaseException:
+    """What asyncpg raises where nobody listens."""
+    with pytest.raises(ConnectionRefusedError) as refused:
+        await asyncpg.connect("postgresql://ratchet@127.0.0.1:9/ratchet")
+    return refused.value
+
+
+@pytest.mark.parametrize("error", [TimeoutError("slow disk"), ConnectionRefusedError("their port"), OSError(28, "no space")])
+async def test_an_error_of_somebodys_code_is_no_store_that_is_away(server: Server, error: OSError) -> None:
+    script = Script(*[error] * 100)
+    async with server.worker("prepare", script):
+        told = await _failure(await server.start("prepare"))
+    assert told.type == ATTEMPTS_EXHAUSTED and script.calls == MOST_FAILURES
+    assert f"preparing the run failed {MOST_FAILURES} times: {type(error).__name__}" in told.message
+
+
 async def test_a_store_that_is_away_is_no_failed_attempt(server: Server) -> None:
-    outage: list[BaseException] = [ConnectionRefusedError("no store")] * 30
+    outage: list[BaseException] = [*[StoreAway("no store")] * 15, *[await _refused() for _ in range(15)]]
     failures: list[BaseException] = [ValueError("once")] * (MOST_FAILURES - 1)
     script = Script(*outage, *failures, *outage)
     async with server.worker("judge", script):

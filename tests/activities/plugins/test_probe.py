@@ -11,10 +11,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.plugins.loader import Plugins
 from activities.plugins.probe import import_elsewhere
-from tests.activities.plugins.test_loader import TARGET, folder, module
+from tests.support.plugin_files import TARGET, module
 from workflows.model.failures import INVALID_REQUEST
-
-__all__ = ["folder"]
 
 
 async def refusal(plugins: Plugins, *names: str, longest: float = 30.0) -> str:

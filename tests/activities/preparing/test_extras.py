@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, suite
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Inspected, InspectInput
-from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.optimizers.search import SearchOptimizer
 
 SEARCH = InspectInput(references={}, search=SearchOptimizer(name="search"))
 

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.proposals.reflection_answer import problems_of, read_answer
 from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Record
 from tests.support import evaluation_plugins
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, samples, suite
@@ -68,12 +68,6 @@ async def failure(store: MemoryStore, wanted: ProposalInput, environment: Mappin
         await proposed(store, wanted, environment)
     assert store.proposals == {}
     return raised.value
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 class TestModels:

@@ -16,7 +16,7 @@ from activities.plugins.loader import Plugins
 from activities.scorers import ScorerTools
 from activities.scorers.model_calls import asked
 from activities.targets.faults import Refused, Unjudged, Unreachable
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
 from tests.support.scoring import SCORER, grade
@@ -25,12 +25,6 @@ from workflows.model.spec.targets.python import ChatTarget, Price
 QUICK = Patience(seconds=5.0, attempts=3, first_delay=0.01, longest_delay=0.02)
 PRICES = {"simulated-judge": Price(input=1.0, output=10.0), "simulated-embedding": Price(input=0.5, output=0)}
 RUBRIC = 'A good answer says "sorry", names a "refund", and gives a "date".'
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from activities.endpoints.endpoint_policy import NO_KEY
 from activities.endpoints.gate import Gates
 from activities.evaluation import RATE_LIMITED
 from activities.targets.faults import Refused
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from tests.support.allowed import lists_of
 from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
@@ -61,12 +61,6 @@ async def failure(store: MemoryStore, **environment: str) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
         await evaluated(store, environment=environment)
     return raised.value
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 @asynccontextmanager

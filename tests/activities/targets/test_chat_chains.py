@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from ratchet._explanation import explain
 from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
@@ -72,12 +72,6 @@ def completions(*contents: Any) -> Callable[[Asked], web.Response]:
 
 def base_url(endpoint: Endpoint) -> str:
     return f"{endpoint.origin}/v1"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 class TestConversations:

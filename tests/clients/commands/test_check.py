@@ -16,15 +16,8 @@ from clients.checks.installation import lacking_packages
 from clients.commands.begin import write_templates
 from clients.commands.check import summary_of
 from clients.demo.model_server import simulated_model
+from tests.support.spec_texts import SPEC, changed
 
-SPEC = """name: t
-configuration:
-  prompt: {value: "Answer yes", change: text, max_length: 100}
-target: {kind: python, ref: "mine:target"}
-dataset: {items: [{input: {q: 1}, expected: 1}]}
-objective: exact
-optimizer: {proposer: {kind: noop}}
-"""
 MINE = """
 print("plug-ins may print")
 NUMBER = 3
@@ -51,11 +44,6 @@ async def checked(directory: Path, text: str, *, endpoints: bool = False) -> Che
     path = directory / "spec.yaml"
     path.write_text(text)
     return await check_spec(path, endpoints=endpoints)
-
-
-def changed(before: str, after: str) -> str:
-    assert before in SPEC
-    return SPEC.replace(before, after)
 
 
 CHAT = changed('{kind: python, ref: "mine:target"}', '{kind: chat, model: m, messages: [{role: user, content: "{{input.q}}"}]}')

@@ -10,9 +10,9 @@ import yaml
 
 from clients.checks.findings import Finding, check_spec
 from clients.runs.pollers import Pollers, unserved_queues, unserved_target, unserved_without_servers
-from tests.clients.commands.test_check import changed
+from tests.support.activity_targets import height, theirs
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_activity_target import height, theirs
+from tests.support.spec_texts import changed
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.targets.external import ActivityTarget
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
-from tests.clients.commands.test_runs_from_the_command_line import Bench, ending, read_until
-from tests.clients.commands.test_runs_from_the_command_line import bench as bench
-from tests.clients.commands.test_runs_from_the_command_line import running_home as running_home
+from tests.support.command_bench import Bench, ending, read_until
 
 
 async def terminated(home: Path, run_id: str) -> None:

@@ -15,10 +15,7 @@ import yaml
 
 from clients.checks.estimate import Estimate, estimate
 from clients.checks.findings import check_spec
-from tests.clients.commands.test_runs_from_the_command_line import Bench
-from tests.clients.commands.test_runs_from_the_command_line import alone as alone
-from tests.clients.commands.test_runs_from_the_command_line import bench as bench
-from tests.clients.commands.test_runs_from_the_command_line import running_home as running_home
+from tests.support.command_bench import Bench
 
 AT_MOST = {"kind": "python", "ref": "mine:target", "at_most": {"cost": 0.5, "tokens": 100}}
 PRICES = {"m": {"input": 1, "output": 10}, "judge": {"input": 2, "output": 20}}

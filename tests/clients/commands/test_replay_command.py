@@ -14,10 +14,8 @@ from clients.cli import main
 from clients.reports.facts import Drawn
 from clients.reports.history.files import history_json
 from clients.reports.history.write import fingerprint
-from tests.clients.commands.test_runs_from_the_command_line import Bench
-from tests.clients.commands.test_runs_from_the_command_line import bench as bench
-from tests.clients.commands.test_runs_from_the_command_line import running_home as running_home
-from tests.clients.reports.test_the_example import STARTED, the_example
+from tests.support.command_bench import Bench
+from tests.support.report_examples import STARTED, the_example
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, Split
 

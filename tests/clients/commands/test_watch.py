@@ -19,9 +19,9 @@ from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import RunFollower
 from clients.runs.servers import Servers
 from clients.runs.workers import Workers
-from tests.clients.commands.test_runs_from_the_command_line import Bench, bench_in, ending, read_until
-from tests.clients.http.conftest import hill_spec
+from tests.support.command_bench import Bench, bench_in, ending, read_until
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 
 
 @pytest.fixture

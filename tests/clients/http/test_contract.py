@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.clients.http.conftest import TOKEN
+from tests.support.http_api import TOKEN
 
 CONFIGURATION = """
 continue-on-failure = true

@@ -19,8 +19,8 @@ from clients.http.routes.releases import established
 from clients.http.security import Trust
 from clients.http.token import WITHOUT, entrance, kept_token
 from clients.own_modules import python_path
-from tests.clients.http.conftest import TOKEN
 from tests.support.engines import Engines
+from tests.support.http_api import TOKEN
 
 LIST = "/v1/private/optimizations"
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from activities.preparing import request_check
-from tests.clients.http.conftest import hill_spec
+from tests.support.hill_specs import hill_spec
 from workflows.rules.spec.check import check_request
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.clients.http.conftest import hill_spec, split_items
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec, split_items
 
 
 async def read(http: httpx.AsyncClient, path: str, status: int = 200) -> Any:

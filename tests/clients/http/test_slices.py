@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from store.read import slice_scores
-from tests.clients.http.conftest import hill_spec
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
 
 WEIGHTS = (1.0, 3.0, 0.5)
 ITEMS: list[dict[str, Any]] = [

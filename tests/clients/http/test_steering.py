@@ -9,37 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.clients.http.conftest import hill_spec
 from tests.support.engines import Engines
-
-
-def gated_spec(gate: Path, **parts: Any) -> dict[str, Any]:
-    """A run whose answers wait until the file is there."""
-    return hill_spec(
-        configuration={
-            "x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10},
-            "gate": str(gate),
-        },
-        target={"kind": "python", "ref": "plugged:waits_for_a_file"},
-        **parts,
-    )
-
-
-async def until(http: httpx.AsyncClient, run_id: str, status: str) -> dict[str, Any]:
-    async with asyncio.timeout(30):
-        while True:
-            answer = await http.get(f"/optimizations/{run_id}")
-            run: dict[str, Any] = answer.json()
-            if answer.status_code == 200 and run["status"] == status:
-                return run
-            await asyncio.sleep(0.05)
-
-
-async def ask(http: httpx.AsyncClient, path: str, body: Any = None, status: int = 200) -> dict[str, Any]:
-    answer = await http.post(f"/optimizations{path}", json=body)
-    assert answer.status_code == status, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+from tests.support.hill_specs import gated_spec, hill_spec
+from tests.support.http_api import ask, until
 
 
 async def test_a_spec_is_started_once_and_found_again(http: httpx.AsyncClient) -> None:

@@ -15,10 +15,9 @@ from clients.http.feed import MOST_BYTES, Feed
 from clients.http.routes import streams
 from store.connection import Database
 from store.events import Event, announce, lock_run
-from tests.clients.http.conftest import hill_spec
-from tests.clients.http.test_steering import gated_spec
 from tests.support.engines import Engines
 from tests.support.event_streams import RawStream, Seen, reading
+from tests.support.hill_specs import gated_spec, hill_spec
 
 ALL = "/v1/private/optimizations"
 

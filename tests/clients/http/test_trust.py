@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from clients.http.security import LARGEST_BODY, NotTrustworthy, Trust
-from tests.clients.http.conftest import TOKEN
+from tests.support.http_api import TOKEN
 
 LIST = "/v1/private/optimizations"
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from tests.clients.http.conftest import TOKEN, guarded_url, hill_spec, http, servers, split_items, url
+from tests.support.engines import Engines
+from tests.support.page_browser import PATIENCE_MS, Opens
+from tests.support.word_runs import word_spec
 
-__all__ = ["TOKEN", "guarded_url", "hill_spec", "http", "servers", "split_items", "url"]
-
-ARTIFACTS = Path(__file__).parents[3] / ".artifacts" / "page"
-"""Screenshots of every run of the tests, for people to look at; never committed."""
-PATIENCE = 30_000
-expect.set_options(timeout=PATIENCE)
-
-Opens = Callable[..., Awaitable[Page]]
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def chromium() -> str | None:
@@ -60,7 +54,7 @@ async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
         context = await browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = await context.new_page()
         if not may_complain:
@@ -90,9 +84,7 @@ def accessible() -> Callable[[Page], Awaitable[list[str]]]:
     return violations
 
 
-async def keep_picture(page: Page, name: str) -> Path:
-    """Keep what is shown, whole, among the artifacts."""
-    ARTIFACTS.mkdir(parents=True, exist_ok=True)
-    path = ARTIFACTS / f"{name}.png"
-    await page.screenshot(path=path, full_page=True, animations="disabled")
-    return path
+@pytest.fixture(scope="session")
+async def words(engines: Engines) -> str:
+    await engines.run(word_spec(), run_id="words")
+    return "words"

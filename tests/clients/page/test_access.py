@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.clients.http.conftest import hill_spec, split_items
-from tests.clients.page.conftest import TOKEN, Opens, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec, split_items
+from tests.support.http_api import TOKEN
+from tests.support.page_browser import Opens, keep_picture
 from tests.support.seeded_runs import enlarge
 
 PLACES = {

@@ -11,8 +11,9 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.clients.http.test_steering import gated_spec, until
-from tests.clients.page.conftest import Opens
+from tests.support.hill_specs import gated_spec
+from tests.support.http_api import until
+from tests.support.page_browser import Opens
 
 AT_MOST = 100.0
 """Milliseconds."""

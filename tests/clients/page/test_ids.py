@@ -7,9 +7,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.clients.http.conftest import hill_spec, split_items
-from tests.clients.page.conftest import Opens
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec, split_items
+from tests.support.page_browser import Opens
 
 ID = "team a/2026/50% off?#é\\..+&=;:@"
 

@@ -12,10 +12,10 @@ from clients.http.app import serving_http
 from clients.http.security import Trust
 from clients.runs.servers import Servers
 from store.events import EVENTS_CHANNEL
-from tests.clients.http.conftest import hill_spec
-from tests.clients.http.test_steering import gated_spec, until
-from tests.clients.page.conftest import Opens, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import gated_spec, hill_spec
+from tests.support.http_api import until
+from tests.support.page_browser import Opens, keep_picture
 
 
 async def start(http: httpx.AsyncClient, gate: Path, name: str, rounds: int = 3) -> str:

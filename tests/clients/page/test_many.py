@@ -7,9 +7,9 @@ import math
 import pytest
 from playwright.async_api import Page
 
-from tests.clients.http.conftest import hill_spec
-from tests.clients.page.conftest import Opens, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import Opens, keep_picture
 from tests.support.seeded_runs import enlarge
 
 TRIALS = 10_000

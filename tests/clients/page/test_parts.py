@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from playwright.async_api import Page, expect
 
-from tests.clients.page.conftest import Opens, keep_picture
 from tests.support.engines import Engines
 from tests.support.optimizer_in_parts import in_parts, spec
+from tests.support.page_browser import Opens, keep_picture
 
 
 async def test_what_was_measured_in_part_is_told_apart(

@@ -13,8 +13,8 @@ import yaml
 from playwright.async_api import expect
 
 from clients.demo.model_server import SimulatedModel, simulated_model
-from tests.clients.page.conftest import ARTIFACTS, Opens
 from tests.support.engines import Engines
+from tests.support.page_browser import ARTIFACTS, Opens
 
 EXAMPLE = files("clients.demo") / "example"
 

@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 from playwright.async_api import Page, expect
 
-from tests.clients.http.test_steering import gated_spec, until
-from tests.clients.page.conftest import TOKEN, Opens, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import gated_spec
+from tests.support.http_api import TOKEN, until
+from tests.support.page_browser import Opens, keep_picture
 from tests.support.release_runs import tried_prompt
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.clients.http.conftest import hill_spec
-from tests.clients.page.conftest import Opens, keep_picture
 from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import Opens, keep_picture
 from tests.support.seeded_runs import enlarge
 
 MARKUP = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>{{input}} <b>bold</b> \u202edesrever'

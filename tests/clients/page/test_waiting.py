@@ -7,10 +7,10 @@ from datetime import timedelta
 from playwright.async_api import expect
 
 from activities.settings import Settings
-from tests.clients.http.conftest import hill_spec
-from tests.clients.page.conftest import Opens
 from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import Opens
 from worker import serving
 
 QUEUE = "optimization-evaluation-00000000beef"

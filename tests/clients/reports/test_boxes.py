@@ -16,7 +16,7 @@ from clients.reports.text.progress_lines import progress_lines, told
 from clients.reports.text.summary import progress_text, status_text
 from clients.reports.text.terminal_text import visible, wrapped
 from ratchet.optimizer import StopReason
-from tests.clients.reports.test_the_example import FINISHED, STARTED, facts, request, the_example
+from tests.support.report_examples import FINISHED, STARTED, box_rows, facts, request, the_example
 from workflows.model.run.candidates import ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, Progress, StopRule
 from workflows.model.run.decisions import Decision
@@ -29,17 +29,6 @@ TWO_FACTORS: dict[str, Any] = {
     "temperature": {"value": 0.7, "change": "structured", "type": "number", "min": 0, "max": 1},
 }
 PYTHON_PROPOSER = {"proposer": {"kind": "python", "ref": "shop.propose:better"}}
-
-
-def box_rows(text: str, label: str) -> list[str]:
-    """The rows of a box that begin with a label, and those below that continue it, without the frame."""
-    rows = [line.strip("║").strip() for line in text.splitlines()]
-    first = next(number for number, row in enumerate(rows) if row.startswith(label))
-    raw = text.splitlines()
-    last = first + 1
-    while raw[last].startswith("║" + " " * 20):
-        last += 1
-    return rows[first:last]
 
 
 # -- scores and other figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clients.reports.gates import FIGURES, BadGate, check_gate, figures_of, meets
-from tests.clients.reports.test_the_example import facts
+from tests.support.report_examples import facts
 from workflows.model.run.contract import Confirmation
 from workflows.model.spec.judgement import Evidence, Judged, Verdict
 
@@ -65,7 +65,7 @@ def test_another_part_may_decide_what_the_unknown_one_cannot() -> None:
 
 
 def test_a_minimizing_run_improves_by_getting_smaller() -> None:
-    from tests.clients.reports.test_the_example import request
+    from tests.support.report_examples import request
 
     spec = request(objective={"metric": "exact", "kind": "mean", "direction": "minimize"})
     assert figures_of(facts([0.8, 0.5], spec=spec))["improvement"] == pytest.approx(0.3)

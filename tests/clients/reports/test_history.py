@@ -19,7 +19,7 @@ from clients.reports.history.files import NotAHistory, file_name, history_text, 
 from clients.reports.history.write import fingerprint, history_of
 from ratchet._yaml_text import yaml_text
 from ratchet.optimizer import StopReason
-from tests.clients.reports.test_the_example import BETTER, FINISHED, facts, request, the_example
+from tests.support.report_examples import BETTER, FINISHED, facts, request, the_example
 from workflows.model.run.candidates import ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation
 from workflows.model.spec.judgement import Evidence, Judged, Verdict

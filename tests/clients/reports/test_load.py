@@ -14,7 +14,7 @@ from clients.reports.text.boxes import box
 from clients.reports.text.progress_lines import progress_lines
 from clients.reports.text.summary import status_text
 from store.read.rows import RejectionRow, RoundRow, RunDetail, RunReport, TrialInFull
-from tests.clients.reports.test_the_example import STARTED, request
+from tests.support.report_examples import STARTED, request
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.rounds import Counts, RoundRecord, Spend

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from clients.reports.text.boxes import Verbosity, box
-from tests.clients.reports.test_boxes import box_rows
-from tests.clients.reports.test_the_example import facts
 from tests.support.prompted_specs import read
+from tests.support.report_examples import box_rows, facts
 
 BETTER = {"section:rules/labels": "Stay {{factors.tone}}.\nRead {{factors.role}} twice."}
 

@@ -14,7 +14,7 @@ import yaml
 
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
-from tests.clients.commands.test_runs_from_the_command_line import MINE, Bench, bench_in, ending, read_until
+from tests.support.command_bench import MINE, Bench, bench_in, ending, read_until
 
 THEIRS = """
 from pathlib import Path

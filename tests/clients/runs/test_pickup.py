@@ -18,7 +18,7 @@ import yaml
 
 from clients.embedded.stack import embedded_stack, stack_state
 from clients.temporal import connect
-from tests.clients.commands.test_runs_from_the_command_line import MINE, Bench, bench_in, ending, read_until
+from tests.support.command_bench import MINE, Bench, bench_in, ending, read_until
 
 
 @dataclass

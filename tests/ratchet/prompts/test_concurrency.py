@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from ratchet.prompts import OverrideStore, StaleBase
-from tests.ratchet.prompts.conftest import Place
 from tests.support.prompt_examples import NAME, moved, template
+from tests.support.prompt_places import Place
 from tests.support.prompt_writers import NAME as CROWD
 from tests.support.prompt_writers import flags, raise_flag
 

@@ -18,8 +18,8 @@ from redis import Redis
 
 from ratchet.prompts import InvalidName, Overrides, OverrideStore, PromptTemplate, StoreRefused, open_store
 from ratchet.prompts.names import MOST_SEGMENTS, checked_identifier, checked_name, checked_tag
-from tests.ratchet.prompts.conftest import Place
 from tests.support.prompt_examples import NAME, moved, template
+from tests.support.prompt_places import Place
 
 IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}\Z")
 

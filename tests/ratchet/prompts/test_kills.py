@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.prompts import Overrides, OverrideStore, TagState
-from tests.ratchet.prompts.conftest import Place
 from tests.support.dying_writer import ACTIONS, CHANGES
 from tests.support.prompt_examples import template, toned
+from tests.support.prompt_places import Place
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.prompts import OverrideStore, PromptError, TagState, migrate, open_store
-from tests.ratchet.prompts.conftest import BACKENDS, Place, place_of_kind
 from tests.support.prompt_examples import NAME, moved, template, toned
+from tests.support.prompt_places import BACKENDS, Place, place_of_kind
 
 OTHER = "sales/answer"
 

@@ -38,8 +38,8 @@ from ratchet.prompts import (
     resolve,
 )
 from store.connection import Database
-from tests.ratchet.prompts.conftest import Place
 from tests.support.prompt_examples import NAME, moved, template
+from tests.support.prompt_places import Place
 from tests.support.prompt_servers import Detour, free_port
 from tests.support.store_examples import PostgresServer
 

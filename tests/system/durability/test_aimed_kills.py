@@ -15,11 +15,8 @@ import pytest
 
 from tests.support.aimed_endpoint import endpoint, theirs
 from tests.support.aimed_kills import CONCURRENT, VICTIMS, Run, disturbed, judged, undisturbed
-from tests.system.end_to_end.test_evolution import EVOLVING
-from tests.system.end_to_end.test_few_shot import TEACHING
-from tests.system.end_to_end.test_gepa import REFLECTING
-from tests.system.end_to_end.test_racing import coins
-from tests.system.end_to_end.test_search import BAKING
+from tests.support.coin_runs import coins
+from tests.support.optimizer_specs import BAKING, EVOLVING, REFLECTING, TEACHING
 
 SEEDS = int(os.environ.get("RATCHET_KILL_SEEDS", "0"))
 KILLS = 4

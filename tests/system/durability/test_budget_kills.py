@@ -15,7 +15,8 @@ import asyncpg
 import pytest
 
 from clients.embedded.stack import StackAddresses, embedded_stack
-from tests.system.durability.test_kills import calls_begun, running, spec, until
+from tests.support.killed_runs import spec
+from tests.support.worker_processes import calls_begun, running, until
 
 SEEDS = range(int(os.environ.get("RATCHET_KILL_SEEDS", "1")))
 KILLS = 3

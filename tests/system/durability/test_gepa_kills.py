@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.killed_runs import ended_alike
-from tests.system.durability.test_kills import SEEDS
-from tests.system.end_to_end.test_gepa import PUBLISHED, REFLECTING
+from tests.support.killed_runs import SEEDS, ended_alike
+from tests.support.optimizer_specs import PUBLISHED, REFLECTING
 
 pytestmark = pytest.mark.timeout(300)
 

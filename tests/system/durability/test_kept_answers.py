@@ -10,8 +10,8 @@ import pytest
 
 from clients.demo.model_server import simulated_model
 from clients.embedded.stack import StackAddresses, embedded_stack
-from tests.system.durability.test_kills import running
-from tests.system.end_to_end.test_graded_runs import SAYINGS, graded
+from tests.support.graded_runs import SAYINGS, graded
+from tests.support.worker_processes import running
 
 pytestmark = pytest.mark.timeout(180)
 

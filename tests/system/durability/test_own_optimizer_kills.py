@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.killed_runs import ended_alike
-from tests.system.durability.test_kills import SEEDS
+from tests.support.killed_runs import SEEDS, ended_alike
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.killed_runs import ended_alike
+from tests.support.killed_runs import SEEDS, ended_alike
 from tests.support.optimizer_in_parts import spec
-from tests.system.durability.test_kills import SEEDS
 
 WORKER = "tests.support.optimizer_in_parts"
 

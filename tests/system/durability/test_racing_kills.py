@@ -9,10 +9,9 @@ import pytest
 
 from clients.embedded.stack import StackAddresses
 from store.connection import Database
-from tests.support.killed_runs import ended_alike
+from tests.support.coin_runs import coins
+from tests.support.killed_runs import SEEDS, ended_alike
 from tests.support.replaying import nothing_differs
-from tests.system.durability.test_kills import SEEDS
-from tests.system.end_to_end.test_racing import coins
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -19,7 +19,7 @@ from ratchet.prompts.prompt_errors import StoreAway
 from store.connection import Database
 from tests.support.engines import Engines
 from tests.support.release_runs import Prompt, tried_prompt
-from tests.system.durability.test_kills import WorkerProcess
+from tests.support.worker_processes import WorkerProcess
 
 T = TypeVar("T")
 Spec = Callable[..., dict[str, Any]]

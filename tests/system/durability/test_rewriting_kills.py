@@ -12,8 +12,9 @@ import pytest
 
 from clients.demo.model_server import simulated_model
 from clients.embedded.stack import StackAddresses, embedded_stack
+from tests.support.killed_runs import SEEDS, everything_decided
 from tests.support.rewriting_runs import spec
-from tests.system.durability.test_kills import SEEDS, everything_decided, running, until
+from tests.support.worker_processes import running, until
 
 KILLS = 4
 

@@ -12,7 +12,8 @@ import pytest
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from tests.support.aimed_kills import Calls, until
-from tests.system.durability.test_kills import WorkerProcess, spec
+from tests.support.killed_runs import spec
+from tests.support.worker_processes import WorkerProcess
 
 pytestmark = [
     pytest.mark.timeout(300),

@@ -18,7 +18,8 @@ import pytest
 
 from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
-from tests.system.durability.test_kills import WorkerProcess, calls_begun, everything_decided, outcomes_stored, repeated, until
+from tests.support.killed_runs import everything_decided
+from tests.support.worker_processes import WorkerProcess, calls_begun, outcomes_stored, repeated, until
 
 KILLS = int(os.environ.get("RATCHET_WORKER_KILLS", "3"))
 SECONDS_BETWEEN = 2.0

@@ -8,61 +8,27 @@ import json
 import math
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio import activity
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from activities.settings import ACTIVITY_QUEUES
+from tests.support.activity_targets import Call, failure, height, theirs
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.example_modules import EXAMPLES, example
 
 Spec = Callable[..., dict[str, Any]]
-Call = dict[str, Any]
-
-_queues = itertools.count(1)
-
-
-def height(call: Call) -> dict[str, Any]:
-    return {"value": {"height": 1 - abs(call["configuration"]["x"] - 700) / 1000}, "tokens": 10, "cost": 0.001}
-
-
-@asynccontextmanager
-async def theirs(engines: Engines, answer: Callable[[Call], Any], *, allowed: bool = True) -> AsyncIterator[dict[str, Any]]:
-    """A worker of somebody else with one activity; gives the target that names it."""
-
-    @activity.defn(name="theirs")
-    async def served(call: Call) -> Any:
-        answered = answer(call)
-        return await answered if asyncio.iscoroutine(answered) else answered
-
-    queue = f"theirs-{next(_queues)}"
-    if allowed:
-        allow(ACTIVITY_QUEUES, queue)
-    async with Worker(engines.client, task_queue=queue, activities=[served], graceful_shutdown_timeout=timedelta(0)):
-        yield {"kind": "activity", "activity": "theirs", "task_queue": queue}
 
 
 async def stored(engines: Engines, run_id: str, what: str, table: str) -> list[Any]:
     async with engines.database.connection() as connection:
         return [row[0] for row in await connection.fetch(f"SELECT {what} FROM {table} WHERE run_id = $1", run_id)]
-
-
-async def failure(engines: Engines, spec: dict[str, Any]) -> tuple[str, str]:
-    """The run's id, and why it failed."""
-    handle = await engines.start(spec)
-    with pytest.raises(WorkflowFailureError) as failed:
-        await handle.result()
-    assert isinstance(failed.value.cause, ApplicationError)
-    return handle.id, failed.value.cause.message
 
 
 async def test_an_activity_answers_one_sample_a_call(engines: Engines, spec: Spec) -> None:

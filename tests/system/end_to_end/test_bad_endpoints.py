@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from activities.settings import HTTP_URLS
-from clients import demo
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.history.entries import report_json
 from clients.reports.history.write import history_of
@@ -29,10 +27,10 @@ from store.read.reader import StoreReader
 from store.read.rows import RunReport
 from tests.support.allowed import allow
 from tests.support.engines import Engines
+from tests.support.html_reports import HtmlReport
 from tests.support.impatient_worker import QUICK, impatient_worker
+from tests.support.rewriting_runs import TICKETS, TRIAGE
 
-MODEL = "simulated-triage-small"
-TICKETS = Path(demo.__file__).parent / "example" / "tickets.jsonl"
 PROMPTS = (
     "Sort the ticket.",
     "Sort the ticket into billing, bug, outage, account, feature_request, security, shipping or other.",
@@ -71,7 +69,7 @@ def chat(server: SimulatedModel) -> dict[str, Any]:
     messages = [{"role": "system", "content": "{{factors.prompt}}"}, {"role": "user", "content": "{{input.ticket}}"}]
     return {
         "kind": "chat",
-        "model": MODEL,
+        "model": TRIAGE,
         "base_url": server.base_url,
         "messages": messages,
         "parameters": {"seed": 5, "temperature": "{{factors.temperature}}"},
@@ -85,7 +83,7 @@ def http(server: SimulatedModel) -> dict[str, Any]:
     return {
         "kind": "http",
         "url": f"{server.base_url}/chat/completions",
-        "body": {"model": MODEL, "messages": asked["messages"], **asked["parameters"]},
+        "body": {"model": TRIAGE, "messages": asked["messages"], **asked["parameters"]},
         "response": {"output": "choices.0.message.content", "tokens": "usage.total_tokens"},
     }
 
@@ -209,7 +207,7 @@ async def test_what_went_wrong_is_counted_and_shown_everywhere(engines: Engines,
         assert f"Errors: {told}" in " ".join(boxed.replace("║", "").split())
     assert "Errors:" not in box(facts, Verbosity.MINIMAL)
     assert f"| **Errors** | {told} |" in markdown(facts)
-    assert f"<dt>Errors</dt><dd>{told}</dd>" in html(facts)
+    assert HtmlReport(html(facts, {})).figures["Errors"] == told
     assert history_of(facts).iterations[0].statistics.errors == errors
     async with engines.database.connection() as connection:
         seen = await connection.fetchval("SELECT errors FROM trial_overview WHERE run_id = $1 LIMIT 1", facts.run_id)

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_runs import eventually, failure_of
+from tests.support.hill_specs import ENDLESS
+from tests.support.run_views import eventually, failure_of, rows
 
 Spec = Callable[..., dict[str, Any]]
-
-ENDLESS = {"max_rounds": 100, "no_improvement": 0}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
-
-
-async def rows(engines: Engines, query: str, run_id: str) -> list[Any]:
-    async with engines.database.connection() as connection:
-        return list(await connection.fetch(f"{query} WHERE run_id = $1", run_id))
 
 
 async def test_a_trial_that_turns_out_too_dear_is_stopped_and_the_run_says_why(engines: Engines, spec: Spec) -> None:

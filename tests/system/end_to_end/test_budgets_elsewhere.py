@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.activity_targets import Call, height, theirs
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_activity_target import Call, height, theirs
-from tests.system.end_to_end.test_budgets import ENDLESS, rows
-from tests.system.end_to_end.test_external_target import running
+from tests.support.external_runners import running
+from tests.support.hill_specs import ENDLESS
+from tests.support.run_views import rows
 
 Spec = Callable[..., dict[str, Any]]
 

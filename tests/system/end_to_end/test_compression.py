@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest_asyncio
-
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from clients.demo.tickets import LABELS
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import box
 from ratchet.prompts import open_store
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_bad_endpoints import MODEL, TICKETS
+from tests.support.rewriting_runs import TICKETS, TRIAGE
 
 NEEDED = f"Choose exactly one of these labels: {', '.join(LABELS)}.\n"
 NEEDLESS = (
@@ -25,17 +22,11 @@ NEEDLESS = (
 PROMPT = "You sort support tickets.\n" + NEEDLESS[0] + NEEDED + NEEDLESS[1]
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as running:
-        yield running
-
-
 def compressing(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
     items = [json.loads(line) for line in TICKETS.read_text().splitlines()]
     return {
         "name": "compressing",
-        "configuration": {"prompt": {"value": PROMPT, "change": "text"}, "model": MODEL},
+        "configuration": {"prompt": {"value": PROMPT, "change": "text"}, "model": TRIAGE},
         "target": {
             "kind": "chat",
             "base_url": server.base_url,
@@ -110,7 +101,7 @@ async def test_a_model_rewrites_sections_shorter_and_what_it_made_longer_is_not_
     writer = {"kind": "model", "model": "simulated-reflector", "base_url": server.base_url}
     configuration = {
         "prompt": {"value": PROMPT, "change": "text"},
-        "model": MODEL,
+        "model": TRIAGE,
         "terse": {"value": f"{NEEDED}{NEEDED.replace('exactly ', '')}".strip(), "change": "text"},
     }
     target = compressing(server)["target"]

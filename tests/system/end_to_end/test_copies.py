@@ -15,9 +15,10 @@ from clients.reports.text.boxes import Verbosity, box
 from store.read.comparisons import read_comparison
 from store.read.reader import StoreReader
 from store.read.sample_pairs import measured_trial
+from tests.support.coin_runs import coins, trials_of
 from tests.support.engines import Engines
+from tests.support.html_reports import HtmlReport
 from tests.support.replaying import nothing_differs
-from tests.system.end_to_end.test_racing import coins, trials_of
 
 CONTENTS, COPIES = 20, 6
 COPIED = [{"id": f"s{n}", "input": n % CONTENTS, "tags": [f"customer:{n % 5}"]} for n in range(CONTENTS * COPIES)]
@@ -74,7 +75,7 @@ async def test_a_content_is_in_one_split_and_counts_once_in_search_confirmation_
         "test": 10,
     }
     shown = facts_of(report)
-    for text in (box(shown, Verbosity.FULL), markdown(shown), html(shown)):
+    for text in (box(shown, Verbosity.FULL), markdown(shown), HtmlReport(html(shown, {})).figures["Counted"]):
         assert "60 validation samples count as 10" in " ".join(text.replace("║", " ").split())
     await nothing_differs(engines.database, run_id)
 

@@ -9,31 +9,8 @@ import pytest
 from ratchet.prompts import open_store
 from ratchet.prompts.policy import policy_template
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_runs import failure_of
-
-RISK = {"change": "structured", "type": "number", "min": 0, "max": 1}
-EVOLVING: dict[str, Any] = {
-    "name": "dungeon",
-    "configuration": {
-        "health_threshold": {"value": 0.3, **RISK},
-        "risk_tolerance": {"value": 0.5, **RISK},
-        "unit": "points",
-    },
-    "target": {"kind": "python", "ref": "plugged:dungeon"},
-    "dataset": {
-        "items": [{"id": f"seed {n}", "input": n} for n in range(60)],
-        "splits": {"train": 0.25, "validation": 0.5, "test": 0.25},
-    },
-    "scorers": [{"kind": "python", "name": "points", "ref": "plugged:points"}],
-    "objective": {"metric": "points"},
-    "optimizer": {
-        "name": "evolve",
-        "classifier": "plugged:dungeon_failures",
-        "table": [{"failure": "injury", "more_than": 2, "mutation": {"kind": "threshold", "factor": "health_threshold"}}],
-        "padding": [{"kind": "risk", "by": -0.25}, {"kind": "risk", "by": 0.25}],
-    },
-    "seed": 7,
-}
+from tests.support.optimizer_specs import EVOLVING, RISK
+from tests.support.run_views import failure_of
 
 
 async def _rows(engines: Engines, run_id: str, query: str) -> list[Any]:

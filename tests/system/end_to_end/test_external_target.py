@@ -7,8 +7,8 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +28,16 @@ from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from ratchet import experiment_from_headers, experiment_from_input
 from store.connection import Database
-from tests.support.allowed import OPERATOR, allow, lists_of
+from tests.support.allowed import OPERATOR, lists_of
 from tests.support.engines import PLUGINS, Engines
-from tests.support.example_modules import example
+from tests.support.external_runners import ONE_TRIAL, runners, running
 from worker import serving
 
 Spec = Callable[..., dict[str, Any]]
 
 ROOT = Path(__file__).parents[3]
-runners = example("external-runner/runner.py")
-ONE_TRIAL = {"trials": 1}
 
 _numbers = itertools.count(1)
-
-
-@asynccontextmanager
-async def running(engines: Engines, **options: Any) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
-    """The reference runner, and a target that names it."""
-    runner = runners.Runner(engines.client, **options)
-    async with runners.serving(runner) as url:
-        allow(RUNNER_URLS, url)
-        yield runner, {"kind": "external", "url": url}
 
 
 async def stored(engines: Engines, run_id: str, what: str, table: str = "trials") -> list[Any]:

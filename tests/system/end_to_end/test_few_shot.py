@@ -6,23 +6,8 @@ import json
 from typing import Any
 
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_runs import failure_of
-
-EXAMPLES = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}
-TEACHING: dict[str, Any] = {
-    "name": "teaching",
-    "configuration": {"examples": EXAMPLES, "prompt": "Answer."},
-    "target": {"kind": "python", "ref": "plugged:pupil"},
-    "dataset": {
-        "items": [{"id": f"s{n}", "input": n, "expected": f"answer {n % 4}"} for n in range(60)],
-        "splits": {"train": 0.4, "validation": 0.3, "test": 0.3},
-    },
-    "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
-    "objective": {"metric": "height"},
-    "optimizer": {"name": "few_shot", "pool": 16},
-    "stop": {"max_rounds": 10},
-    "seed": 7,
-}
+from tests.support.optimizer_specs import TEACHING
+from tests.support.run_views import failure_of
 
 
 async def _rows(engines: Engines, query: str, *arguments: Any) -> list[Any]:

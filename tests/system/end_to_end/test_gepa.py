@@ -11,21 +11,9 @@ import pytest
 from clients import demo
 from clients.demo.model_server import simulated_model
 from tests.support.engines import Engines
-from tests.support.plugins.ruled import OPENING, TONE, items, rules_of
+from tests.support.optimizer_specs import PUBLISHED, REFLECTING
+from tests.support.plugins.ruled import OPENING, TONE, rules_of
 
-REFLECTING: dict[str, Any] = {
-    "name": "reflecting",
-    "configuration": {"prompt": {"value": OPENING, "change": "text"}},
-    "target": {"kind": "python", "ref": "ruled:follows_rules"},
-    "dataset": {"items": items(60), "splits": {"train": 0.5, "validation": 0.5}},
-    "scorers": [{"kind": "python", "name": "right", "ref": "ruled:right"}],
-    "objective": {"metric": "right"},
-    "optimizer": {"name": "reflect", "proposer": {"kind": "python", "ref": "ruled:reflect"}},
-    "stop": {"max_rounds": 100, "no_improvement": 0},
-    "budget": {"samples": 300},
-    "seed": 7,
-}
-PUBLISHED = {"name": "gepa", "proposer": {"kind": "python", "ref": "ruled:reflect"}}
 TWO_TEXTS = {"system": {"value": OPENING, "change": "text"}, "tone": {"value": TONE, "change": "text"}}
 
 

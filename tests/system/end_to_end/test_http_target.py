@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from aiohttp import web
 from temporalio.client import WorkflowFailureError
@@ -12,33 +9,10 @@ from temporalio.exceptions import ApplicationError
 
 from activities.settings import OperatorSettings
 from tests.support.engines import Engines
-from tests.support.http_endpoints import Asked, json_endpoint
+from tests.support.http_endpoints import Spec, climbing, hill, json_endpoint, target
 from tests.support.impatient_worker import impatient_worker
 
-Spec = Callable[..., dict[str, Any]]
 TOKEN = "very-secret-4711"
-
-
-def hill(asked: Asked) -> web.Response:
-    """The higher the better, for 20 tokens a call."""
-    x = asked.body["settings"]["x"]
-    assert isinstance(x, int)
-    return web.json_response({"result": [{"height": f"{x / 1000:.3f}"}], "usage": {"tokens": 20, "cost": 0.5}})
-
-
-def target(url: str, **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "http",
-        "url": url,
-        "body": {"settings": "{{factors}}", "where": "{{input}}", "unit": "in {{factors.unit}}"},
-        "response": {"output": "result.0", "tokens": "usage.tokens", "cost": "usage.cost"},
-        **more,
-    }
-
-
-def climbing(spec: Spec, url: str, **more: Any) -> dict[str, Any]:
-    scorers = [{"kind": "python", "name": "height", "ref": "plugged:height"}]
-    return spec(**{"target": target(url), "scorers": scorers, "stop": {"max_rounds": 4, "no_improvement": 0}, **more})
 
 
 async def test_a_run_climbs_over_http_and_pays_what_the_endpoint_says(engines: Engines, spec: Spec) -> None:

@@ -10,10 +10,10 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from clients.demo.model_server import simulated_model
+from tests.support.activity_targets import Call, failure, height, theirs
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_activity_target import Call, failure, height, theirs
-from tests.system.end_to_end.test_external_target import ONE_TRIAL, running
-from tests.system.end_to_end.test_graded_runs import SAYINGS, graded
+from tests.support.external_runners import ONE_TRIAL, running
+from tests.support.graded_runs import SAYINGS, graded
 
 Spec = Callable[..., dict[str, Any]]
 

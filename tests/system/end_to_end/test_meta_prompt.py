@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from clients.demo.model_server import SimulatedModel, simulated_model
+from clients.demo.model_server import SimulatedModel
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.rewriting_runs import CANDIDATES, ROUNDS, spec
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[SimulatedModel]:
-    async with simulated_model() as server:
-        yield server
 
 
 async def _rows(engines: Engines, run_id: str, query: str) -> list[Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.coin_runs import coins
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_racing import coins
-from tests.system.end_to_end.test_runs import failure_of
+from tests.support.run_views import failure_of
 
 NOISE: dict[str, Any] = {"noise": {"samples": 30, "replicates": 3}}
 

@@ -13,12 +13,11 @@ from temporalio.exceptions import ApplicationError
 from activities.datasets import DatasetError
 from activities.datasets.run_dataset import dataset_of
 from activities.settings import HTTP_URLS, OBJECT_MB, OBJECTS, DatasetSettings
+from tests.support.activity_targets import height, theirs
 from tests.support.allowed import allow
 from tests.support.engines import Engines
-from tests.support.http_endpoints import json_endpoint
+from tests.support.http_endpoints import climbing, hill, json_endpoint
 from tests.support.object_store import ObjectStore, object_store
-from tests.system.end_to_end.test_activity_target import height, theirs
-from tests.system.end_to_end.test_http_target import climbing, hill
 from workflows.model.spec.request import OptimizationRequest
 
 Spec = Callable[..., dict[str, Any]]

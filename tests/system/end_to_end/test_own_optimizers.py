@@ -13,7 +13,7 @@ from clients.testing import World, simulate_async
 from ratchet import Sample
 from tests.support.engines import Engines
 from tests.support.plugins.plugged import TOP, hash_of
-from tests.system.end_to_end.test_runs import failure_of
+from tests.support.run_views import failure_of
 
 Spec = Callable[..., dict[str, Any]]
 

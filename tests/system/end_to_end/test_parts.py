@@ -12,11 +12,11 @@ from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from store.write.transactions import Store
+from tests.support.activity_targets import height
+from tests.support.activity_targets import theirs as activity_of_theirs
 from tests.support.engines import Engines
+from tests.support.external_runners import running as external_runner
 from tests.support.optimizer_in_parts import in_parts, spec
-from tests.system.end_to_end.test_activity_target import height
-from tests.system.end_to_end.test_activity_target import theirs as activity_of_theirs
-from tests.system.end_to_end.test_external_target import running as external_runner
 from workflows.model.activities.computation import StoredTrial
 
 ROUNDS, SAMPLES = 4, 20

@@ -15,14 +15,12 @@ from temporalio.worker import Worker
 from activities.settings import ACTIVITY_QUEUES, Settings
 from ratchet import experiment_from_headers, experiment_from_input, in_experiment
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
-from tests.ratchet.prompts.conftest import BACKENDS, Place, bucket, moto, place_of_kind, redis
 from tests.support.allowed import OPERATOR, allow
 from tests.support.engines import PLUGINS, Engines
 from tests.support.http_endpoints import Asked, json_endpoint
+from tests.support.prompt_places import BACKENDS, Place, place_of_kind
 from tests.support.prompted_runs import PYTHON, TEXTS, TICKETS, answers, in_production, over, overlays
 from worker import serving
-
-__all__ = ["bucket", "moto", "redis"]
 
 _numbers = itertools.count(1)
 NOWHERE = "redis://127.0.0.1:9/0"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.engines import Engines
-from tests.system.end_to_end.test_runs import failure_of
+from tests.support.run_views import failure_of
 
 WORDS = [f"word{number:02}" for number in range(40)]
 

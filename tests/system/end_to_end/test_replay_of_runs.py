@@ -11,9 +11,9 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from clients.replay.temporal_histories import replay_histories
 from store.read.reader import StoreReader
+from tests.support.coin_runs import coins
 from tests.support.engines import Engines
 from tests.support.replaying import differences_in_export, nothing_differs
-from tests.system.end_to_end.test_racing import coins
 
 WEIGHTED = {"items": [{"id": f"s{n}", "input": n, "weight": 1 + n % 3} for n in range(24)]}
 HELD_BACK = {"items": [{"id": f"s{n}", "input": n, "tags": ["vip"] if n < 3 else []} for n in range(60)]}

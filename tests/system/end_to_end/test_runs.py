@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle, WorkflowUpdateFailedError
-from temporalio.exceptions import ApplicationError
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
 
 from tests.support.engines import Engines
+from tests.support.run_views import eventually, failure_of
 
 Spec = Callable[..., dict[str, Any]]
-
-
-async def eventually(progress: Callable[[dict[str, Any]], bool], handle: WorkflowHandle[Any, Any]) -> dict[str, Any]:
-    """Poll the progress query until it shows what is waited for."""
-    async with asyncio.timeout(30):
-        while True:
-            shown: dict[str, Any] = await handle.query("progress")
-            if progress(shown):
-                return shown
-            await asyncio.sleep(0.02)
-
-
-async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
-    with pytest.raises(WorkflowFailureError) as failed:
-        await handle.result()
-    assert isinstance(failed.value.cause, ApplicationError)
-    return failed.value.cause
 
 
 async def test_a_run_improves_the_baseline_and_tells_the_difference(engines: Engines, spec: Spec) -> None:

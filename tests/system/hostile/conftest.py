@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 import worker
-from activities.endpoints.chat_models import ChatModels, Patience
+from activities.endpoints.chat_models import ChatModels
 from activities.settings import EVALUATION_QUEUES, DatasetSettings, Settings
 from clients.demo.injected_faults import RuleLike
 from clients.demo.model_server import simulated_model
@@ -23,11 +23,9 @@ from clients.temporal import connect
 from store.connection import Database
 from tests.support.allowed import OPERATOR, allow
 from tests.support.engines import PLUGINS
-from tests.support.hostile_harness import TASK_QUEUE, Arena, Ended, as_json, spec
+from tests.support.hostile_harness import LIES, SHORT_PATIENCE, TASK_QUEUE, Arena, Ended, as_json, spec
 from tests.support.mortal_worker import LONGEST, QUEUE, mortal_evaluation_worker
 
-SHORT_PATIENCE = Patience(seconds=3.0, attempts=3, first_delay=0.02, longest_delay=0.1)
-LIES = ("malformed_json", "empty_choices", "truncated_stream", "nan_usage", "null_content")
 BROKEN_MODULES = {
     "broken_syntax": "def target(:\n",
     "broken_import": "import a_module_that_is_not_installed\n",

@@ -21,9 +21,8 @@ from temporalio.worker import Worker
 from activities.settings import ACTIVITY_QUEUES, HTTP_URLS, RUNNER_URLS
 from tests.support.allowed import allow
 from tests.support.generated_answers import ODD, as_bytes, changed, damaged, examples
-from tests.support.hostile_harness import Arena, Ended, as_json, spec
+from tests.support.hostile_harness import SHORT_PATIENCE, Arena, Ended, as_json, spec
 from tests.support.strange_endpoints import Answer, body, calls, completion, stranger
-from tests.system.hostile.conftest import SHORT_PATIENCE
 
 ANSWERS: Final = 400
 """Generated of each protocol; there are five."""

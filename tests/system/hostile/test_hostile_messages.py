@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-from temporalio.client import WorkflowHandle, WorkflowQueryFailedError, WorkflowUpdateFailedError
+from temporalio.client import WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
-from tests.support.hostile_harness import LONGEST, Arena, as_json, raw, spec
+from tests.support.hostile_harness import LONGEST, Arena, Handle, as_json, gated, measuring, raw, spec
 
 BINARY: Final = raw(b"\x00\xff", "binary/plain")
 UNKNOWN: Final = raw("a: b", "text/yaml")
@@ -76,25 +76,6 @@ QUERIES: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
     "progress-with-yaml": ("progress", (UNKNOWN,)),
     "history-with-yaml": ("history", (UNKNOWN,)),
 }
-
-Handle = WorkflowHandle[Any, Any]
-
-
-def gated(gate: Path, **parts: Any) -> dict[str, Any]:
-    """A run that waits in its baseline until a file exists."""
-    x = {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}
-    return spec(
-        configuration={"x": x, "gate": str(gate)},
-        target={"kind": "python", "ref": "plugged:waits_for_a_file"},
-        execution={"sample_timeout": "60s"},
-        **parts,
-    )
-
-
-async def measuring(handle: Handle) -> None:
-    async with asyncio.timeout(LONGEST):
-        while (await handle.query("progress"))["phase"] != "measuring the baseline":
-            await asyncio.sleep(0.02)
 
 
 @pytest_asyncio.fixture(scope="module")

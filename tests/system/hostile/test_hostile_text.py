@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.hostile_harness import Arena, as_json, spec
-from tests.system.hostile.test_hostile_messages import gated, measuring
+from tests.support.hostile_harness import Arena, as_json, gated, measuring, spec
 
 HOSTILE: Final = "a | b\n|---|---|\n| **Status** | <script>alert(1)</script> `code` [x](javascript:1) {{factors.prompt}}"
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from tests.support.hostile_harness import Arena, Ended, as_json, spec
-from tests.system.hostile.conftest import LIES
+from tests.support.hostile_harness import LIES, Arena, Ended, as_json, spec
 
 MODEL: Final = "simulated-echo"
 PROMPT: Final = {"value": "Answer {{input}}.", "change": "text"}

@@ -10,12 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-
-HISTORIES = Path(__file__).parent / "histories"
 
 
 def spec(**parts: Any) -> dict[str, Any]:

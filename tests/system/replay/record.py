@@ -24,8 +24,9 @@ from clients.embedded.stack import embedded_stack
 from clients.logs import configure_logs
 from clients.temporal import connect
 from tests.support.allowed import OPERATOR
+from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, commands_of_workflows
-from tests.system.replay.paths import HISTORIES, PATHS, RUNNER, RecordedPath
+from tests.system.replay.paths import PATHS, RUNNER, RecordedPath
 from tests.system.replay.strangers import strangers
 from worker import serving
 

@@ -14,8 +14,9 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer
 
 from clients.temporal import LIBRARIES, ratchet_plugin
+from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
-from tests.system.replay.paths import HISTORIES, PATHS
+from tests.system.replay.paths import PATHS
 from workflows.cleanup import JanitorWorkflow
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow

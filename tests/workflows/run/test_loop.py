@@ -21,15 +21,15 @@ from clients.temporal import ratchet_plugin
 from clients.testing import World, simulate
 from ratchet._canonical import content_hash
 from ratchet.optimizer import Part, StopReason, TrialFacts
+from tests.support.replaying import HISTORIES
 from tests.support.spec_building import NOW, proposal, request, result, state
-from tests.system.replay.paths import HISTORIES
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.contract import Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, RoundRecord
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimization import OptimizationWorkflow
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.loop import RoundLoop
 from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow

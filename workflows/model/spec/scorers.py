@@ -12,7 +12,7 @@ from ratchet._values import CanonicalMapping, ShortText, Text
 from ratchet.optimizer import Direction
 from workflows.model.run.numbers import Distance, Positive, ScoreValue, Weight
 from workflows.model.spec.extraction import Extract, regular_expression
-from workflows.model.spec.targets.python import PluginReference
+from workflows.model.spec.named_plugins import PluginReference
 
 ScoreName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.-]{0,63}$")]
 

@@ -85,7 +85,7 @@ def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Ne
         calls=design.samples * design.replicates,
         opening_calls=design.samples * design.baseline_replicates + again,
         confirmation_calls=confirmation_calls(confirmation_samples(request, design.samples, held_back), design),
-        smallest_part=getattr(request.optimizer, "smallest_part", None),
+        smallest_part=request.optimizer.smallest_part,
         at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
     )
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash
 from ratchet._placeholders import (
     Unfillable,
     as_text,
@@ -23,16 +22,8 @@ from ratchet._placeholders import (
 )
 from ratchet._unfolding import Extent, Unfolding, too_far
 from workflows.model.failures import shorten
-from workflows.model.spec.execution import CompressOptimizer, MeasureOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
-from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
-from workflows.model.spec.optimizers.gepa import GepaOptimizer
-from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
-from workflows.model.spec.optimizers.reflect import ReflectOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
-from workflows.model.spec.proposers import ModelProposer, StepProposer
+from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorers import (
     OVER_LABELS,
@@ -51,17 +42,12 @@ from workflows.model.spec.scorers import (
 )
 from workflows.model.spec.targets.python import ChatTarget, HttpTarget
 from workflows.rules.overlay import Overlay
-from workflows.rules.proposals.seeded_steps import can_step
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
 from workflows.rules.releases.target import release_problems
 from workflows.rules.scoring.classification import folded
-from workflows.rules.spec.compress_check import compression_problems
-from workflows.rules.spec.evolve_check import evolution_problems
-from workflows.rules.spec.example_factors import few_shot_problems
+from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
-from workflows.rules.spec.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, template_of
-from workflows.rules.spec.reflection_check import merging_problems
-from workflows.rules.spec.search_check import condition_problems, search_problems
+from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
 from workflows.rules.spec.target_texts import PlacedText, spliced_messages, target_texts
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
@@ -296,64 +282,9 @@ def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None)
 
 
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
-    if isinstance(request.optimizer, MeasureOptimizer):
-        yield from _variations(request, request.optimizer)
-    elif isinstance(request.optimizer, EvolveOptimizer):
-        yield from evolution_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, CompressOptimizer):
-        yield from compression_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, PythonOptimizer):
-        yield from _treatment(request)
-    elif isinstance(request.optimizer, FewShotOptimizer):
-        yield from few_shot_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, SearchOptimizer):
-        yield from search_problems(request, request.optimizer)
-    else:
-        yield from _refinement(request, request.optimizer)
-    if isinstance(request.optimizer, GepaOptimizer):
-        yield from merging_problems(request, request.optimizer)
+    yield from request.optimizer.problems(request)
     yield from condition_problems(request.configuration)
     yield from _wording(request.optimizer.proposer)
-
-
-def _refinement(
-    request: OptimizationRequest, optimizer: RefineOptimizer | ReflectOptimizer | GepaOptimizer | MetaPromptOptimizer
-) -> Iterator[str]:
-    proposer = optimizer.proposer
-    yield from _examples(request, optimizer)
-    yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
-    treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
-    if isinstance(proposer, ModelProposer) and treated and not any(isinstance(f, TextFactor) for f in treated):
-        yield "optimizer.proposer: kind model rewrites text, but no treated factor is text; use kind step or python"
-    if isinstance(proposer, StepProposer) and treated and not any(can_step(factor) for factor in treated):
-        yield (
-            "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
-            "more than one value; widen one, or use kind model or python"
-        )
-
-
-def _examples(request: OptimizationRequest, optimizer: OptimizerSpec) -> Iterator[str]:
-    """Where what a proposer is shown comes from."""
-    splits = request.dataset.splits
-    train = isinstance(optimizer, RefineOptimizer) and optimizer.examples_from == "train"
-    if train and (splits is None or not splits.train or not splits.validation):
-        yield (
-            "optimizer.examples_from: is train, but there are no training samples beside those that candidates are scored on; "
-            "give dataset.splits shares for train and validation, or drop examples_from"
-        )
-
-
-def _treatment(request: OptimizationRequest, *, may_be_frozen: bool = False) -> Iterator[str]:
-    """The factors that may change."""
-    for name in request.optimizer.factors or []:
-        if name not in request.configuration:
-            yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
-        elif isinstance(request.configuration[name], FrozenFactor):
-            own = "write it as {value: …, change: text} or change: structured"
-            fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
-            yield f"optimizer.factors: {name!r} is frozen; {fix}"
-    if not request.changeable and not may_be_frozen:
-        yield "configuration: every factor is frozen; let at least one change ({value: …, change: text})"
 
 
 def _wording(proposer: object) -> Iterator[str]:
@@ -363,25 +294,6 @@ def _wording(proposer: object) -> Iterator[str]:
             if placeholder not in PROPOSAL_PLACEHOLDERS:
                 known = ", ".join(f"{{{{{name}}}}}" for name in PROPOSAL_PLACEHOLDERS)
                 yield f"optimizer.proposer.template: placeholder {{{{{placeholder}}}}} is unknown; known are {known}"
-
-
-def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> Iterator[str]:
-    seen = {content_hash(request.baseline): "the baseline"}
-    factors, work = request.factors_in_play, SchemaWork()
-    for index, variation in enumerate(optimizer.configurations):
-        where = f"optimizer.configurations[{index}]"
-        unknown = [name for name in variation if name not in request.configuration]
-        if unknown:
-            yield f"{where}: {unknown[0]!r} is no factor; known are {', '.join(request.configuration)}"
-            continue
-        for name, value in variation.items():
-            refusal = refuse_value(name, value, factors[name], work)
-            if refusal is not None:
-                yield f"{where}.{name}: {refusal.message}"
-        config_hash = content_hash({**request.baseline, **variation})
-        if config_hash in seen:
-            yield f"{where}: is the same as {seen[config_hash]}; drop it, or raise replicates to measure it more often"
-        seen.setdefault(config_hash, where)
 
 
 PROPOSAL_PLACEHOLDERS = ("texts", "feedback", "hall_of_fame", "limits", "form", "factor.name", "factor.value")

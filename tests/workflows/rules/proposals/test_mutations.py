@@ -10,29 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tests.support.spec_building import request
-from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.optimizers.evolve import FAILURE_TABLE, PADDING, Mutation
+from tests.support.mutation_examples import FACTORS, PARAMETERS
+from workflows.model.spec.factors import Configuration
+from workflows.model.spec.mutation_kinds import FAILURE_TABLE, PADDING, Mutation
 from workflows.rules.proposals.mutations import CannotMutate, mutate, refuse_mutation
 from workflows.rules.proposals.validation import refuse_value
-
-POLICY: dict[str, Any] = {
-    "health_threshold": {"value": 0.3, "change": "structured", "type": "number", "min": 0, "max": 1},
-    "hunger_threshold": {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1},
-    "max_exploration_steps": {"value": 100, "change": "structured", "type": "integer", "min": 10, "max": 1000},
-    "max_combat_attempts": {"value": 3, "change": "structured", "type": "integer", "min": 1, "max": 50},
-    "risk_tolerance": {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1},
-    "skill_priority": {
-        "value": ["explore", "fight", "eat", "use_item", "flee"],
-        "change": "structured",
-        "type": "order",
-    },
-    "model": "small",
-}
-FACTORS: dict[str, Factor] = request(
-    configuration=POLICY, target={"kind": "python", "ref": "a:t"}, optimizer="none"
-).configuration
-PARAMETERS: Configuration = {name: factor.value for name, factor in FACTORS.items()}
 
 
 def _mutation(**given: Any) -> Mutation:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from ratchet._frozen import SpecPart
 from ratchet._values import ShortText
 from workflows.model.run.numbers import Cost
+from workflows.model.spec.named_plugins import PluginReference
 from workflows.model.spec.targets.at_most import AtMost as AtMost
 from workflows.model.spec.targets.chat import ChatTarget as ChatTarget
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.spec.targets.http import HttpTarget as HttpTarget
-
-_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-
-def _is_plugin_reference(value: str) -> str:
-    if not _REFERENCE.fullmatch(value):
-        raise ValueError("is not a plug-in reference; write package.module:attribute")
-    return value
-
-
-PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max_length=500)]
-"""`package.module:attribute`, resolved by the worker from its own import path."""
 
 
 class PythonTarget(SpecPart):

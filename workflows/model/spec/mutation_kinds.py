@@ -1,15 +1,13 @@
-"""`evolve`: structured mutations of typed parameters, and which failures they answer."""
+"""Structured mutations of typed parameters, and which failures they answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, ShortText
-from workflows.model.spec.targets.python import PluginReference
 
 FactorNamed = Annotated[ShortText, Field(min_length=1)]
 
@@ -117,22 +115,6 @@ class FailureRule(SpecPart):
     """What is proposed."""
 
 
-class FailureClassifier(SpecPart):
-    """A callable `(records: list[Record]) -> Mapping[str, int]`, sync or async: how often each kind of failure happened."""
-
-    ref: PluginReference
-    """`package.module:attribute`."""
-    version: ShortText | None = None
-    """Names the code's version. Default: a hash of the source of the module that defines it."""
-    records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
-    """How many evaluated training samples it is shown at most."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_reference(cls, value: Any) -> Any:
-        return {"ref": value} if isinstance(value, str) else value
-
-
 FAILURE_TABLE: Final = (
     FailureRule(failure="injury", more_than=2, mutation=ThresholdMutation(kind="threshold", factor="health_threshold")),
     FailureRule(
@@ -159,38 +141,3 @@ PADDING: Final[tuple[Mutation, ...]] = (
     PriorityMutation(kind="priority", operation="rotate"),
 )
 """What else is tried, unless a spec says otherwise."""
-
-
-class EvolveOptimizer(SpecPart):
-    """Structured mutations of typed parameters, proposed for the failures seen on the training samples, and accepted only when
-    they are significantly better on the validation samples. Goes on while that succeeds."""
-
-    name: Literal["evolve"]
-    classifier: FailureClassifier
-    """Counts the failures of the current version's training samples; a reference, or `{ref: …, records: …}`."""
-    table: Annotated[list[FailureRule], Field(max_length=100)] = Field(default_factory=lambda: [*FAILURE_TABLE])
-    """Which failures call for which mutation, in the order of preference. Default: injury > 2 raises `health_threshold` by 0.1,
-    starvation > 2 lowers `hunger_threshold` by 0.1, combat_loss > 1 prioritizes flee in `skill_priority`, entrapment > 1
-    multiplies `max_exploration_steps` by 1.5."""
-    padding: Annotated[list[Mutation], Field(max_length=100)] = Field(default_factory=lambda: [*PADDING])
-    """What a round tries beside, as far as there is room. Default: `risk_tolerance` -0.25, then +0.25, then `skill_priority`
-    rotated."""
-    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 5
-    """How many mutations a round tries side by side. The more, the clearer each must win: the test is corrected for them."""
-
-    @property
-    def proposer(self) -> None:
-        """No model and no plug-in writes proposals: they follow from the table."""
-        return
-
-    @property
-    def factors(self) -> list[str] | None:
-        """The treatment is whatever may change; the table says what really does."""
-        return None
-
-    def mutations(self) -> Iterator[tuple[str, Mutation]]:
-        """Every mutation with its place in the spec."""
-        for index, rule in enumerate(self.table):
-            yield f"optimizer.table[{index}].mutation", rule.mutation
-        for index, mutation in enumerate(self.padding):
-            yield f"optimizer.padding[{index}]", mutation

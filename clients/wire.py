@@ -1,4 +1,4 @@
-"""What the API answers, in the names that outsiders rely on: `optimization_id`, `objective_score`, `mask_id`."""
+"""What HTTP answers and what the HTML report holds, in the names that outsiders rely on: `optimization_id`, `mask_id`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from clients.http.routes.open_runs import OpenRun
+from clients.reports.diff import FactorDifference, differences
 from ratchet._frozen import Payload
 from store.read import rows
+from store.read.candidates import Ancestor, StoredCandidate
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import Decision, FrontMember
@@ -170,6 +171,32 @@ class TrialDetail(Trial):
     sample_means: tuple[float | None, ...] | None
 
 
+class ComparedAncestor(Payload):
+    """A candidate and what another one changed of it."""
+
+    candidate_id: str | None
+    mask_id: str
+    objective_score: float | None
+    changes: tuple[FactorDifference, ...]
+
+
+class CandidateDetail(Payload):
+    """A candidate, and what it changes of the baseline and of each of its parents."""
+
+    optimization_id: str
+    candidate_id: str
+    mask_id: str
+    round: int
+    index: int
+    rationale: str | None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """What the optimizer noted: origin, operators, components, parameters."""
+    configuration: dict[str, Any]
+    baseline: ComparedAncestor
+    parents: tuple[ComparedAncestor, ...]
+    children: tuple[str, ...]
+
+
 class Slice(Payload):
     """One part of the dataset, with what the trial and the baseline scored on it."""
 
@@ -315,37 +342,32 @@ def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOpt
     return ListedOptimization(**{**optimization_of(row), "budget": budget_in_seconds(row.budget), "waits_for": waits_for})
 
 
-def waiting_of(run: OpenRun) -> ListedOptimization:
-    """A run of the list that the store does not know yet."""
-    said = run.head
-    return ListedOptimization(
-        optimization_id=run.run_id,
-        name=said.get("name") or run.run_id,
-        use_case=said.get("use_case", ""),
-        experiment=said.get("experiment", ""),
-        status="initialized",
-        stop_reason=None,
-        message="",
-        optimizer=said.get("optimizer", ""),
-        objective_name=said.get("objective", ""),
-        direction="maximize",
-        round=0,
-        counts=Counts(),
-        spend=Spend(),
-        baseline_candidate_id=None,
-        baseline_score=None,
-        best_candidate_id=None,
-        best_score=None,
-        verdict=None,
-        search_verdict=None,
-        started_at=run.started_at,
-        updated_at=run.started_at,
-        finished_at=None,
-        max_rounds=0,
-        budget={},
-        confirmation=None,
-        stood_still_seconds=0,
-        waits_for=run.waits_for,
+def detail_of(
+    row: rows.RunDetail,
+    progress: rows.LiveProgress,
+    *,
+    execution: Literal["open", "closed", "unknown"],
+    last_event_id: int,
+    with_spec: bool = True,
+    waits_for: tuple[str, ...] = (),
+    temporal_url: str | None = None,
+) -> OptimizationDetail:
+    """A run in full, with its limits as in force."""
+    stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
+    return OptimizationDetail(
+        **{
+            **optimization_of(row),
+            "spec": row.spec if with_spec else {},
+            "stop": stop,
+            "max_rounds": stop.max_rounds,
+            "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
+            "confirmation": row.result.confirmation if row.result else None,
+            "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
+            "execution": execution,
+            "waits_for": waits_for,
+            "temporal_url": temporal_url,
+            "last_event_id": last_event_id,
+        }
     )
 
 
@@ -364,6 +386,32 @@ def trial_of(row: rows.StoredTrial) -> dict[str, Any]:
         "experiment_id": row.experiment_id or row.trial_id,
         "objective_score": row.score,
     }
+
+
+def candidate_of(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
+    """A candidate with what it changes of its baseline and of its parents; long texts take a while to compare."""
+
+    def against(ancestor: Ancestor) -> ComparedAncestor:
+        return ComparedAncestor(
+            candidate_id=ancestor.candidate_id,
+            mask_id=ancestor.config_hash,
+            objective_score=ancestor.score,
+            changes=differences(ancestor.configuration, candidate.configuration),
+        )
+
+    return CandidateDetail(
+        optimization_id=run_id,
+        candidate_id=candidate.candidate_id,
+        mask_id=candidate.config_hash,
+        round=candidate.round,
+        index=candidate.index,
+        rationale=candidate.rationale,
+        extra=candidate.extra,
+        configuration=candidate.configuration,
+        baseline=against(candidate.baseline),
+        parents=tuple(against(parent) for parent in candidate.parents),
+        children=candidate.children,
+    )
 
 
 def slices_of(run_id: str, candidate_id: str, found: Slices) -> TrialSlices:

@@ -1,0 +1,88 @@
+"""Workers as processes of their own, as they are run in production, and what they have called."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+from temporalio.client import Client
+
+from clients.embedded.stack import StackAddresses
+from clients.temporal import connect
+
+ROOT = Path(__file__).parents[2]
+
+
+class WorkerProcess:
+    """`python -m worker`, as it is run in production, with the tests' plug-ins."""
+
+    def __init__(self, stack: StackAddresses, calls: Path, module: str = "worker") -> None:
+        self._module = module
+        self._environment = os.environ | {
+            "TEMPORAL_ADDRESS": stack.temporal_address,
+            "DATABASE_URL": stack.database_url,
+            "RATCHET_PLUGINS": "plugged",
+            "RATCHET_PLUGIN_PATH": str(ROOT / "tests" / "support" / "plugins"),
+            "RATCHET_TEST_CALLS": str(calls),
+        }
+        self._log = calls.with_suffix(".log")
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", self._module, "--grace", "1", "--log-file", str(self._log), cwd=ROOT, env=self._environment
+        )
+
+    async def kill(self, number: int = signal.SIGKILL) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        await self._process.wait()
+
+
+def calls_begun(calls: Path) -> int:
+    return calls.read_text().count("start ") if calls.exists() else 0
+
+
+async def outcomes_stored(stack: StackAddresses, run_id: str) -> int:
+    """Count what is in the store, as soon as the store answers again."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                connection = await asyncpg.connect(stack.database_url)
+            except (OSError, asyncpg.PostgresError):
+                await asyncio.sleep(0.05)
+                continue
+            try:
+                return int(await connection.fetchval("SELECT count(*) FROM outcomes WHERE run_id = $1", run_id))
+            finally:
+                await connection.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def repeated(calls: Path) -> int:
+    begun = [line for line in calls.read_text().splitlines() if line.startswith("start ")]
+    return len(begun) - len(set(begun))
+
+
+@asynccontextmanager
+async def running(
+    stack: StackAddresses, folder: Path, module: str = "worker"
+) -> AsyncIterator[tuple[Client, WorkerProcess, Path]]:
+    calls = folder / "calls"
+    worker = WorkerProcess(stack, calls, module)
+    await worker.start()
+    try:
+        yield await connect(stack.temporal_address), worker, calls
+    finally:
+        await worker.kill(signal.SIGTERM)
