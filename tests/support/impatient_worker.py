@@ -14,7 +14,7 @@ from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.retry_policy import Patience
 from activities.settings import EVALUATION_QUEUES, OperatorSettings, Settings
 from tests.support.allowed import OPERATOR, allow
-from tests.support.engines import Engines
+from tests.support.engines import PLUGINS, Engines
 
 QUICK = Patience(seconds=10.0, attempts=8, first_delay=0.01, longest_delay=0.05)
 
@@ -27,6 +27,8 @@ async def impatient_worker(engines: Engines, task_queue: str, operator: Operator
         operator=operator,
         evaluation_task_queue=task_queue,
         role="evaluation",
+        plugins="plugged",
+        plugin_path=PLUGINS,
         grace=timedelta(seconds=1),
     )
     with pytest.MonkeyPatch.context() as patched:
