@@ -9,7 +9,7 @@ from typing import Any
 from activities.datasets import DatasetError, draw_splits
 from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from ratchet._canonical import content_hash
-from store.write.runs import DrawnSuite
+from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers

@@ -23,7 +23,7 @@ from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.servers import named_by_environment, task_queue
 from clients.settings import client_settings, is_set
 from store.connection import place_of
-from store.schema import migrations
+from store.schema import is_of_a_pre_release, migrations
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -198,7 +198,7 @@ async def _temporal(address: str | None) -> list[Check]:
     from workflows.search_attributes import SEARCH_ATTRIBUTES
 
     try:
-        client = await asyncio.wait_for(connect(address), ANSWERS_WITHIN)
+        client = await asyncio.wait_for(connect(address, serves=False), ANSWERS_WITHIN)
         info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
     except (RuntimeError, OSError, TimeoutError, RPCError) as error:
         return [
@@ -247,6 +247,9 @@ async def _database(url: str) -> Check:
     detail = f"{place_of(url)}, schema version {present} of {newest}"
     if present > newest:
         return Check("database", "fail", detail, "it was migrated by a newer Ratchet: upgrade this one")
+    if is_of_a_pre_release(present, migrations()):
+        told = "its schema is of a pre-release: give this Ratchet an empty database, or read it with the version that wrote it"
+        return Check("database", "fail", detail, told)
     if present < newest:
         return Check("database", "warn", detail, "the next worker migrates it: ratchet worker --setup")
     return Check("database", "ok", detail)

@@ -29,7 +29,7 @@ async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
     yield _lines([COLUMNS])
     offset = 0
     while True:
-        page = await reader.trials(run_id, offset=offset, limit=PAGE)
+        page = await reader.trials.page(run_id, offset=offset, limit=PAGE)
         if page is None or not page.items:
             return
         for trial in page.items:
@@ -41,7 +41,7 @@ async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
 async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str]:
     offset = 0
     while True:
-        page = await reader.items(
+        page = await reader.trials.items(
             trial.run_id, trial.candidate_id, purpose=trial.purpose, part=trial.part, offset=offset, limit=PAGE
         )
         if page is None or not page.items:

@@ -32,7 +32,6 @@ from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
 from store.read.rows import RunReport, TrialInFull
-from store.read.slice_scores import slice_scores, slices_in_run
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import SEARCHING, Purpose
 
@@ -52,8 +51,12 @@ async def inlined_answers(
 ) -> dict[str, str]:
     """Read a run as the page would. In full it holds every candidate, and what best and baseline answered to each sample."""
     reader = StoreReader(database)
-    newest = await reader.last_event_id(run_id)
-    report, progress, outline = await reader.report(run_id), await reader.progress(run_id), await reader.outline(run_id)
+    newest = await reader.events.last_id(run_id)
+    report, progress, outline = (
+        await reader.runs.report(run_id),
+        await reader.runs.progress(run_id),
+        await reader.outlines.load(run_id),
+    )
     if report is None or progress is None or outline is None:
         return {}
     execution: Literal["closed", "unknown"] = "closed" if report.run.status in events.TERMINAL else "unknown"
@@ -69,7 +72,7 @@ async def inlined_answers(
     }
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
     answers |= await _comparisons(reader, report, MOST_SAMPLES if in_full else 0)
-    answers |= await _slices(database, report, slice_fields)
+    answers |= await _slices(reader, report, slice_fields)
     return {f"/optimizations/{run_id}{path}": answer for path, answer in answers.items()}
 
 
@@ -78,7 +81,7 @@ def _json(answer: Payload) -> str:
 
 
 async def _log(reader: StoreReader, run_id: str) -> str:
-    found = await reader.newest_events(run_id, limit=MOST_EVENTS)
+    found = await reader.events.newest(run_id, limit=MOST_EVENTS)
     happened = (Happening(id=event.id, type=event.type, at=event.created_at, facts=event.payload) for event in found)
     return _json(Log(items=tuple(happened), has_more=False))
 
@@ -88,7 +91,7 @@ async def _candidates(reader: StoreReader, report: RunReport, most: int | None) 
     found: dict[str, str] = {}
     size = 0
     for trial in _ranked(report)[:most]:
-        candidate = await reader.candidate(report.run.run_id, trial.candidate_id)
+        candidate = await reader.candidates.load(report.run.run_id, trial.candidate_id)
         if candidate is None or size > LARGEST_MB * 2**20:
             break
         pieces = await asyncio.to_thread(_candidate, report.run.run_id, candidate, trial)
@@ -126,7 +129,7 @@ async def _comparisons(reader: StoreReader, report: RunReport, samples: int) -> 
     found: dict[str, str] = {}
     for purpose in (None, Purpose.CONFIRMATION):
         one, other = (run_id, baseline, purpose), (run_id, best, purpose)
-        compared = await reader.comparison(one, other, limit=max(samples, 1))  # with none, nothing is judged
+        compared = await reader.comparisons.load(one, other, limit=max(samples, 1))  # with none, nothing is judged
         if compared is None:
             continue
         if not samples:
@@ -136,19 +139,18 @@ async def _comparisons(reader: StoreReader, report: RunReport, samples: int) -> 
     return found
 
 
-async def _slices(database: Database, report: RunReport, fields: Sequence[str] | None) -> dict[str, str]:
+async def _slices(reader: StoreReader, report: RunReport, fields: Sequence[str] | None) -> dict[str, str]:
     """Scores by slice: of the best beside the baseline, and of all trials where there are not too many."""
     run_id, best = report.run.run_id, report.run.best_candidate_id
     found: dict[str, str] = {}
-    if best is not None and (of_best := await StoreReader(database).slices_of_trial(run_id, best, None, fields)):
+    if best is not None and (of_best := await reader.slices.of_trial(run_id, best, None, fields)):
         found[f"/trials/{best}/slices"] = _json(slices_of(run_id, best, of_best))
-    async with database.snapshot() as connection:
-        offered = await slices_in_run(connection, run_id)
-        if offered is None:
-            return found
-        if not offered.all_at_once:
-            offered = offered.model_copy(update={"fields": ()})
-        for one in offered.fields:
-            if scores := await slice_scores(connection, run_id, one.field, None):
-                found[f"/slices/scores?field={one.field}"] = _json(scores)
+    offered = await reader.slice_scores.slices(run_id)
+    if offered is None:
+        return found
+    if not offered.all_at_once:
+        offered = offered.model_copy(update={"fields": ()})
+    for one in offered.fields:
+        if scores := await reader.slice_scores.scores(run_id, one.field, None):
+            found[f"/slices/scores?field={one.field}"] = _json(scores)
     return found | {"/slices": _json(offered)}

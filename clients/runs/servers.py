@@ -156,7 +156,7 @@ async def _connected(address: str | None, database_url: str, ui_url: str | None)
 async def _temporal(address: str | None) -> Client:
     named = address or _address_in_environment() or DEFAULT_ADDRESS
     try:
-        client = await asyncio.wait_for(connect(address), SECONDS_TO_CONNECT)
+        client = await asyncio.wait_for(connect(address, serves=False), SECONDS_TO_CONNECT)
         await asyncio.wait_for(client.service_client.check_health(), SECONDS_TO_CONNECT)
     except (TimeoutError, OSError, RuntimeError, RPCError) as error:
         told = str(error) or f"no answer within {SECONDS_TO_CONNECT:g} s"

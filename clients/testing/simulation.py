@@ -11,7 +11,7 @@ from typing import Any
 
 from clients.testing.measurement import Measuring
 from clients.testing.simulated_frame import SimulatedFrame
-from clients.testing.simulated_outcomes import Outcomes
+from clients.testing.simulated_outcomes import SimulatedOutcomes
 from clients.testing.world import World
 from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.activities.computation import StoredTrial
@@ -129,7 +129,7 @@ class _Run(OptimizerCalls):
                 train_samples=min(len(world.train), request.samples_per_trial or len(world.train)),
             )
         )
-        self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
+        self._outcomes = SimulatedOutcomes(world, search_split, request.metric, PASSES_AT)
         self._measuring = Measuring(state, self._outcomes)
         self._frame = SimulatedFrame(state, world, self._measuring, make, call)
         super().__init__(state, build_optimizer(request.optimizer, self._frame), self._frame.begin_step)

@@ -79,7 +79,7 @@ class OpenRuns:
     async def _look(self, servers: Servers, reader: StoreReader) -> tuple[OpenRun, ...]:
         query = f"WorkflowType='{WORKFLOW}' AND ExecutionStatus='Running'"
         listed = [execution async for execution in servers.client.list_workflows(query, limit=MOST_OPEN)]
-        stored = await reader.stored_among([execution.id for execution in listed])
+        stored = await reader.runs.known_among([execution.id for execution in listed])
         pollers = pollers_of(servers)
         heads: dict[str, Mapping[str, str]] = {}
         found: list[OpenRun] = []

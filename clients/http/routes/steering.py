@@ -86,7 +86,7 @@ async def propose(run_id: RunId, backend: Served, proposal: Pending, key: Idempo
 async def _open_run(backend: Backend, run_id: str) -> AsyncIterator[tuple[WorkflowHandle[Any, Any], str]]:
     """The handle of a run that is not over, and its status; it may still end while it is asked."""
     execution = await execution_of(backend, run_id)
-    row = await backend.reader.progress(run_id)
+    row = await backend.reader.runs.progress(run_id)
     if row is None and execution is None:
         raise await why_unknown(backend, run_id)
     if execution is None or execution.status != WorkflowExecutionStatus.RUNNING:

@@ -18,7 +18,7 @@ from clients.wire import Trial as TrialAnswer
 from store.read.comparisons import Comparison
 from store.read.rows import ItemPage
 from store.read.sample_pairs import Turn
-from store.read.slice_scores import RunSlices, SliceScores, TooMuch, slice_scores, slices_in_run
+from store.read.slice_scores import RunSlices, SliceScores, TooMuch
 from workflows.model.trial import Purpose
 
 router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["trials"])
@@ -45,7 +45,7 @@ async def list_trials(
     newest_first: Annotated[bool, Query(description="The newest trials first, instead of the order of proposals.")] = False,
 ) -> Response:
     """Trials in the order of their proposals, confirmations last."""
-    page = await backend.reader.trials(run_id, offset=offset, limit=limit, newest_first=newest_first)
+    page = await backend.reader.trials.page(run_id, offset=offset, limit=limit, newest_first=newest_first)
     if page is None:
         raise await why_unknown(backend, run_id)
 
@@ -61,7 +61,7 @@ async def get_trial(
     run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None, part: WhichPart = None
 ) -> TrialDetail:
     """One trial with its configuration and what each sample scored."""
-    row = await backend.reader.trial(run_id, candidate_id, purpose, part)
+    row = await backend.reader.trials.load(run_id, candidate_id, purpose, part)
     if row is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
@@ -80,7 +80,7 @@ async def list_items(
     limit: Limit = 50,
 ) -> ItemPage:
     """What a trial was answered, with the samples, in their order."""
-    page = await backend.reader.items(
+    page = await backend.reader.trials.items(
         run_id, candidate_id, purpose=purpose, part=part, only_failed=only_failed, offset=offset, limit=limit
     )
     if page is None:
@@ -105,7 +105,7 @@ async def list_slices(
     ] = [],  # noqa: B006 (FastAPI copies it)
 ) -> TrialSlices:
     """What a trial and the baseline scored on each part of the dataset."""
-    found = await backend.reader.slices_of_trial(run_id, candidate_id, purpose, field)
+    found = await backend.reader.slices.of_trial(run_id, candidate_id, purpose, field)
     if found is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
@@ -115,8 +115,7 @@ async def list_slices(
 @router.get("/slices", operation_id="listRunSlices", responses=responses(404))
 async def list_run_slices(run_id: RunId, backend: Served) -> RunSlices:
     """By which fields the trials of a run can be looked at, and which slices there are of each."""
-    async with backend.database.snapshot() as connection:
-        found = await slices_in_run(connection, run_id)
+    found = await backend.reader.slice_scores.slices(run_id)
     if found is None:
         raise await why_unknown(backend, run_id)
     return found
@@ -138,8 +137,7 @@ async def list_slice_scores(
 ) -> SliceScores:
     """What many trials scored on each slice: what a table of trials shows beside their scores."""
     try:
-        async with backend.database.snapshot() as connection:
-            found = await slice_scores(connection, run_id, field, candidate)
+        found = await backend.reader.slice_scores.scores(run_id, field, candidate)
     except TooMuch as error:
         raise Refused(409, f"{error}; name the candidates that are wanted", "candidate") from None
     if found is None:
@@ -150,7 +148,7 @@ async def list_slice_scores(
 @router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))
 async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Served) -> CandidateDetail:
     """A candidate's configuration, and what it changes of the baseline and of its parents."""
-    candidate = await backend.reader.candidate(run_id, candidate_id)
+    candidate = await backend.reader.candidates.load(run_id, candidate_id)
     if candidate is None:
         await refuse_unknown_run(backend, run_id)
         raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
@@ -193,11 +191,11 @@ async def compare_trials(
     if reference is None:
         told = f"the baseline of {other_run} is not measured yet; name another candidate with `against`"
         raise Refused(404, told, "against")
-    found = await backend.reader.comparison(
+    found = await backend.reader.comparisons.load(
         (other_run, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
     )
     if found is None:
-        if await backend.reader.trial(other_run, reference, purpose) is None:
+        if await backend.reader.trials.load(other_run, reference, purpose) is None:
             raise _no_trial(other_run, reference, purpose)
         raise _no_trial(run_id, candidate, purpose)
     return await encoded(lambda: found.model_dump_json(by_alias=True))

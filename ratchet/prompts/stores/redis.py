@@ -90,6 +90,8 @@ class RedisBackend:
 
     async def close(self) -> None:
         await self._client.aclose()
+        # Else the pool imports more of redis as it is garbage-collected: within a workflow, if one runs at that moment.
+        self._client.connection_pool.reset()
 
     async def current(self, name: str, tag: str) -> TagState | None:
         with _told(self._url):

@@ -15,7 +15,7 @@ from activities.scorers import ScorerTools
 from activities.shards.outcome_batches import OutcomeBatches
 from activities.shards.shard import PairToAnswer, ShardAtWork
 from ratchet import ExperimentContext, Output, Sample
-from tests.support.evaluation_doubles import shard, suite
+from tests.support.suite_building import shard, suite
 from workflows.model.spec.scorers import Objective, RubricScorer
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.rules.overlay import Overlay

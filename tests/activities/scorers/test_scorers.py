@@ -15,7 +15,7 @@ from activities.plugins.loader import Plugins
 from activities.scorers import ScorerTools, score
 from activities.scorers.bounded_patterns import BoundedMatching
 from ratchet import Output, Sample, Score
-from tests.support.evaluation_doubles import PLUGINS
+from tests.support.suite_building import PLUGINS
 from workflows.model.spec.scorers import Scorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 

@@ -21,7 +21,7 @@ from workflows.rules.statistics import interval_of_score
 
 
 async def test_everybody_shows_the_same_bar(http: httpx.AsyncClient, engines: Engines, finished: str) -> None:
-    report = await StoreReader(engines.database).report(finished)
+    report = await StoreReader(engines.database).runs.report(finished)
     assert report is not None
     facts = facts_of(report)
     drawn: list[dict[str, Any]] = (await http.get(f"/optimizations/{finished}/outline")).json()["trials"]

@@ -29,7 +29,7 @@ OpensReport = Callable[..., Awaitable[Page]]
 
 async def report_of(engines: Engines, run_id: str, goes_on: bool = False, **options: Any) -> str:
     """The report of a run; as it would be if it still went on, too."""
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     facts = facts_of(report)
     answers = await inlined_answers(engines.database, run_id, **options)

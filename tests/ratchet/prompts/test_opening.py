@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+import gc
 import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -197,6 +200,27 @@ class TestPostgres:
                         break
                     except StoreAway:
                         await asyncio.sleep(0.01)
+
+
+async def test_what_is_left_of_a_closed_store_imports_nothing_as_it_is_collected(
+    redis: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be collected within a workflow, where an import is made anew, and slow."""
+    store = await open_store(f"redis://{redis.address}")
+    await store.names()
+    await store.close()
+    imported: list[str] = []
+
+    def noted(name: str, *rest: Any) -> Any:
+        imported.append(name)
+        return real(name, *rest)
+
+    real = builtins.__import__
+    del store
+    monkeypatch.setattr(builtins, "__import__", noted)
+    gc.collect()
+    monkeypatch.undo()
+    assert [name for name in imported if name.startswith("redis")] == []
 
 
 def test_importing_the_public_package_imports_no_client_and_no_room() -> None:

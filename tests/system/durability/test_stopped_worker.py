@@ -13,7 +13,7 @@ from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from tests.support.aimed_kills import Calls, until
 from tests.support.killed_runs import spec
-from tests.support.worker_processes import WorkerProcess
+from tests.support.worker_processes import WorkerProcess, repeated
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -38,7 +38,7 @@ async def test_a_worker_that_was_stopped_repeats_no_call_when_it_comes_back(tmp_
         try:
             async with asyncio.timeout(150):
                 result = await handle.result()
-            begun, extra = log.begun, log.extra
+            begun, extra = log.begun, repeated(tmp_path / "a" / "calls")
         finally:
             stopped._process.send_signal(signal.SIGCONT)
             await stopped.kill(signal.SIGTERM)

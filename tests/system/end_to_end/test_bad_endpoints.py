@@ -108,7 +108,7 @@ def spec(target: dict[str, Any], queue: str, samples: int, **more: Any) -> dict[
 
 
 async def report_of(engines: Engines, run_id: str) -> RunReport:
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     return report
 

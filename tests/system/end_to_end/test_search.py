@@ -31,7 +31,7 @@ async def _trials(engines: Engines, run_id: str) -> list[Any]:
 
 
 async def _facts(engines: Engines, run_id: str) -> RunFacts:
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     return facts_of(report)
 

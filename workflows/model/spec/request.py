@@ -100,7 +100,6 @@ class OptimizationRequest(SpecPart):
     budget: Budget = Field(default_factory=Budget)
     """What may be spent."""
     execution: Execution = Field(default_factory=Execution)
-    """How trials are run."""
     reuse: Literal["run", "always", "never"] = "run"
     """Whose stored answers may be used again: this run's, any run's, or none but a retried trial's own."""
     retry_of: RunName | None = None
