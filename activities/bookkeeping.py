@@ -48,7 +48,6 @@ from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.dataset import is_object
 from workflows.model.spec.judgement import Plan
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.targets.external import ActivityTarget
 from workflows.model.trial import TrialInput
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
 from workflows.rules.spec.judgement_check import unknown_must_pass
@@ -137,14 +136,14 @@ class StoreBookkeeping(Bookkeeping):
 
     def _refuse_unlisted(self, request: OptimizationRequest) -> None:
         """What the spec names outside of the operator's lists; where samples are sent over HTTP, the call itself is refused."""
-        path, target = request.dataset.path, request.target
+        path, calls = request.dataset.path, request.target.calls(request.execution.sample_timeout)
         try:
             field = "dataset.path"
             if path is not None and is_object(path):
                 self._lists.refuse_object(path)
             field = "target.task_queue"
-            if isinstance(target, ActivityTarget):
-                self._lists.refuse_activity_queue(target.task_queue)
+            if calls is not None:
+                self._lists.refuse_activity_queue(calls.task_queue)
         except NotListed as error:
             raise invalid_request([f"{field}: {error}"]) from None
 

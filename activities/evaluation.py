@@ -52,7 +52,6 @@ from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
 from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.overlay import Overlay
@@ -233,7 +232,7 @@ class ShardEvaluation(Evaluating):
             confirming=shard.split is Split.TEST,
             left_open=None if left_open is None else tuple(left_open.items()),
         )
-        steps = len(suite.target.requests) if given is None and isinstance(suite.target, ChatTarget) else 1
+        steps = max(len(suite.target.request_parameters()), 1) if given is None else 1
         samples_each = 1 if given is None else 0
         return BudgetLease(
             self._store.budgets, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps

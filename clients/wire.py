@@ -11,13 +11,11 @@ from clients.reports.diff import FactorDifference, differences
 from ratchet._frozen import Payload
 from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
-from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
-from workflows.model.run.decisions import Decision, FrontMember
+from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
 from workflows.model.spec.execution import Budget, Stop
-from workflows.model.spec.judgement import Evidence, Verdict
-from workflows.model.trial import Purpose, TrialSummary
+from workflows.model.spec.judgement import Verdict
 from workflows.rules.scoring.slices import Slices
 
 
@@ -112,65 +110,6 @@ class OptimizationDetail(ListedOptimization):
     """Events after this one tell what this answer does not yet know."""
 
 
-class Trial(Payload):
-    """The evaluation of one candidate."""
-
-    optimization_id: str
-    candidate_id: str
-    mask_id: str
-    """The overlay it ran against: the hash of its configuration."""
-    experiment_id: str
-    purpose: Purpose
-    status: str
-    """`running`, `completed`, `failed`, `cancelled` or `timeout`."""
-    objective_score: float | None
-    coverage: float | None
-    summary: TrialSummary
-    stopped_early: str | None
-    error: str | None
-    failure: str | None
-    evidence: tuple[Evidence, ...]
-    """What its comparison with the baseline, and with the best of its time, found."""
-    judged: Decision | None
-    """What its round decided about it, and why."""
-    round: int
-    index: int
-    parent_candidate_ids: tuple[str, ...]
-    rationale: str | None
-    extra: dict[str, Any]
-    split: str
-    samples: int
-    part: str
-    """Tells trials of some samples only apart; empty for a trial in full."""
-    first_sample: int
-    """The place of its first sample in the split."""
-    split_samples: int
-    """How many samples the split has."""
-    replicates: int
-    first_replicate: int
-    paid_samples: int
-    paid_tokens: int
-    paid_cost: float
-    reused_samples: int
-    duration_ms: int | None
-    started_at: datetime
-    finished_at: datetime | None
-
-
-class TrialPage(Payload):
-    """Some of a run's trials, in the order of their proposals."""
-
-    total: int
-    items: tuple[Trial, ...]
-
-
-class TrialDetail(Trial):
-    """A trial with its configuration and what each sample scored."""
-
-    configuration: dict[str, Any]
-    sample_means: tuple[float | None, ...] | None
-
-
 class ComparedAncestor(Payload):
     """A candidate and what another one changed of it."""
 
@@ -246,48 +185,6 @@ class RoundPage(Payload):
 
     total: int
     items: tuple[Round, ...]
-
-
-class Node(Payload):
-    """A candidate in the lineage."""
-
-    candidate_id: str
-    mask_id: str
-    round: int
-    index: int
-    status: str | None
-    """None for a candidate whose trial in full has not begun."""
-    objective_score: float | None
-    rationale: str | None
-    is_best: bool
-    is_baseline: bool
-    parts: int
-    """How often it was measured on some samples only."""
-
-
-class Graph(Payload):
-    """The true lineage; a candidate may have several parents."""
-
-    nodes: tuple[Node, ...]
-    edges: tuple[rows.Edge, ...]
-
-
-class Rejection(Payload):
-    """A proposal that was kept out before anything was spent on it."""
-
-    round: int
-    proposed_index: int
-    reason_code: ReasonCode
-    message: str
-    mask_id: str | None
-    parent_candidate_ids: tuple[str, ...]
-
-
-class RejectionPage(Payload):
-    """Some of a run's rejections, in their order."""
-
-    total: int
-    items: tuple[Rejection, ...]
 
 
 class Happening(Payload):
@@ -377,17 +274,6 @@ def budget_in_seconds(budget: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in limits.items()}
 
 
-def trial_of(row: rows.StoredTrial) -> dict[str, Any]:
-    """The fields that every form of a trial has."""
-    return {
-        **row.model_dump(),
-        "optimization_id": row.run_id,
-        "mask_id": row.config_hash,
-        "experiment_id": row.experiment_id or row.trial_id,
-        "objective_score": row.score,
-    }
-
-
 def candidate_of(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
     """A candidate with what it changes of its baseline and of its parents; long texts take a while to compare."""
 
@@ -444,8 +330,3 @@ def round_of(row: rows.RoundRow) -> Round:
         extra=row.extra,
         timestamp=row.decided_at,
     )
-
-
-def rejection_of(row: rows.RejectionRow) -> Rejection:
-    """A rejection in the words of the API."""
-    return Rejection(**row.model_dump(), mask_id=row.config_hash)

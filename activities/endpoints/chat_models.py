@@ -29,7 +29,7 @@ from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
 from workflows.model.failures import described, shorten
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
 
 if TYPE_CHECKING:

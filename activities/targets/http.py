@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -25,6 +25,7 @@ from activities.endpoints.endpoint_policy import (
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.retry_policy import Patience, patiently
 from activities.settings import HTTP_TOKEN
+from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.faults import (
     BROKEN_ANSWER,
@@ -40,6 +41,7 @@ from ratchet._placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.http import HttpResponse, HttpTarget
+from workflows.model.suite import EvaluationSuite
 
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024
@@ -97,6 +99,13 @@ class HttpAnswers:
         self._target = target
         self._endpoints = endpoints
         self._timeout = timeout
+
+    @classmethod
+    def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
+        """Make it for a suite."""
+        assert tools.http is not None
+        target: Any = suite.target
+        return cls(target, tools.http, timeout=suite.sample_timeout.total_seconds())
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext

@@ -32,7 +32,6 @@ from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.expectations import unusable_expectations
 from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers, unknown_must_pass
-from workflows.rules.spec.target_texts import target_texts
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ class _MissingInputs:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        texts = [placed.text for placed in target_texts(request.target)]
+        texts = [placed.text for placed in request.target.placed_texts()]
         if texts:
             texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
         self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})

@@ -12,11 +12,13 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue
+from pydantic.alias_generators import to_camel
 
 from clients.reports.score_differences import ScoreDifference, difference_of
 from ratchet._canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
+from store.read.rows import ProposalCost
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.contract import OptimizationResult
@@ -40,7 +42,13 @@ class IterationStatus(StrEnum):
     SCORING_FAILED = "SCORING_FAILED"
 
 
-class Statistics(Payload):
+class HistoryPart(Payload):
+    """A part of a run that the exported history holds as it is. There its fields are in camel case; they are read in either."""
+
+    model_config = Payload.model_config | {"alias_generator": to_camel, "populate_by_name": True}
+
+
+class Statistics(HistoryPart):
     """What an iteration measured."""
 
     sample_count: int = 0
@@ -55,7 +63,7 @@ class Statistics(Payload):
     """How many answers failed or are missing, by the class of the error."""
 
 
-class Answers(Payload):
+class Answers(HistoryPart):
     """Single answers of a trial, as much of them as verdicts depend on, by the places of the samples in the split."""
 
     passes: tuple[tuple[int, int], ...] | None = None
@@ -153,7 +161,7 @@ def statistics_of(summary: TrialSummary, coverage: float | None) -> Statistics:
     )
 
 
-class Drawn(Payload):
+class Drawn(HistoryPart):
     """The samples of a split, in the order of `sample_means`."""
 
     split: Split
@@ -164,14 +172,6 @@ class Drawn(Payload):
     """The places and ids of the samples that candidates must pass, where single answers were read."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
-
-
-class ProposalCost(Payload):
-    """What the proposals of a round took."""
-
-    round: int
-    tokens: int = 0
-    cost: float = 0.0
 
 
 class RunFacts(Payload):

@@ -15,15 +15,11 @@ from pydantic import TypeAdapter
 from clients.wire import (
     Happening,
     Log,
-    RejectionPage,
     RoundPage,
-    TrialDetail,
     candidate_of,
     detail_of,
-    rejection_of,
     round_of,
     slices_of,
-    trial_of,
 )
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
@@ -31,7 +27,7 @@ from store import events
 from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
-from store.read.rows import RunReport, TrialInFull
+from store.read.rows import RejectionPage, RunReport, TrialDetail, TrialInFull
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import SEARCHING, Purpose
 
@@ -44,6 +40,7 @@ LARGEST_MB: Final = 32
 """Of candidates; a browser would take long to open more."""
 
 _RELEASES: Final = TypeAdapter(tuple[ReleaseState, ...])
+_TRIAL: Final = TypeAdapter(TrialDetail)
 
 
 async def inlined_answers(
@@ -64,9 +61,7 @@ async def inlined_answers(
         "": _json(detail_of(report.run, progress, execution=execution, last_event_id=newest)),
         "/outline": outline.model_dump_json(exclude_none=True),
         "/rounds": _json(RoundPage(total=len(report.rounds), items=tuple(round_of(row) for row in report.rounds))),
-        "/rejections": _json(
-            RejectionPage(total=len(report.rejections), items=tuple(rejection_of(row) for row in report.rejections))
-        ),
+        "/rejections": _json(RejectionPage(total=len(report.rejections), items=report.rejections)),
         "/releases": _RELEASES.dump_json(report.releases, by_alias=True).decode(),
         "/log": await _log(reader, run_id),
     }
@@ -91,8 +86,10 @@ async def _candidates(reader: StoreReader, report: RunReport, most: int | None) 
     found: dict[str, str] = {}
     size = 0
     for trial in _ranked(report)[:most]:
+        if size > LARGEST_MB * 2**20:
+            break
         candidate = await reader.candidates.load(report.run.run_id, trial.candidate_id)
-        if candidate is None or size > LARGEST_MB * 2**20:
+        if candidate is None:  # deleted a moment ago
             break
         pieces = await asyncio.to_thread(_candidate, report.run.run_id, candidate, trial)
         size += sum(map(len, pieces.values()))
@@ -103,7 +100,7 @@ async def _candidates(reader: StoreReader, report: RunReport, most: int | None) 
 def _candidate(run_id: str, candidate: StoredCandidate, trial: TrialInFull) -> dict[str, str]:
     return {
         f"/candidates/{trial.candidate_id}": _json(candidate_of(run_id, candidate)),
-        f"/trials/{trial.candidate_id}": _json(TrialDetail(**trial_of(trial))),
+        f"/trials/{trial.candidate_id}": _TRIAL.dump_json(trial, by_alias=True).decode(),
     }
 
 

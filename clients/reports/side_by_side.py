@@ -12,7 +12,7 @@ from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from store.read.comparisons import Contrast, counted
 from store.read.reader import StoreReader
-from store.read.rows import RunDetail, TrialInFull
+from store.read.rows import RunDetail, TrialDetail
 from store.read.sample_pairs import Turn
 from workflows.model.spec.judgement import Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
@@ -145,7 +145,7 @@ async def _confirmed(reader: StoreReader, one: _Entrant) -> bool:
     return trial is not None and trial.status == "completed"
 
 
-async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> TrialInFull:
+async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> TrialDetail:
     found = await reader.trials.load(*one.side(purpose))
     if found is None:  # deleted a moment ago
         raise UnknownEntrant(one.name, one.run.run_id, None)
@@ -176,7 +176,7 @@ def _judged_together(pairs: Sequence[Contrast], first: _Entrant) -> list[Judged 
 
 async def _compared(
     reader: StoreReader,
-    first: tuple[_Entrant, TrialInFull],
+    first: tuple[_Entrant, TrialDetail],
     other: _Entrant,
     pair: Contrast,
     judged: Judged | None,

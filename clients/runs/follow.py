@@ -178,7 +178,7 @@ class RunFollower:
         if not missing or run.execution is None:
             return ""
         if self.request is not None:
-            unserved = await unserved_target(self.servers.client, self.request.target)
+            unserved = await unserved_target(self.servers.client, self.request)
             if unserved is not None:
                 return unserved
         queue = missing[0]

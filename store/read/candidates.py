@@ -100,7 +100,7 @@ class CandidateReader:
                 children=tuple(row["children"]),
             )
 
-    async def graph(self, run_id: str) -> rows.LineageGraph | None:
+    async def graph(self, run_id: str) -> rows.Graph | None:
         """The true lineage: every candidate, and an edge from each of its parents."""
         async with self._database.connection() as connection:
             found = await connection.fetch(
@@ -121,4 +121,4 @@ class CandidateReader:
             if not found and not await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id):
                 return None
         edges = [rows.Edge(parent=parent, child=row["candidate_id"]) for row in found for parent in row["parent_candidate_ids"]]
-        return rows.LineageGraph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))
+        return rows.Graph(nodes=tuple(rows.Node(**row) for row in found), edges=tuple(edges))

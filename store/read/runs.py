@@ -138,7 +138,7 @@ class RunReader:
                 run=run,
                 rounds=tuple(rows.RoundRow(**decoded(row, "extra", "record")) for row in rounds),
                 trials=tuple(rows.TrialInFull(**trial_columns(row, "configuration")) for row in trials),
-                rejections=tuple(rows.RejectionRow(**row) for row in rejections),
+                rejections=tuple(rows.Rejection(**row) for row in rejections),
                 splits=splits,
                 proposals=proposals,
                 releases=tuple(released),
@@ -168,9 +168,7 @@ class RunReader:
                 offset,
                 limit,
             )
-        return (
-            None if total is None else rows.RejectionPage(total=total, items=tuple(rows.RejectionRow(**row) for row in found))
-        )
+        return None if total is None else rows.RejectionPage(total=total, items=tuple(rows.Rejection(**row) for row in found))
 
 
 def _listed(row: Any) -> rows.ListedRun:

@@ -17,7 +17,8 @@ TRIAL = """
     t.pass_rate, t.total_cost, t.total_tokens, t.avg_latency_ms, t.avg_ttft_ms, t.stopped_early, t.error, t.failure,
     t.paid_samples, t.paid_tokens, t.paid_cost, t.duration_ms, t.started_at, t.finished_at, t.errors,
     t.part, t.first_sample, (SELECT s.samples FROM suites s WHERE s.run_id = t.run_id AND s.split = t.split) AS split_samples,
-    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.experiment_id, t.score_low, t.score_high,
+    t.reused_samples, t.lost_samples, t.lost_tokens, t.lost_cost, t.exhausted, t.score_low, t.score_high,
+    coalesce(t.experiment_id, t.trial_id) AS experiment_id,
     coalesce(t.evidence, '[]') AS evidence, coalesce(t.looks, '[]') AS looks, t.judged
 """
 IN_ORDER = "ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id"
@@ -60,12 +61,12 @@ class TrialReader:
             )
         if total is None:
             return None
-        items = await asyncio.to_thread(lambda: tuple(rows.StoredTrial(**trial_columns(row)) for row in found))
+        items = await asyncio.to_thread(lambda: tuple(rows.Trial(**trial_columns(row)) for row in found))
         return rows.TrialPage(total=total, items=items)
 
     async def load(
         self, run_id: str, candidate_id: str, purpose: str | None = None, part: str | None = None
-    ) -> rows.TrialInFull | None:
+    ) -> rows.TrialDetail | None:
         """One trial with its configuration; without a purpose the one that searched."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
@@ -78,7 +79,7 @@ class TrialReader:
                 purpose,
                 part,
             )
-        return None if row is None else rows.TrialInFull(**trial_columns(row, "configuration"))
+        return None if row is None else rows.TrialDetail(**trial_columns(row, "configuration"))
 
     async def items(
         self,

@@ -7,8 +7,13 @@ from typing import Any
 from ratchet import Sample
 from ratchet._canonical import content_hash
 from workflows.model.run.candidates import Candidate
-from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer
-from workflows.model.spec.targets.python import ChatTarget, HttpTarget, PythonTarget
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.scorer_options import Scorer
+from workflows.model.spec.scorers.matches import ExactScorer
+from workflows.model.spec.scorers.python import PythonScorer
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.model.spec.targets.http import HttpTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Purpose, ShardInput, Split, TrialInput
 

@@ -15,7 +15,6 @@ from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, TimeBudget
 from workflows.model.run.rounds import RoundRecord
-from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.policies import (
     CALLS_PER_SHARD,
@@ -164,8 +163,8 @@ class TrialRuns:
             seed=state.request.seed,
             metered=state.metered,
             concurrent_trials=side_by_side,
-            activity=target.calls(execution.sample_timeout) if isinstance(target, ActivityTarget) else None,
-            experiment=target.rules() if isinstance(target, ExternalTarget) else None,
+            activity=target.calls(execution.sample_timeout),
+            experiment=target.rules(),
         )
 
     def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:

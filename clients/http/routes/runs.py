@@ -21,21 +21,17 @@ from clients.runs.lookup import TERMINAL
 from clients.runs.waits import pollers_of, queues_waited_for
 from clients.wire import (
     Done,
-    Graph,
     Happening,
     Log,
-    Node,
     OptimizationDetail,
     OptimizationPage,
-    RejectionPage,
     RoundPage,
     detail_of,
     listed_of,
-    rejection_of,
     round_of,
 )
 from store.read.outlines import Outline
-from store.read.rows import RunDetail
+from store.read.rows import Graph, RejectionPage, RunDetail
 from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus
 
@@ -134,8 +130,7 @@ async def get_graph(run_id: RunId, backend: Served) -> Graph:
     graph = await backend.reader.candidates.graph(run_id)
     if graph is None:
         raise await why_unknown(backend, run_id)
-    nodes = (Node(**node.model_dump(), mask_id=node.config_hash, objective_score=node.score) for node in graph.nodes)
-    return Graph(nodes=tuple(nodes), edges=graph.edges)
+    return graph
 
 
 @router.get("/{optimization_id}/outline", operation_id="getOutline", responses=responses(404), response_model=Outline)
@@ -175,7 +170,7 @@ async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, li
     page = await backend.reader.runs.rejections(run_id, offset=offset, limit=limit)
     if page is None:
         raise await why_unknown(backend, run_id)
-    return RejectionPage(total=page.total, items=tuple(rejection_of(row) for row in page.items))
+    return page
 
 
 @router.get(

@@ -13,10 +13,9 @@ from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId,
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
-from clients.wire import CandidateDetail, TrialDetail, TrialPage, TrialSlices, candidate_of, slices_of, trial_of
-from clients.wire import Trial as TrialAnswer
+from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
 from store.read.comparisons import Comparison
-from store.read.rows import ItemPage
+from store.read.rows import ItemPage, TrialDetail, TrialPage
 from store.read.sample_pairs import Turn
 from store.read.slice_scores import RunSlices, SliceScores, TooMuch
 from workflows.model.trial import Purpose
@@ -48,12 +47,7 @@ async def list_trials(
     page = await backend.reader.trials.page(run_id, offset=offset, limit=limit, newest_first=newest_first)
     if page is None:
         raise await why_unknown(backend, run_id)
-
-    def told() -> str:
-        items = tuple(TrialAnswer(**trial_of(row)) for row in page.items)
-        return TrialPage(total=page.total, items=items).model_dump_json(by_alias=True)
-
-    return await encoded(told)
+    return await encoded(lambda: page.model_dump_json(by_alias=True))
 
 
 @router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
@@ -65,7 +59,7 @@ async def get_trial(
     if row is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
-    return TrialDetail(**trial_of(row))
+    return row
 
 
 @router.get("/trials/{candidate_id}/items", operation_id="listItems", responses=responses(404))

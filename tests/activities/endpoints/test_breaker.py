@@ -19,7 +19,7 @@ from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
 from tests.support.suite_building import shard, suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
 
 pytestmark = pytest.mark.usefixtures("measured_runs")

@@ -16,7 +16,8 @@ from activities.shards.outcome_batches import OutcomeBatches
 from activities.shards.shard import PairToAnswer, ShardAtWork
 from ratchet import ExperimentContext, Output, Sample
 from tests.support.suite_building import shard, suite
-from workflows.model.spec.scorers import Objective, RubricScorer
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.scorers.rubric import RubricScorer
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.rules.overlay import Overlay
 

@@ -22,7 +22,8 @@ from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.scoring import SCORER, grade
 from tests.support.suite_building import shard, suite
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.prices import Price
+from workflows.model.spec.targets.chat import ChatTarget
 
 pytestmark = pytest.mark.usefixtures("measured_runs")
 

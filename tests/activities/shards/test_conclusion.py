@@ -13,7 +13,7 @@ from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import CONFIG_HASH, misbehaviours, plugin, samples, scored_by, shard, suite, trial
-from workflows.model.spec.scorers import Objective
+from workflows.model.spec.objective import Objective
 from workflows.model.trial import Conclusion, Purpose, ShardResult, TrialResult
 
 pytestmark = pytest.mark.usefixtures("measured_runs")

@@ -27,8 +27,10 @@ from tests.support.allowed import lists_of
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
 from tests.support.suite_building import suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer, Objective
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.prices import Price
+from workflows.model.spec.scorers.matches import ContainsScorer
+from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult
 

@@ -19,8 +19,9 @@ from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.spec_building import request
 from tests.support.suite_building import suite
-from workflows.model.spec.scorers import ContainsScorer
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.prices import Price
+from workflows.model.spec.scorers.matches import ContainsScorer
+from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult
 

@@ -20,7 +20,7 @@ from tests.support.http_endpoints import Answering, Asked, json_endpoint
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
 from tests.support.suite_building import suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult

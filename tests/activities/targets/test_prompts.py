@@ -13,7 +13,8 @@ from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.prompted_specs import TEMPLATE, read
 from tests.support.suite_building import plugin, scored_by, suite
-from workflows.model.spec.targets.python import ChatTarget, PythonTarget
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import Outcome
 
 pytestmark = pytest.mark.usefixtures("measured_runs")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ratchet._frozen import SpecPart
 
@@ -58,12 +58,25 @@ class Various(SpecPart):
 
     @classmethod
     def _read(cls, value: Any) -> Any:
-        return cls._union().validate_python(value)
+        depth = _DEPTH.get()
+        if depth == DEEPEST:
+            raise PydanticCustomError("too_deep", "is nested too deep")
+        token = _DEPTH.set(depth + 1)
+        try:
+            return cls._union().validate_python(value)
+        finally:
+            _DEPTH.reset(token)
 
     @classmethod
     def _union(cls) -> TypeAdapter[Any]:
         return _union_of(cls.told_by, tuple(dict.fromkeys(cls.kinds().values())))
 
+
+DEEPEST = 20
+"""How deep parts are read that have parts of the same sort within."""
+
+_DEPTH: ContextVar[int] = ContextVar("depth", default=0)
+"""How deep the part is that is being read."""
 
 _DESCRIBED: ContextVar[frozenset[type]] = ContextVar("described", default=frozenset())
 """The parts whose kinds are being described for editors."""

@@ -17,11 +17,13 @@ from workflows.model.spec.execution import Budget, Execution, Stop
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
 from workflows.model.spec.named_plugins import NamedPlugin
+from workflows.model.spec.objective import Objective
 from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
+from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
 from workflows.model.spec.release import ReleaseSpec
-from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
-from workflows.model.spec.targets.python import Price, PythonTarget, Target
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.target_options import Target
 
 MOST_FACTORS = 1_000
 LARGEST_REST = 256 * 1024
@@ -80,7 +82,7 @@ class OptimizationRequest(SpecPart):
     dataset: Dataset
     """The samples."""
     scorers: Annotated[list[Scorer], Field(min_length=1, max_length=100)] = Field(
-        default_factory=lambda: list[Scorer]([ExactScorer(kind="exact")])
+        default_factory=lambda: [Scorer.model_validate({"kind": "exact"})]
     )
     """What turns an output into scores. Default: exact equality with `expected`."""
     objective: Objective
@@ -222,11 +224,9 @@ class OptimizationRequest(SpecPart):
 
     def plugins(self) -> Iterator[NamedPlugin]:
         """Every place that names a plug-in."""
-        if isinstance(self.target, PythonTarget):
-            yield NamedPlugin("target.ref", self.target.ref, 3, self.target.version)
+        yield from self.target.plugins()
         for place, scorer in placed_scorers(self.scorers):
-            if isinstance(scorer, PythonScorer):
-                yield NamedPlugin(f"{place}.ref", scorer.ref, 2, scorer.version)
+            yield from scorer.plugins(place)
         if self.objective.ref is not None:
             yield NamedPlugin("objective.ref", self.objective.ref, 1, self.objective.version)
         yield from self.optimizer.plugins()

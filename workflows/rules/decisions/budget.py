@@ -78,7 +78,7 @@ def confirmation_calls(samples: int, design: Design) -> int:
 def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Needs:
     """What one trial, the opening of the run, and the confirmation ask of the budget."""
     target = request.target
-    stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
+    stated = target.stated if target.is_set_aside_whole else None
     noise = request.noise_first
     again = min(noise.samples, design.samples) * max(0, noise.replicates - design.baseline_replicates) if noise else 0
     return Needs(
