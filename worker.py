@@ -12,16 +12,14 @@ import asyncio
 import contextlib
 import gc
 import inspect
-import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import asyncpg
 import structlog
@@ -42,10 +40,11 @@ from temporalio.worker import Worker
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.cleanup import StoreCleanup
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import RunLimits
 from activities.concurrency.serving_marks import leaving_marks
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.endpoint_policy import OperatorLists
 from activities.endpoints.gate import Gates
 from activities.endpoints.rate_memory import SharedRateMemory
 from activities.endpoints.runner import Runners
@@ -59,6 +58,7 @@ from activities.plugins.lost_attempts import AttemptLimits
 from activities.releases.candidate_tags import TemporaryTags
 from activities.releases.override_stores import Overrides
 from activities.releasing import PromptReleasing
+from activities.settings import Settings
 from activities.shards.attempt import CallsEnd
 from activities.shards.call_journal import CallJournal
 from clients.embedded.home import hold
@@ -66,20 +66,18 @@ from clients.embedded.parent_watch import end_by_force_after, when_gone
 from clients.logs import configure_logs
 from clients.own_modules import DISTRIBUTION
 from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
-from clients.temporal import TASK_QUEUE, connect
+from clients.temporal import connect
+from ratchet._environment import BadSetting
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
 from store.write.repositories import Store
 from workflows.cleanup import CleanupWorkflow
 from workflows.contracts import Bookkeeping, Cleanup, Delegating, Evaluating, Ingesting, Releasing
 from workflows.model.activities.cleanup import CleanupInput
-from workflows.model.spec.limits import RateLimit, parse_rate_limits
 from workflows.optimization import OptimizationWorkflow
 from workflows.release import ReleaseWorkflow
 from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
-
-Role = Literal["all", "workflows", "evaluation"]
 
 log = structlog.get_logger("worker")
 
@@ -93,68 +91,6 @@ LONGEST_WITHOUT_PARENT: Final = 15.0
 
 CONCURRENT_SHARDS: Final = 100
 """Shards wait on endpoints, not on this machine; what runs at once is each run's own limit."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What one worker process is told, by its environment and its command line."""
-
-    database_url: str
-    task_queue: str = TASK_QUEUE
-    evaluation_task_queue: str = f"{TASK_QUEUE}-evaluation"
-    role: Role = "all"
-    plugins: str = ""
-    plugin_path: Path | None = None
-    data_dir: Path | None = None
-    overrides: str = "postgres"
-    """Where prompts are kept: `postgres`, `s3://bucket/prefix`, `file:dir` or `redis://…`."""
-    rate_limits: Mapping[str, RateLimit] = field(default_factory=dict)
-    """What all runs together may ask of models and endpoints, over all workers."""
-    concurrent_samples: int | None = None
-    """Target calls in flight on this worker, over all runs."""
-    state_dir: Path | None = None
-    """Where every worker of these servers notes the calls that it begins; default: a folder for this user's workers."""
-    grace: timedelta = timedelta(seconds=30)
-
-    @classmethod
-    def from_environment(cls, role: Role, grace: float) -> Settings:
-        """Everything but the role and the grace period comes from the environment."""
-        environment = os.environ
-        database_url = environment.get("DATABASE_URL")
-        if not database_url:
-            raise SystemExit("DATABASE_URL is not set; give the PostgreSQL to store runs in, e.g. postgresql://user@host/db")
-        task_queue = environment.get("RATCHET_TASK_QUEUE") or TASK_QUEUE
-        plugin_path, data_dir = environment.get("RATCHET_PLUGIN_PATH"), environment.get("RATCHET_DATA_DIR")
-        state_dir = environment.get("RATCHET_STATE_DIR")
-        return cls(
-            database_url=database_url,
-            task_queue=task_queue,
-            evaluation_task_queue=environment.get("RATCHET_EVALUATION_TASK_QUEUE") or f"{task_queue}-evaluation",
-            role=role,
-            plugins=environment.get("RATCHET_PLUGINS", ""),
-            plugin_path=Path(plugin_path) if plugin_path else None,
-            data_dir=Path(data_dir) if data_dir else None,
-            overrides=environment.get("RATCHET_OVERRIDES") or "postgres",
-            rate_limits=_rate_limits(environment.get("RATCHET_RATE_LIMITS", "")),
-            concurrent_samples=_positive(environment.get("RATCHET_CONCURRENT_SAMPLES", ""), "RATCHET_CONCURRENT_SAMPLES"),
-            state_dir=Path(state_dir) if state_dir else None,
-            grace=timedelta(seconds=grace),
-        )
-
-
-def _rate_limits(text: str) -> dict[str, RateLimit]:
-    try:
-        return parse_rate_limits(text, "RATCHET_RATE_LIMITS")
-    except ValueError as error:
-        raise SystemExit(str(error)) from None
-
-
-def _positive(text: str, name: str) -> int | None:
-    if not text.strip():
-        return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise SystemExit(f"{name} is {text!r}; give a whole number of 1 or more, or leave it out")
-    return int(text)
 
 
 def versions() -> dict[str, str]:
@@ -210,6 +146,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
         stack.push_async_callback(database.close)
         store = Store(database)
         overrides = Overrides(settings.overrides, settings.database_url)
+        lists = OperatorLists(settings.operator)
         stack.push_async_callback(overrides.close)
         workers: list[Worker] = []
         if settings.role in {"all", "workflows"}:
@@ -218,8 +155,9 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
                 database,
                 search_attributes=known,
                 versions=versions(),
-                data_directory=settings.data_dir,
+                datasets_from=settings.datasets,
                 overrides=overrides,
+                lists=lists,
                 evaluation_task_queue=settings.evaluation_task_queue,
                 namespace_id=await namespace_id_of(client),
             )
@@ -243,7 +181,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
             stack.callback(journal.close)
             evaluation = ShardEvaluation(
                 store,
-                ChatModels(gates),
+                ChatModels(gates, lists),
                 plugins,
                 is_away=is_away,
                 limits=in_flight,
@@ -253,12 +191,12 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
                 calls_end=calls_end,
             )
             stack.push_async_callback(evaluation.close)
-            runners = Runners(gates)
+            runners = Runners(gates, lists)
             stack.push_async_callback(runners.close)
             delegated = DelegatedEvaluation(store, evaluation, runners, is_away=is_away, tags=tags)
             served = [
                 *implementations(Evaluating, evaluation),
-                *implementations(Ingesting, PluginDatasets(database, plugins, calls)),
+                *implementations(Ingesting, PluginDatasets(database, plugins, calls, settings=settings.datasets)),
                 *implementations(Delegating, delegated),
             ]
             workers.append(_evaluation_worker(client, settings, served))
@@ -367,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--role",
         choices=("all", "workflows", "evaluation"),
-        default=os.environ.get("RATCHET_ROLE", "all"),
+        default=None,
         help="what to serve (default: RATCHET_ROLE, else all)",
     )
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that work in flight gets to finish (default: 30)")
@@ -379,9 +317,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--log-file", type=Path, default=None, help="write logs here instead of stderr")
     options = parser.parse_args(arguments)
-    form = "text" if os.environ.get("RATCHET_LOG") == "text" else "json"
-    configure_logs(file=options.log_file, form=cast("Literal['json', 'text']", form))
-    settings = Settings.from_environment(options.role, options.grace)
+    try:
+        settings = Settings.from_environment(options.role, timedelta(seconds=options.grace))
+    except BadSetting as error:
+        raise SystemExit(str(error)) from None
+    configure_logs(file=options.log_file, form="text" if settings.log == "text" else "json")
     if options.hold is not None:
         hold(options.hold)
     if options.setup:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
 from activities.datasets.run_dataset import clusters_in, dataset_of, strata_of
-from activities.endpoints.operator_lists import NotListed, OperatorLists
+from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.preparing.evaluation_plan import plan_evaluation
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.preparing.release_precheck import unreleasable
 from activities.preparing.request_check import problems_of
 from activities.releases.override_stores import Overrides
+from activities.settings import DatasetSettings
 from activities.shards.heartbeat import heartbeating
 from ratchet._canonical import NotCanonical, content_hash
 from store.connection import Database
@@ -91,7 +90,7 @@ class StoreBookkeeping(Bookkeeping):
         *,
         search_attributes: bool = False,
         versions: Mapping[str, str] | None = None,
-        data_directory: Path | None = None,
+        datasets_from: DatasetSettings | None = None,
         overrides: Overrides | None = None,
         lists: OperatorLists | None = None,
         evaluation_task_queue: str | None = None,
@@ -100,14 +99,13 @@ class StoreBookkeeping(Bookkeeping):
         self._database = database
         self._store = Store(database)
         self._datasets = Datasets(database)
-        self._overrides = overrides or Overrides.from_environment(database.url)
+        self._overrides = overrides or Overrides("postgres", database.url)
         self._search_attributes = search_attributes
         self._versions = dict(versions or {})
         self._lists = lists or OperatorLists()
         self._evaluation_task_queue = evaluation_task_queue
         self._namespace_id = namespace_id
-        named = os.environ.get("RATCHET_DATA_DIR")
-        self._data_directory = data_directory or (Path(named) if named else None)
+        self._datasets_from = datasets_from or DatasetSettings()
 
     @activity.defn(name="admit_evaluation_queue")
     async def admit_evaluation_queue(self, named: NamedQueue) -> None:
@@ -151,14 +149,14 @@ class StoreBookkeeping(Bookkeeping):
 
     async def _with_its_prompt(self, request: OptimizationRequest) -> OptimizationRequest:
         try:
-            return await with_its_prompt(request, self._overrides, self._data_directory)
+            return await with_its_prompt(request, self._overrides, self._datasets_from.data_dir)
         except UnusablePrompt as error:
             raise invalid_request([*await problems_of(request), str(error)]) from None
 
     async def _prepare(self, prepare: PrepareInput) -> Prepared:
         spec = prepare.request
         try:
-            dataset = prepare.ingested or await dataset_of(self._database, spec, self._data_directory)
+            dataset = prepare.ingested or await dataset_of(self._database, spec, self._datasets_from)
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)

@@ -14,10 +14,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, fresh_nonce
-from activities.budget.metering import beginning
-from activities.concurrency.fair_queue import Caller, calling_for
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import Caller, RunLimits
 from activities.endpoints.breaker import Breakers
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import Isolation
@@ -91,7 +90,7 @@ class ShardEvaluation(Evaluating):
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
-        self._http = HttpEndpoints(models.gates, models.patience, environment=models.environment)
+        self._http = HttpEndpoints(models.gates, models.patience, models.lists)
         self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http)
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
@@ -289,8 +288,8 @@ class ShardEvaluation(Evaluating):
         attempt = Attempt(self._calls_end)
         async with heartbeating(attempt.ticked_in_silence):
             caller = Caller(request.run_id, request.priority, request.rate_limits)
-            with store_errors(), calling_for(caller), beginning(PairCall(attempt)):
-                return await self._proposing.propose(request)
+            with store_errors():
+                return await self._proposing.propose(request, CallContext(caller, beginning=PairCall(attempt)))
 
     @activity.defn(name="compute")
     async def compute(self, request: ComputeInput) -> Computed:

@@ -15,6 +15,7 @@ from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins, invalid
 from activities.plugins.lost_attempts import attempts_before, refuse_killers
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.settings import DatasetSettings
 from activities.shards.heartbeat import heartbeating
 from store.connection import Database
 from store.errors import store_errors
@@ -26,11 +27,19 @@ from workflows.model.run.contract import IngestedDataset, IngestInput
 class PluginDatasets(Ingesting):
     """Calls plug-ins for datasets; one per worker process."""
 
-    def __init__(self, database: Database, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        plugins: Plugins,
+        calls: PluginCalls,
+        isolation: Isolation | None = None,
+        settings: DatasetSettings | None = None,
+    ) -> None:
         self._database = database
         self._plugins = plugins
         self._calls = calls
         self._isolation = isolation or Isolation()
+        self._settings = settings or DatasetSettings()
 
     @activity.defn(name="ingest_dataset")
     async def ingest_dataset(self, request: IngestInput) -> IngestedDataset:
@@ -50,7 +59,7 @@ class PluginDatasets(Ingesting):
                 await self._take_elsewhere(request.ref, Path(folder) / "items")
             else:
                 await self._take_here(request.ref, taken)
-            ingested = await ingest(self._database, taken, request.name)
+            ingested = await ingest(self._database, taken, request.name, largest_mb=self._settings.largest_dataset_mb)
         return IngestedDataset(
             dataset_id=ingested.dataset_id, count=ingested.count, duplicates_dropped=ingested.duplicates_dropped
         )

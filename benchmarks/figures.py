@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.table import Table
 from temporalio.client import Client
 
+from activities.settings import DatasetSettings, Settings
 from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.logs import configure_logs
 from clients.temporal import connect
-from worker import Settings, serving
+from worker import serving
 
 PLUGINS = Path(__file__).parent / "plugins"
 
@@ -106,7 +107,7 @@ async def bench_stack() -> AsyncIterator[Bench]:
             plugins="bench_plugins,rule_plugins",
             plugin_path=PLUGINS,
             grace=timedelta(seconds=1),
-            data_dir=data,
+            datasets=DatasetSettings(data_dir=data),
         )
         await exits.enter_async_context(serving(client, settings))
         yield Bench(stack, client, data)

@@ -29,6 +29,8 @@ from clients.commands import (
 )
 from clients.commands.context import CommandError, ExitCode, print_json
 from clients.own_modules import DIRECTORY, DISTRIBUTION
+from clients.settings import client_settings
+from ratchet._environment import BadSetting
 from ratchet._visible import visible
 
 
@@ -90,8 +92,10 @@ def _run(given: list[str]) -> int:
         return ExitCode.FAILED
     except CommandError as error:
         return _failed(given, str(error), error.code, error.facts)
+    except BadSetting as error:
+        return _failed(given, str(error), ExitCode.BAD_INPUT)
     except Exception as error:
-        if os.environ.get("RATCHET_DEBUG") == "1":
+        if client_settings().debug == "1":
             traceback.print_exc()
         if (code := getattr(error, "exit_code", None)) is not None and hasattr(error, "format_message"):
             return _failed(given, _usage(error), ExitCode(code))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from temporalio.worker import WorkflowRunner
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
-TASK_QUEUE = "optimization"
 
 LIBRARIES = (
     "pydantic",

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from activities.settings import Settings
 from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.temporal import connect
 from store.connection import Database
+from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
-from worker import Settings, serving
+from worker import serving
 
 TESTS = Path(__file__).parent
 
@@ -56,7 +58,9 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack
 @pytest_asyncio.fixture(scope="session")
 async def engines(stack: StackAddresses) -> AsyncIterator[Engines]:
     """The stack with a worker in this process, which may import the plug-ins in `tests/support/plugins`."""
-    settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
+    settings = Settings(
+        stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1)
+    )
     async with AsyncExitStack() as exits:
         client = await connect(stack.temporal_address)
         await exits.enter_async_context(serving(client, settings))

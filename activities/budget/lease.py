@@ -20,7 +20,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from activities.budget.metering import Bound, BudgetExhausted
+from activities.budget.metering import BudgetExhausted
+from activities.endpoints.call_context import Bound
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.write.budgets import Budgets

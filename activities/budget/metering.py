@@ -1,22 +1,14 @@
-"""Calls that cost something, metered where they are made: what they can take is set aside before, and settled after.
-
-Whoever evaluates a sample, or asks for a proposal, carries a ticket; it is found here by everything that is called on its
-behalf, a judge of the answer included. Without a budget there is no ticket, and nothing is metered.
-"""
+"""Meter calls that cost something, where they are made: what they can take is set aside before, and settled after."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
+from activities.endpoints.call_context import Bound, CallContext, Meter
 from activities.targets.faults import Fault
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.spec.targets.at_most import AtMost
-
-Bound = Callable[[], Amount | None]
-"""The most that a call can take, as far as is known by now; None when nothing is."""
 
 
 class BudgetExhausted(Exception):
@@ -29,80 +21,6 @@ class BudgetExhausted(Exception):
 
 class NoMoreCalls(Exception):
     """This worker, or this attempt at an activity, begins no further calls."""
-
-
-class Meter(Protocol):
-    """What a ticket can do."""
-
-    async def reserve(self, bound: Bound) -> Amount | None:
-        """Set the most that a call can take aside. Raises BudgetExhausted when there is not so much left."""
-        ...
-
-    def expected(self, stated: Amount | None) -> Amount | None:
-        """What a call takes at most: as stated, else by what such calls took so far; None when nothing is known."""
-        ...
-
-    def settle(self, reserved: Amount | None, actual: Amount) -> None:
-        """The call took this."""
-        ...
-
-    def lose(self, reserved: Amount | None) -> None:
-        """The call may have been paid for, nobody knows how much."""
-        ...
-
-
-class Beginning(Protocol):
-    """What stands between the decision to make a call and the call."""
-
-    async def permit(self) -> None:
-        """Return when the call may begin. Raises NoMoreCalls when it may not."""
-        ...
-
-    def begins(self) -> None:
-        """It is made now. Said by whichever thread makes it."""
-        ...
-
-    def cost_nothing(self) -> None:
-        """It was refused before anything was paid."""
-        ...
-
-
-class _Free:
-    """For calls that nobody stands before."""
-
-    async def permit(self) -> None:
-        return
-
-    def begins(self) -> None:
-        return
-
-    def cost_nothing(self) -> None:
-        return
-
-
-_reservation: ContextVar[Meter | None] = ContextVar("ticket", default=None)
-_FREE = _Free()
-_beginning: ContextVar[Beginning | None] = ContextVar("beginning", default=None)
-
-
-@contextmanager
-def carrying(reservation: Meter | None) -> Iterator[None]:
-    """Everything that is called in this block is paid for with the ticket."""
-    token = _reservation.set(reservation)
-    try:
-        yield
-    finally:
-        _reservation.reset(token)
-
-
-@contextmanager
-def beginning(how: Beginning) -> Iterator[None]:
-    """Every call in this block begins only as it permits, and is told to it."""
-    token = _beginning.set(how)
-    try:
-        yield
-    finally:
-        _beginning.reset(token)
 
 
 class Call:
@@ -119,33 +37,32 @@ class Call:
 
 
 @asynccontextmanager
-async def metered(bound: Bound) -> AsyncIterator[Call]:
+async def metered(context: CallContext, bound: Bound) -> AsyncIterator[Call]:
     """A call within its reservation. One that ends without saying what it took counts as having taken the most."""
-    reservation, before = _reservation.get(), _beginning.get() or _FREE
-    call = Call(before.begins)
-    reserved = await reservation.reserve(bound) if reservation is not None else None
+    meter = context.meter
+    call = Call(context.beginning.begins)
+    reserved = await meter.reserve(bound) if meter is not None else None
     try:
-        await before.permit()
+        await context.beginning.permit()
         yield call
     except BaseException as error:
         call.actual = call.actual or _billed_with(error)
         if call.actual == NOTHING:
-            before.cost_nothing()
+            context.beginning.cost_nothing()
         raise
     finally:
-        if reservation is None:
+        if meter is None:
             pass
         elif call.actual is None:
-            reservation.lose(reserved)
+            meter.lose(reserved)
         else:
-            reservation.settle(reserved, call.actual)
+            meter.settle(reserved, call.actual)
 
 
-def at_most(stated: AtMost | None) -> Bound:
+def at_most(meter: Meter | None, stated: AtMost | None) -> Bound:
     """The most that a call takes by what the spec says of it, else by what such calls took so far."""
-    reservation = _reservation.get()
     known = None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
-    return lambda: NOTHING if reservation is None else reservation.expected(known)
+    return lambda: NOTHING if meter is None else meter.expected(known)
 
 
 def _billed_with(error: BaseException) -> Amount | None:

@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from activities.concurrency.fair_queue import Caller, FairQueue, current_caller
-from activities.concurrency.in_flight_limits import Limit
+from activities.concurrency.in_flight_limits import Caller, FairQueue, Limit
 from activities.shards.outcome_batches import until_back
 from store.write.rate_limits import RateLimits
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
@@ -149,9 +148,8 @@ class SharedLimits:
         self._operator = {_plain(name): limit for name, limit in (operator or {}).items()}
         self._shared: dict[Name, SharedLimit] = {}
 
-    def of(self, base_url: str, model: str) -> list[SharedLimit]:
-        """The limits of one call of the current caller: its run's first, then everybody's."""
-        caller = current_caller()
+    def of(self, base_url: str, model: str, caller: Caller) -> list[SharedLimit]:
+        """The limits of one call: its run's first, then everybody's."""
         if not self._operator and not caller.rate_limits:
             return []
         found = []

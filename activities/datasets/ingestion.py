@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import itertools
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import IO, Any
 from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.items import NESTED_TOO_DEEPLY
 from activities.datasets.sources import Source, as_source
+from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
 from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from store.connection import Database
 from store.write.datasets import Datasets, SampleRow
@@ -31,10 +31,6 @@ ROWS_PER_BATCH = 1000
 LENGTH_OF_DEFAULT_ID = 16
 LARGEST_IN_MEMORY = 4 * 1024 * 1024
 """Bytes of rows that wait for the store in memory; more wait in a temporary file."""
-
-LARGEST_MB = "RATCHET_LARGEST_DATASET_MB"
-USUAL_LARGEST_MB = 1024
-"""Inputs and expected values together, copies included."""
 
 Look = Callable[[str, Item, SampleRow], None]
 
@@ -48,7 +44,13 @@ class Ingested:
     duplicates_dropped: int = 0
 
 
-async def ingest(database: Database, source: Source | Path | Sequence[Item], name: str | None = None) -> Ingested:
+async def ingest(
+    database: Database,
+    source: Source | Path | Sequence[Item],
+    name: str | None = None,
+    *,
+    largest_mb: int = DEFAULT_DATASET_MB,
+) -> Ingested:
     """Store a dataset under its content's hash, and as the newest version of its name.
 
     The source is read once: what is hashed is what is stored, even when the file changes meanwhile. A dataset that is wrong
@@ -56,7 +58,7 @@ async def ingest(database: Database, source: Source | Path | Sequence[Item], nam
     """
     given = as_source(source)
     with tempfile.SpooledTemporaryFile(LARGEST_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as waiting:
-        ingested = await asyncio.to_thread(_read, given, waiting)
+        ingested = await asyncio.to_thread(_read, given, waiting, largest_mb)
         waiting.seek(0)
         called = name or ("inline items" if given.name == "items" else given.name)
         batches = partial(asyncio.to_thread, _batch, waiting)
@@ -64,10 +66,10 @@ async def ingest(database: Database, source: Source | Path | Sequence[Item], nam
     return ingested
 
 
-def check_items(source: Source | Path | Sequence[Item], *looks: Look) -> Ingested:
+def check_items(source: Source | Path | Sequence[Item], *looks: Look, largest_mb: int = DEFAULT_DATASET_MB) -> Ingested:
     """What `ingest` would store, without a store; each look is taken at every item that would be."""
     given = as_source(source)
-    intake = _Intake(given.name, looks)
+    intake = _Intake(given.name, largest_mb, looks)
     for _row in intake.rows(given.items()):
         pass
     return intake.ingested(given)
@@ -78,8 +80,8 @@ def content_of(row: SampleRow) -> bytes:
     return hashlib.sha256(f"{row.input}\n{row.expected}".encode()).digest()
 
 
-def _read(source: Source, waiting: IO[str]) -> Ingested:
-    intake = _Intake(source.name)
+def _read(source: Source, waiting: IO[str], largest_mb: int) -> Ingested:
+    intake = _Intake(source.name, largest_mb)
     for row in intake.rows(source.items()):
         waiting.write(json.dumps(row) + "\n")
     return intake.ingested(source)
@@ -94,6 +96,7 @@ class _Intake:
     """Turns items into rows, drops copies, and hashes what it lets through."""
 
     name: str
+    largest_mb: int
     looks: Sequence[Look] = ()
     count: int = 0
     duplicates: int = 0
@@ -108,10 +111,9 @@ class _Intake:
         return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates)
 
     def rows(self, items: Iterable[tuple[str, Item]]) -> Iterator[SampleRow]:
-        most = int(os.environ.get(LARGEST_MB) or USUAL_LARGEST_MB)
         for where, item in items:
             row = _row(where, item, self.count)
-            self._refuse_large(len(row.input) + len(row.expected), most)
+            self._refuse_large(len(row.input) + len(row.expected))
             key = bytes.fromhex(row.item_hash)
             if key in self._hashes:
                 self.duplicates += 1
@@ -126,12 +128,12 @@ class _Intake:
             self.count += 1
             yield row
 
-    def _refuse_large(self, more: int, most: int) -> None:
+    def _refuse_large(self, more: int) -> None:
         """A small file may unfold to more than this machine's disk and the store should hold."""
         self.size += more
-        if self.size > most * 1024 * 1024:
-            fix = f"make it smaller, or raise {LARGEST_MB} where it is read"
-            raise DatasetError(f"{self.name}: its items have more than {most:,} MB; {fix}")
+        if self.size > self.largest_mb * 1024 * 1024:
+            fix = f"make it smaller, or raise {DATASET_MB} where it is read"
+            raise DatasetError(f"{self.name}: its items have more than {self.largest_mb:,} MB; {fix}")
 
 
 def _row(where: str, item: Item, position: int) -> SampleRow:

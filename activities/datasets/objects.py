@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,37 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from activities.datasets.dataset_errors import DatasetError, SourceAway
+from activities.settings import OBJECT_MB
 
 REGION = "us-east-1"
 """What servers expect that know of no regions."""
 
 SECONDS_TO_CONNECT, SECONDS_WITHOUT_A_BYTE, ATTEMPTS = 5, 30, 3
-LARGEST_MB = "RATCHET_LARGEST_OBJECT_MB"
-USUAL_LARGEST_MB = 256
-"""The object and what is made of it lie on this machine's disk while it is read, and a worker may have little of that."""
-
 TRANSIENT = {408, 429, 500, 502, 503, 504}
 
 
 @contextmanager
-def fetched(url: str) -> Iterator[Path]:
+def fetched(url: str, largest_mb: int) -> Iterator[Path]:
     """The object as a file, which is gone when the block is left. It is fetched once: what is read never changes."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     with tempfile.TemporaryDirectory(prefix="ratchet-dataset-") as folder:
         file = Path(folder) / "object"
-        _fetch(url, bucket, key, file)
+        _fetch(url, bucket, key, file, largest_mb)
         yield file
 
 
-def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
+def _fetch(url: str, bucket: str, key: str, file: Path, largest_mb: int) -> None:
     try:
         boto3, botocore = importlib.import_module("boto3"), importlib.import_module("botocore.exceptions")
     except ModuleNotFoundError:
         raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet-optimizer[s3]") from None
     try:
         client = _client(boto3)
-        _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"])
-        client.download_file(bucket, key, str(file), Callback=_BoundedDownload(url))
+        _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"], largest_mb)
+        client.download_file(bucket, key, str(file), Callback=_BoundedDownload(url, largest_mb))
     except DatasetError:
         raise
     except botocore.ClientError as error:
@@ -67,20 +63,20 @@ def _fetch(url: str, bucket: str, key: str, file: Path) -> None:
 class _BoundedDownload:
     """Ends a transfer that brings more than the object was said to have: it may have been replaced meanwhile."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, largest_mb: int) -> None:
         self._url = url
+        self._largest_mb = largest_mb
         self._received = 0
 
     def __call__(self, count: int) -> None:
         self._received += count
-        _refuse_large(self._url, self._received)
+        _refuse_large(self._url, self._received, self._largest_mb)
 
 
-def _refuse_large(url: str, size: int) -> None:
-    most = int(os.environ.get(LARGEST_MB) or USUAL_LARGEST_MB)
-    if size > most * 1024 * 1024:
+def _refuse_large(url: str, size: int, largest_mb: int) -> None:
+    if size > largest_mb * 1024 * 1024:
         raise DatasetError(
-            f"dataset.path: {url} has more than {most} MB; make it smaller, or raise {LARGEST_MB} where it is read"
+            f"dataset.path: {url} has more than {largest_mb} MB; make it smaller, or raise {OBJECT_MB} where it is read"
         )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import source_of, worker_file
+from activities.settings import DatasetSettings
 from store.connection import Database
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
@@ -14,15 +13,15 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.clusters import Clusters, clusters_of, group_of_tags, is_of_tags, known_group
 
 
-async def dataset_of(database: Database, spec: OptimizationRequest, data_directory: Path | None) -> Ingested:
+async def dataset_of(database: Database, spec: OptimizationRequest, settings: DatasetSettings) -> Ingested:
     """What a spec names by id or name, or what its items or path hold, ingested by this worker."""
     given = spec.dataset
     if given.items is not None:
-        return await ingest(database, given.items, spec.dataset_name)
+        return await ingest(database, given.items, spec.dataset_name, largest_mb=settings.largest_dataset_mb)
     if given.path is not None:
-        source = source_of(given, lambda path: worker_file(path, data_directory))
+        source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
         try:
-            return await ingest(database, source, given.name)
+            return await ingest(database, source, given.name, largest_mb=settings.largest_dataset_mb)
         except DatasetError as error:
             raise DatasetError(error.unquoted) from None
     datasets = Datasets(database)

@@ -16,6 +16,7 @@ from activities.datasets.objects import fetched
 from activities.datasets.parquet_tables import read_parquet
 from activities.datasets.tables import Described, with_columns
 from activities.datasets.text_lines import read_jsonl
+from activities.settings import DEFAULT_OBJECT_MB, DatasetSettings
 from workflows.model.spec.dataset import Columns, Dataset, Format, Item, is_object
 
 ENDINGS: Mapping[str, Format] = {
@@ -90,6 +91,7 @@ class ObjectSource:
 
     url: str
     layout: Layout = Layout()
+    largest_mb: int = DEFAULT_OBJECT_MB
 
     @property
     def name(self) -> str:
@@ -97,7 +99,7 @@ class ObjectSource:
 
     def items(self) -> Iterator[tuple[str, Item]]:
         self.layout.format_of(self.name)
-        with fetched(self.url) as path:
+        with fetched(self.url, self.largest_mb) as path:
             yield from _items_of(path, self.name, self.layout)
 
 
@@ -140,13 +142,13 @@ def as_source(given: Source | Path | Sequence[Item]) -> Source:
     return InlineItems(given) if isinstance(given, Sequence) else given
 
 
-def source_of(dataset: Dataset, file_at: Callable[[str], Path]) -> Source:
+def source_of(dataset: Dataset, file_at: Callable[[str], Path], settings: DatasetSettings) -> Source:
     """What a spec's items or path name; `file_at` says which file of this machine a path is."""
     if dataset.path is None:
         return InlineItems(dataset.items or [])
     layout = Layout(dataset.format, dataset.columns, dataset.delimiter)
     if is_object(dataset.path):
-        return ObjectSource(dataset.path, layout)
+        return ObjectSource(dataset.path, layout, settings.largest_object_mb)
     return FileSource(file_at(dataset.path), layout)
 
 

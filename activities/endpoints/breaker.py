@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -55,14 +54,6 @@ class Effort:
         return time.monotonic() - since
 
 
-_EFFORT: ContextVar[Effort | None] = ContextVar("effort", default=None)
-
-
-def current_effort() -> Effort:
-    """That of the sample at work here; where no breaker watches, one that is never held up."""
-    return _EFFORT.get() or Effort(Breaker())
-
-
 class Breaker:
     """Watches the samples of one trial in this process.
 
@@ -79,13 +70,15 @@ class Breaker:
         self._down: TargetDown | None = None
         self._changed = asyncio.Event()
 
-    async def answered(self, call: Callable[[], Awaitable[T]]) -> T:
-        """The sample's result. Raises TargetDown instead of making the call when that is pointless."""
+    async def answered(self, call: Callable[[Effort], Awaitable[T]]) -> T:
+        """Return the sample's result; raise TargetDown instead of making the call when that is pointless.
+
+        `call` reports to the effort that it is given how its tries end.
+        """
         mine = Effort(self)
-        entered = _EFFORT.set(mine)
         try:
             await self.admission_of(mine)
-            result = await call()
+            result = await call(mine)
         except Unreachable as error:
             self._in_a_row[error.kind] += 1
             if self._alone is mine:
@@ -97,7 +90,6 @@ class Breaker:
             self.heard()
             return result
         finally:
-            _EFFORT.reset(entered)
             self._trying.discard(mine)
             if self._alone is mine:
                 self._alone = None

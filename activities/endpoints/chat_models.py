@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import aiohttp
 import httpx2
 
-from activities.budget.metering import Bound, metered
+from activities.budget.metering import metered
+from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_protocol import ChatAnswer as ChatAnswer
 from activities.endpoints.chat_protocol import StreamedAnswer, parsed, understood
+from activities.endpoints.endpoint_policy import (
+    KEY_REFUSED,
+    KeyMissing,
+    NotListed,
+    OperatorLists,
+    causes_of,
+    fault_of_connection,
+    fault_of_status,
+)
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import DEFAULT_MODEL_URL, KeyMissing, NotListed, OperatorLists
 from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
-from activities.endpoints.retry_policy import retry_after
-from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Throttled, TookTooLong, Unreachable
+from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
@@ -32,11 +39,10 @@ CONNECT_TIMEOUT = 10.0
 MOST_CONNECTIONS = 10_000
 """The run's own limits decide what is in flight, so the client must not add one."""
 
-_THROTTLING = (429, 503, 529)
-_PERMANENT = (401, 402, 403, 404, 405, 410, 501)
-_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
 _OUT_OF_MONEY = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 _NO_SUCH_MODEL = ("model_not_found", "invalid_model", "deployment_not_found")
+_CHECK_THE_KEY = "check OPENAI_API_KEY in the worker's environment, and that it may use this model"
+_CHECK_THE_MODEL = "check the model's name and the URL (OPENAI_BASE_URL or base_url)"
 
 
 class Counted(Protocol):
@@ -57,22 +63,14 @@ class ChatModels:
     def __init__(
         self,
         gates: Gates,
+        lists: OperatorLists | None = None,
         *,
-        environment: Mapping[str, str] | None = None,
         patience: Patience | None = None,
     ) -> None:
         self.gates = gates
+        self.lists = lists or OperatorLists()
         self.patience = patience or Patience()
-        self._environment = environment if environment is not None else os.environ
         self._clients: dict[str, openai.AsyncOpenAI] = {}
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The worker's, or what a test gives instead."""
-        return self._environment
-
-    def base_url(self, given: str | None) -> str:
-        return (given or self._environment.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -89,6 +87,7 @@ class ChatModels:
         stream: bool,
         timeout: float,
         prices: Mapping[str, Price],
+        context: CallContext,
     ) -> ChatAnswer:
         """One answer, however often infrastructure has to be tried. `timeout` bounds each single call."""
         body = {**parameters, "model": model, "messages": messages}
@@ -100,7 +99,7 @@ class ChatModels:
             latency_ms = (time.perf_counter() - started) * 1000
             return understood(answer, prices.get(model), latency_ms, ttft_ms)
 
-        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)))
+        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context)
 
     async def call(
         self,
@@ -109,6 +108,7 @@ class ChatModels:
         timeout: float,
         answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
         at_most: Bound,
+        context: CallContext,
     ) -> T:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again.
 
@@ -116,7 +116,7 @@ class ChatModels:
         """
         import openai
 
-        url = self.base_url(base_url)
+        url = self.lists.model_url(base_url)
         client = self._client(url, model)
         gate = self.gates.at(url, model)
 
@@ -124,14 +124,14 @@ class ChatModels:
             try:
                 async with asyncio.timeout(timeout):
                     answer = await answered(client)
-                    gate.took(answer.tokens)
+                    gate.took(context.caller, answer.tokens)
                     return answer
             except TimeoutError:
                 raise TookTooLong(f"took longer than the sample timeout of {timeout:g} s") from None
             except Exception as error:
                 fault = _fault_in(error)
                 if fault is not None:
-                    gate.took(fault.tokens)
+                    gate.took(context.caller, fault.tokens)
                     raise fault from None
                 if isinstance(error, openai.APIError | aiohttp.ClientError | httpx2.HTTPError | OSError):
                     raise _classified(error, model, url) from error
@@ -139,14 +139,14 @@ class ChatModels:
                 raise CandidateFault(shorten(why), kind=BROKEN_ANSWER) from error
 
         async def paid_for() -> T:
-            async with metered(at_most) as call:
+            async with metered(context, at_most) as call:
                 call.begins()
                 answer = await once()
                 if answer.tokens:  # no answer takes none: an endpoint that reports none leaves it unknown
                     call.took(answer.tokens, answer.cost)
                 return answer
 
-        return await patiently(gate, paid_for, self.patience)
+        return await patiently(gate, paid_for, self.patience, context)
 
     def _client(self, url: str, model: str) -> openai.AsyncOpenAI:
         import openai
@@ -168,7 +168,7 @@ class ChatModels:
     def _key_for(self, url: str, model: str) -> str:
         """The worker's key, for endpoints that the worker's operator named: a spec must not be able to send it anywhere."""
         try:
-            return OperatorLists(self._environment).model_key(url)
+            return self.lists.model_key(url)
         except (NotListed, KeyMissing) as error:
             where = f"model {model!r}" if isinstance(error, NotListed) else f"model {model!r} at {url}"
             raise Refused(f"{where}: {error}") from None
@@ -205,42 +205,25 @@ def _split(body: dict[str, Any]) -> dict[str, Any]:
 
 def _fault_in(error: BaseException) -> Fault | None:
     """The fault that was met while a body was read, which the SDK takes for trouble with the connection."""
-    return next((one for one in _chain(error) if isinstance(one, Fault)), None)
+    return next((one for one in causes_of(error) if isinstance(one, Fault)), None)
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def never_connected(error: BaseException) -> bool:
-    """Whether nobody was there: what was not even sent is not billed."""
-    return any(isinstance(one, aiohttp.ClientConnectorError | ConnectionRefusedError) for one in _chain(error))
-
-
-def _classified(error: Exception, model: str, url: str) -> Exception:
+def _classified(error: Exception, model: str, url: str) -> Fault:
     """The SDK's error as one of ours. Never shows headers, where the key is."""
     import openai
 
     if not isinstance(error, openai.APIStatusError):
-        reason = error.__cause__ or error
-        why = shorten(f"{url} cannot be reached: {type(reason).__name__}: {reason}", 300)
-        return Unreachable(why, billed="no" if never_connected(error) else "unknown")
+        return fault_of_connection(error.__cause__ or error, place=url)
     status, said = error.status_code, shorten(_message_of(error), 500)
-    where, kind = f"model {model!r} at {url}: HTTP {status}: {said}", f"http {status}"
+    place, kind = f"model {model!r} at {url}", f"http {status}"
+    where = f"{place}: HTTP {status}: {said}"
     if error.code in _OUT_OF_MONEY or error.type in _OUT_OF_MONEY or status == 402:
         return Refused(f"{where}; the account has no credit left, add some or use another OPENAI_API_KEY", kind=kind)
-    if status in _THROTTLING:
-        return Throttled(where, retry_after(error.response.headers), kind=kind)
-    if (status >= 500 and status not in _PERMANENT) or status in _TRANSIENT_BELOW_500:
-        return Unreachable(where, kind=kind, billed="no")
-    if status in (401, 403):
-        return Refused(f"{where}; check OPENAI_API_KEY in the worker's environment, and that it may use this model", kind=kind)
-    if status in _PERMANENT or error.code in _NO_SUCH_MODEL:
-        return Refused(f"{where}; check the model's name and the URL (OPENAI_BASE_URL or base_url)", kind=kind)
-    return CandidateFault(f"the model refused the request (HTTP {status}): {said}", kind=kind, billed="no")
+    advice = _CHECK_THE_KEY if status in KEY_REFUSED else _CHECK_THE_MODEL
+    fault = fault_of_status(status, said, error.response.headers, place=place, advice=advice, candidate="the model")
+    if isinstance(fault, CandidateFault) and error.code in _NO_SUCH_MODEL:
+        return Refused(f"{where}; {advice}", kind=kind)
+    return fault
 
 
 def _message_of(error: openai.APIStatusError) -> str:

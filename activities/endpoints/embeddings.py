@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
@@ -34,6 +35,7 @@ async def embed(
     model: str,
     timeout: float,
     prices: Mapping[str, Price],
+    context: CallContext,
 ) -> Embedded:
     """The texts' vectors, in one call however often infrastructure has to be tried."""
 
@@ -49,7 +51,7 @@ async def embed(
             raise CandidateFault(why, tokens=tokens, cost=cost, kind=BROKEN_ANSWER, billed="yes")
         return Embedded(vectors, tokens, cost)
 
-    return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)))
+    return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)), context)
 
 
 def _vectors(data: Any, wanted: int) -> list[list[float]] | None:

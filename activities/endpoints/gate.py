@@ -13,11 +13,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from activities.concurrency.fair_queue import current_caller
-from activities.concurrency.in_flight_limits import Room
+from activities.concurrency.in_flight_limits import Caller, Room
 from activities.concurrency.shared_rate_limits import SharedLimit, SharedLimits
 from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
-from activities.endpoints.slow_calls import Slowness
 from activities.targets.faults import Throttled
 from workflows.model.spec.limits import RateLimit
 from workflows.rules.learned_rate import Learned, Throttle
@@ -32,12 +30,38 @@ LARGEST_BURST = 0.05
 """Seconds of calls that may start together, so that pacing does not depend on the precision of timers."""
 
 
+CALLS_REMEMBERED = 50
+"""The last so many calls decide."""
+
+SLOW_CALLS_FORGIVEN = 5
+"""So many slow ones say nothing yet."""
+
+LARGEST_SHARE_OF_SLOW_CALLS = 0.4
+
+
 class ClosedForLong(Exception):
     """The endpoint asked for more patience than a waiting activity should have."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the endpoint asks to wait {seconds:.0f} s")
         self.seconds = seconds
+
+
+class SlowCalls:
+    """Count the calls to one endpoint that took too long: only where they are the exception is one worth making again."""
+
+    def __init__(self) -> None:
+        self._slow: deque[bool] = deque(maxlen=CALLS_REMEMBERED)
+
+    def in_time(self) -> None:
+        self._slow.append(False)
+
+    def too_long(self) -> None:
+        self._slow.append(True)
+
+    @property
+    def is_exception(self) -> bool:
+        return sum(self._slow) <= SLOW_CALLS_FORGIVEN + LARGEST_SHARE_OF_SLOW_CALLS * len(self._slow)
 
 
 class Gate:
@@ -48,13 +72,13 @@ class Gate:
         rate_memory: RateMemory | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        limits: Callable[[], Sequence[SharedLimit]] = tuple,
+        limits: Callable[[Caller], Sequence[SharedLimit]] = lambda _: (),
     ) -> None:
-        """`limits` are those the caller's calls are under, whatever the endpoint itself says."""
+        """`limits` are those that a caller's calls are under, whatever the endpoint itself says."""
         self._rate_memory = rate_memory or OwnRateMemory()
         self._clock = clock
         self._limits = limits
-        self.slowness = Slowness()
+        self.slow_calls = SlowCalls()
         self._looking: asyncio.Task[None] | None = None
         self._learned: Learned | None = None
         self._pace = SharedLimit(_limit_of(FIRST_APPROACH), self._lease)
@@ -71,12 +95,13 @@ class Gate:
         return None if self._learned is None else self._learned.rate
 
     @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
+    async def call(self, caller: Caller) -> AsyncIterator[None]:
         """Wait until a call may start; how it ends is what the gate learns from."""
-        room = Room([shared.in_flight for shared in self._limits() if shared.limit.concurrent_requests is not None])
+        limits = [shared.in_flight for shared in self._limits(caller) if shared.limit.concurrent_requests is not None]
+        room = Room(limits, caller)
         await room.acquire()
         try:
-            await self.enter()
+            await self.enter(caller)
             revision = self._revision
             yield
             self._answered += 1
@@ -86,10 +111,9 @@ class Gate:
         finally:
             room.release()
 
-    async def enter(self) -> None:
+    async def enter(self, caller: Caller) -> None:
         """Wait until a call may start: for the limits first, so that a closed gate has the last word."""
-        caller = current_caller()
-        for shared in self._limits():
+        for shared in self._limits(caller):
             await shared.enter(caller)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
@@ -102,9 +126,9 @@ class Gate:
                 await self._pace.enter(caller)
         self._starts.append(self._clock())
 
-    def took(self, tokens: int) -> None:
+    def took(self, caller: Caller, tokens: int) -> None:
         """A call was answered, with so many tokens."""
-        for shared in self._limits():
+        for shared in self._limits(caller):
             shared.took(tokens)
 
     # -- when ---------------------------------------------------------------------------------------------------------------
@@ -204,5 +228,7 @@ class Gates:
         gate = self._gates.get((base_url, model))
         if gate is None:
             rate_memory = self._rate_memory(base_url, model)
-            gate = self._gates[base_url, model] = Gate(rate_memory, limits=lambda: self.limits.of(base_url, model))
+            gate = self._gates[base_url, model] = Gate(
+                rate_memory, limits=lambda caller: self.limits.of(base_url, model, caller)
+            )
         return gate

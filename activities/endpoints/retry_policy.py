@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from activities.endpoints.breaker import current_effort
+from activities.endpoints.breaker import Breaker, Effort
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import Gate
 from activities.targets.faults import CandidateFault, Throttled, TookTooLong, Unreachable
-
-LONGEST_RETRY_AFTER = 3600.0
-"""Seconds. Whoever asks for more is asked again after this."""
 
 T = TypeVar("T")
 
@@ -33,24 +30,24 @@ class Patience:
     """How often a call that takes too long is made, as long as most others to that endpoint are answered in time."""
 
 
-async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Patience) -> T:
+async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Patience, context: CallContext) -> T:
     """The call's result. Waits for the gate, and tries again what infrastructure broke, with backoff and jitter.
 
     A call that takes too long may have been lost on its way, which is nobody's fault, or be slow for good, which is the
     candidate's: it is told apart by trying again.
     """
-    effort = current_effort()
+    effort = context.effort or Effort(Breaker())
     attempts = slow = 0
     first_failure: float | None = None
     delay = patience.first_delay
     while True:
         try:
-            async with gate.call():
+            async with gate.call(context.caller):
                 result = await call()
         except TookTooLong:
-            gate.slowness.too_long()
+            gate.slow_calls.too_long()
             slow += 1
-            if slow >= patience.slow_attempts or not gate.slowness.is_exception:
+            if slow >= patience.slow_attempts or not gate.slow_calls.is_exception:
                 raise
         except Unreachable as error:
             now = time.monotonic()
@@ -72,22 +69,6 @@ async def patiently(gate: Gate, call: Callable[[], Awaitable[T]], patience: Pati
             effort.got_an_answer()
             raise
         else:
-            gate.slowness.in_time()
+            gate.slow_calls.in_time()
             effort.got_an_answer()
             return result
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms`, or `retry-after` as a number or a date."""
-    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * factor
-        except ValueError:
-            continue
-        return min(seconds, LONGEST_RETRY_AFTER) if seconds >= 0 else None
-    try:
-        moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        pause = None if moment is None else email.utils.mktime_tz(moment) - time.time()
-    except (ValueError, TypeError, IndexError, OverflowError):  # dates of strangers
-        return None
-    return None if pause is None else min(max(0.0, pause), LONGEST_RETRY_AFTER)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import quote
 
 import aiohttp
 
-from activities.endpoints.chat_models import Patience, patiently
+from activities.endpoints.call_context import CallContext
+from activities.endpoints.endpoint_policy import (
+    GONE,
+    KEY_REFUSED,
+    NotListed,
+    OperatorLists,
+    fault_of_connection,
+    fault_of_status,
+    origin_of,
+)
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import NotListed, OperatorLists, origin_of
-from activities.targets.faults import Refused, Throttled, Unreachable
+from activities.endpoints.retry_policy import Patience, patiently
+from activities.targets.faults import Refused, Unreachable
 from workflows.model.failures import shorten
 
 LONGEST_REQUEST = 60.0
@@ -24,8 +32,7 @@ LARGEST_REPLY = 32 * 1024 * 1024
 """Bytes. Results come in pages, so that none needs to be larger."""
 
 AS_OFTEN_AS_TIME_ALLOWS = 1_000_000
-_THROTTLING = (429, 503)
-_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
+_CHECK_THE_TOKEN = "check RATCHET_RUNNER_TOKEN and RATCHET_RUNNER_URLS in the worker's environment"  # noqa: S105 (words)
 
 
 class Forgotten(Exception):
@@ -35,9 +42,9 @@ class Forgotten(Exception):
 class Runners:
     """The worker's connections to runners."""
 
-    def __init__(self, gates: Gates, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, gates: Gates, lists: OperatorLists) -> None:
         self._gates = gates
-        self._environment = environment if environment is not None else os.environ
+        self._lists = lists
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -88,10 +95,10 @@ class Runners:
             except TimeoutError:
                 raise Unreachable(f"runner {url}: no answer within {LONGEST_REQUEST:g} s") from None
             except (aiohttp.ClientError, OSError) as error:
-                raise Unreachable(shorten(f"runner {url} cannot be reached: {type(error).__name__}: {error}", 300)) from error
+                raise fault_of_connection(error, place=f"runner {url}") from error
 
         limits = Patience(seconds=patience, attempts=AS_OFTEN_AS_TIME_ALLOWS)
-        return await patiently(self._gates.at(origin_of(url), "runner"), once, limits)
+        return await patiently(self._gates.at(origin_of(url), "runner"), once, limits, CallContext())
 
     async def _request(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> dict[str, Any]:
         if self._session is None:
@@ -103,13 +110,13 @@ class Runners:
                 text += chunk
                 if len(text) > LARGEST_REPLY:
                     raise Unreachable(f"runner {url}: answered more than {LARGEST_REPLY:,} bytes; give results in pages (next)")
-            _refuse_status(url, response.status, bytes(text), response.headers.get("Retry-After"))
+            _refuse_status(url, response.status, bytes(text), response.headers)
             return _parsed(url, bytes(text))
 
     def _credentials(self, url: str) -> dict[str, str]:
         """The worker's token, for origins that its operator named. Others are not even called."""
         try:
-            token = OperatorLists(self._environment).runner_token(url)
+            token = self._lists.runner_token(url)
         except NotListed as error:
             raise Refused(f"target.url: {error}") from None
         return {"Authorization": f"Bearer {token}"} if token else {}
@@ -119,27 +126,13 @@ def _experiment(url: str, experiment_id: str) -> str:
     return f"{url}/experiments/{quote(experiment_id, safe='')}"
 
 
-def _refuse_status(url: str, status: int, text: bytes, retry_after: str | None) -> None:
+def _refuse_status(url: str, status: int, text: bytes, headers: Mapping[str, str]) -> None:
     if 200 <= status < 300:
         return
-    said = shorten(text.decode("utf-8", "replace").strip(), 300)
-    where = f"runner {url}: HTTP {status}: {said}"
-    if status in (404, 410):
-        raise Forgotten(where)
-    if status in _THROTTLING:
-        raise Throttled(where, _seconds(retry_after))
-    if status >= 500 or status in _TRANSIENT_BELOW_500:
-        raise Unreachable(where)
-    if status in (401, 403):
-        raise Refused(f"{where}; check RATCHET_RUNNER_TOKEN and RATCHET_RUNNER_URLS in the worker's environment")
-    raise Refused(where)
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    try:
-        return max(0.0, min(float(retry_after or ""), 3600.0))
-    except ValueError:
-        return None
+    said, place = shorten(text.decode("utf-8", "replace").strip(), 300), f"runner {url}"
+    if status in GONE:
+        raise Forgotten(f"{place}: HTTP {status}: {said}")
+    raise fault_of_status(status, said, headers, place=place, advice=_CHECK_THE_TOKEN if status in KEY_REFUSED else "")
 
 
 def _parsed(url: str, text: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from activities.settings import environment_of_children
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
 
@@ -70,7 +71,7 @@ class PluginProcess:
             PROGRAM,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+            env=environment_of_children(),
             start_new_session=True,
             limit=LARGEST_ANSWER,
         )

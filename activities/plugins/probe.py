@@ -13,6 +13,7 @@ from pathlib import Path
 
 from activities.plugins.isolation import ending
 from activities.plugins.loader import Plugins, invalid
+from activities.settings import environment_of_children
 
 LONGEST_IMPORT = 60.0
 """Seconds for all plug-ins of a run."""
@@ -34,7 +35,7 @@ async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest:
         json.dumps([unknown, plugins.allowed, None if plugins.search_path is None else str(plugins.search_path)]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+        env=environment_of_children(),
         start_new_session=True,
     )
     announced = [unknown[0]]

@@ -9,6 +9,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.loader import invalid
@@ -54,6 +55,7 @@ class Reflecting:
         request: ProposalInput,
         proposer: ModelProposer,
         budget_lease: BudgetLease | None,
+        context: CallContext,
     ) -> None:
         self._answers = answers
         self._models = models
@@ -61,6 +63,7 @@ class Reflecting:
         self._request = request
         self._proposer = proposer
         self._budget_lease = budget_lease
+        self._context = context
         self.tokens = 0
         self.cost = 0.0
 
@@ -154,6 +157,7 @@ class Reflecting:
                 stream=False,
                 timeout=LONGEST_CALL,
                 prices={model: Price.model_validate(price) for model, price in self._request.prices.items()},
+                context=self._context,
             )
         except Refused as error:
             raise ApplicationError(f"LLM mutation failed: {error}", type=PERMANENT_TARGET_ERROR, non_retryable=True) from error

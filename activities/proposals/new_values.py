@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, fresh_nonce
-from activities.budget.metering import BudgetExhausted, carrying
+from activities.budget.metering import BudgetExhausted
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
@@ -51,21 +52,20 @@ class Proposing:
         self._calls = calls
         self._is_away = is_away
 
-    async def propose(self, request: ProposalInput) -> Proposed:
+    async def propose(self, request: ProposalInput, context: CallContext) -> Proposed:
         known = await self._store.proposals.load(request.run_id, request.round, request.index)
         if known is not None:
             return known
         if request.metered:
             budget_lease = self._budget_lease(request)
             async with budget_lease.open():
-                return await self._within(budget_lease, request)
-        return await self._kept(request, await self._proposed(request, None), None)
+                return await self._within(budget_lease, request, context)
+        return await self._kept(request, await self._proposed(request, None, context), None)
 
-    async def _within(self, budget_lease: BudgetLease, request: ProposalInput) -> Proposed:
+    async def _within(self, budget_lease: BudgetLease, request: ProposalInput, context: CallContext) -> Proposed:
         reservation = await budget_lease.reservation()
         try:
-            with carrying(reservation):
-                proposed = await self._proposed(request, budget_lease)
+            proposed = await self._proposed(request, budget_lease, replace(context, meter=reservation))
         except BudgetExhausted as error:
             raise ApplicationError(str(error), error.resource, type=BUDGET_EXHAUSTED, non_retryable=True) from None
         finally:
@@ -84,7 +84,7 @@ class Proposing:
             lambda: self._store.proposals.store(*place, proposed, request.config_hash, lease), self._is_away
         )
 
-    async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None) -> Proposed:
+    async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None, context: CallContext) -> Proposed:
         if request.retry_of is not None:
             place = (request.retry_of, request.round, request.index)
             known = await self._store.proposals.load_of(*place, request.config_hash)
@@ -94,7 +94,8 @@ class Proposing:
         records = await self._shown(request)
         match request.proposer:
             case ModelProposer() as proposer:
-                reflecting = Reflecting(self._store.model_answers, self._models, self._is_away, request, proposer, budget_lease)
+                answers = self._store.model_answers
+                reflecting = Reflecting(answers, self._models, self._is_away, request, proposer, budget_lease, context)
                 with telling_what_it_took(reflecting):
                     return _canonical_values(
                         await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 from ratchet.prompts.addresses import open_store
 from ratchet.prompts.store import OverrideStore
-
-VARIABLE = "RATCHET_OVERRIDES"
 
 
 class Overrides:
@@ -19,11 +16,6 @@ class Overrides:
         self._database_url = database_url
         self._opening = asyncio.Lock()
         self._store: OverrideStore | None = None
-
-    @classmethod
-    def from_environment(cls, database_url: str) -> Overrides:
-        """PostgreSQL, unless the environment names another store."""
-        return cls(os.environ.get(VARIABLE) or "postgres", database_url)
 
     async def store(self) -> OverrideStore:
         """The open store. One that cannot be opened is tried again the next time."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.gate import Gates
 from activities.plugins.calls import PluginCalls
@@ -45,6 +46,8 @@ class ScorerTools:
     longest: float = 60.0
     """Seconds that one scorer may take for one output, unless it asks a model."""
     longest_call: float = LONGEST_CALL
+    context: CallContext = field(default_factory=CallContext)
+    """On whose behalf models are asked that score."""
 
 
 def asks_a_model(scorers: Sequence[Scorer]) -> bool:

@@ -86,6 +86,7 @@ async def _ask(scorer: RubricScorer, talk: list[dict[str, Any]], tools: ScorerTo
         stream=False,
         timeout=tools.longest_call,
         prices=tools.prices,
+        context=tools.context,
     )
 
 

@@ -72,6 +72,7 @@ async def similarity(scorer: SimilarityScorer, output: Output, sample: Sample, t
                 model=scorer.model,
                 timeout=tools.longest_call,
                 prices=tools.prices,
+                context=tools.context,
             ),
             tools.models.patience.seconds,
         )

@@ -16,9 +16,10 @@ import asyncpg
 from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, Reservation
-from activities.budget.metering import BudgetExhausted, NoMoreCalls, beginning, carrying
+from activities.budget.metering import BudgetExhausted, NoMoreCalls
 from activities.concurrency.in_flight_limits import Room
-from activities.endpoints.breaker import Breaker, TargetDown
+from activities.endpoints.breaker import Breaker, Effort, TargetDown
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
 from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
 from activities.scorers.grades import Grade
@@ -288,8 +289,7 @@ class ShardAtWork:
         try:
             if self._must_stop:
                 return None
-            with carrying(reservation):
-                outcome = await self._outcome_unless_down(pair, reservation, taken)
+            outcome = await self._outcome_unless_down(pair, reservation, taken)
             reservation.answered(outcome.tokens, outcome.cost)
             return outcome
         finally:
@@ -303,23 +303,28 @@ class ShardAtWork:
 
     async def _outcome_unless_down(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
         if self._breaker is None:
-            return await self._outcome(pair, reservation, taken)
-        return await self._breaker.answered(lambda: self._outcome(pair, reservation, taken))
+            return await self._outcome(pair, reservation, taken, None)
+        return await self._breaker.answered(lambda effort: self._outcome(pair, reservation, taken, effort))
 
-    async def _outcome(self, pair: PairToAnswer, reservation: Reservation | None, taken: Place) -> Outcome:
+    async def _outcome(
+        self, pair: PairToAnswer, reservation: Reservation | None, taken: Place, effort: Effort | None
+    ) -> Outcome:
+        context = CallContext(self._limit.caller, reservation, PairCall(self._attempt), effort)
         if pair.kept is not None:
-            return await self._scored(pair, _output_of(pair.kept), was_kept=True)
+            return await self._scored(pair, _output_of(pair.kept), context, was_kept=True)
+        noted = replace(context, beginning=PairCall(self._attempt, self._calls, self._number(pair)))
         try:
-            with foreseen("the target"), beginning(PairCall(self._attempt, self._calls, self._number(pair))):
-                output = await self._target.answer(self._configuration(pair.sample), pair.sample, self._context(pair))
+            with foreseen("the target"):
+                configuration = self._configuration(pair.sample)
+                output = await self._target.answer(configuration, pair.sample, self._experiment(pair), noted)
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
             return self._failed(pair, fault)
         if self._scoring_may_fail:
             self._keep(pair, output, reservation, taken)
-            return await self._scored(pair, output, was_kept=True)
+            return await self._scored(pair, output, context, was_kept=True)
         try:
-            return await self._scored(pair, output, was_kept=False)
+            return await self._scored(pair, output, context, was_kept=False)
         except BaseException:
             self._keep(pair, output, reservation, taken)
             raise
@@ -345,14 +350,14 @@ class ShardAtWork:
         for pair in self._pairs:
             if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
                 with contextlib.suppress(CandidateFault, Unreachable):
-                    output = await self._target.answer({}, pair.sample, self._context(pair))
+                    output = await self._target.answer({}, pair.sample, self._experiment(pair), CallContext())
                     self._keep(pair, output, None, None)
 
-    async def _scored(self, pair: PairToAnswer, output: Output, *, was_kept: bool) -> Outcome:
+    async def _scored(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
         """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was."""
         try:
             with foreseen("scoring the answer"):
-                grades = await self._grades(output, pair.sample)
+                grades = await self._grades(output, pair.sample, context)
                 return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
         except CandidateFault as fault:
             fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
@@ -361,10 +366,9 @@ class ShardAtWork:
     def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
         return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
 
-    async def _grades(self, output: Output, sample: Sample) -> list[Grade]:
+    async def _grades(self, output: Output, sample: Sample, context: CallContext) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
-        with beginning(PairCall(self._attempt)):
-            return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest))
+        return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest, context=context))
 
     def _configuration(self, sample: Sample) -> dict[str, Any]:
         try:
@@ -372,7 +376,7 @@ class ShardAtWork:
         except Unfillable as error:
             raise NotSent(f"the prompt: {error}") from None
 
-    def _context(self, pair: PairToAnswer) -> ExperimentContext:
+    def _experiment(self, pair: PairToAnswer) -> ExperimentContext:
         seed = derive_seed(self._shard.seed, pair.item_hash, pair.replicate)
         return context_of(self._shard, self._suite, self._overlay, replicate=pair.replicate, seed=seed)
 

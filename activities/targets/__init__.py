@@ -13,6 +13,7 @@ from ratchet import ExperimentContext, Output, Sample
 
 # Kinds are imported when they are used: an isolated target starts in a process of its own, which needs none of the clients.
 if TYPE_CHECKING:
+    from activities.endpoints.call_context import CallContext
     from activities.endpoints.chat_models import ChatModels
     from activities.plugins.calls import PluginCalls
     from activities.plugins.loader import Plugins
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 class Answering(Protocol):
     """A target, ready to answer samples. Raises what `faults` names, and returns outputs in canonical form."""
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output: ...
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output: ...
 
 
 class AnsweringClass(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from activities.endpoints.call_context import CallContext
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, Unreachable
 from ratchet import ExperimentContext, Output, Sample
@@ -50,10 +51,12 @@ class GivenAnswers:
             return NOTHING
         return Amount(samples=1) + bill_of(given.answer)
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
-        given = self._answers.get((sample.id, context.replicate))
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
+        given = self._answers.get((sample.id, experiment.replicate))
         if given is None:
-            raise Unreachable(f"replicate {context.replicate} has no answer", kind="no answer")
+            raise Unreachable(f"replicate {experiment.replicate} has no answer", kind="no answer")
         if given.missing is not None:
             raise Unreachable(given.missing, kind=given.kind)
         if given.fault is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
@@ -65,20 +66,27 @@ class ChatAnswers:
         target: Any = suite.target
         return cls(target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds())
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
         if self._target.steps is None:
-            return _output_of((await self._asked(self._requests[0], configuration, sample, ())).answer)
+            return _output_of((await self._asked(self._requests[0], configuration, sample, (), context)).answer)
         taken: list[_Taken] = []
         for request in self._requests:
-            taken.append(await self._step(request, configuration, sample, taken))
+            taken.append(await self._step(request, configuration, sample, taken, context))
         return self._chained(configuration, sample, taken)
 
     async def _step(
-        self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]
+        self,
+        request: ChatStep,
+        configuration: Mapping[str, Any],
+        sample: Sample,
+        taken: Sequence[_Taken],
+        context: CallContext,
     ) -> _Taken:
         """The next step; one that fails has cost what the steps before it did, too."""
         try:
-            return await self._asked(request, configuration, sample, taken)
+            return await self._asked(request, configuration, sample, taken, context)
         except CandidateFault as fault:
             raise CandidateFault(
                 f"step {request.name}: {fault}",
@@ -90,7 +98,12 @@ class ChatAnswers:
             ) from None
 
     async def _asked(
-        self, request: ChatStep, configuration: Mapping[str, Any], sample: Sample, taken: Sequence[_Taken]
+        self,
+        request: ChatStep,
+        configuration: Mapping[str, Any],
+        sample: Sample,
+        taken: Sequence[_Taken],
+        context: CallContext,
     ) -> _Taken:
         steps = step_answer_of({step.name: step.answer.value for step in taken})
         try:
@@ -111,6 +124,7 @@ class ChatAnswers:
             stream=stream,
             timeout=self._timeout,
             prices=self._prices,
+            context=context,
         )
         return _Taken(request.name, model, answer)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Mapping
 from typing import Any, Self
@@ -13,11 +12,19 @@ from urllib.parse import quote
 import aiohttp
 
 from activities.budget.metering import at_most, metered
-from activities.endpoints.chat_models import never_connected
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_protocol import is_page
+from activities.endpoints.endpoint_policy import (
+    KeyMissing,
+    NotListed,
+    OperatorLists,
+    fault_of_connection,
+    fault_of_status,
+    origin_of,
+)
 from activities.endpoints.gate import Gate, Gates
-from activities.endpoints.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
-from activities.endpoints.retry_policy import Patience, patiently, retry_after
+from activities.endpoints.retry_policy import Patience, patiently
+from activities.settings import HTTP_TOKEN
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.faults import (
@@ -26,7 +33,6 @@ from activities.targets.faults import (
     Fault,
     NotSent,
     Refused,
-    Throttled,
     TookTooLong,
     Unreachable,
 )
@@ -42,19 +48,16 @@ LARGEST_RESPONSE = 16 * 1024 * 1024
 OVERLAY = "X-Ratchet-Overlay"
 SAMPLE = "X-Ratchet-Sample"
 
-_THROTTLING = (429, 503, 529)
-_TRANSIENT_BELOW_500 = (408, 409, 423, 425)
-_FOR_GOOD = (401, 402, 403, 404, 405, 407, 410, 501)
 _ABSENT = object()
 
 
 class HttpEndpoints:
     """The worker's one session, and what its operator says of where it may go."""
 
-    def __init__(self, gates: Gates, patience: Patience, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, gates: Gates, patience: Patience, lists: OperatorLists) -> None:
         self.gates = gates
         self.patience = patience
-        self._environment = environment if environment is not None else os.environ
+        self._lists = lists
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -77,12 +80,11 @@ class HttpEndpoints:
     def credentials(self, target: HttpTarget) -> dict[str, str]:
         """The header with the worker's token, for origins that its operator named. Others are not even called: a spec must
         not be able to make a worker call anything in its network."""
-        lists = OperatorLists(self._environment)
         try:
             if target.auth == "none":
-                lists.refuse_http(target.url, with_token=False)
+                self._lists.refuse_http(target.url, with_token=False)
                 return {}
-            token = lists.http_token(target.url)
+            token = self._lists.http_token(target.url)
         except NotListed as error:
             raise Refused(f"target.url: {error}", kind="unknown origin") from None
         except KeyMissing as error:
@@ -105,7 +107,9 @@ class HttpAnswers:
         target: Any = suite.target
         return cls(target, tools.http, timeout=suite.sample_timeout.total_seconds())
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
         target = self._target
         credentials = self._endpoints.credentials(target)
         try:
@@ -116,7 +120,7 @@ class HttpAnswers:
         except Unfillable as error:
             raise NotSent(str(error)) from None
         headers |= {
-            **experiment_headers(context),
+            **experiment_headers(experiment),
             SAMPLE: quote(sample.id, safe=SAFE_IN_HEADERS),
             **credentials,
             "Accept": "application/json",
@@ -125,14 +129,18 @@ class HttpAnswers:
             headers["Content-Type"] = "application/json"
         data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         gate = self._endpoints.gates.at(origin_of(target.url), target.url)
-        return await patiently(gate, lambda: self._paid_for(gate, url, data, headers), self._endpoints.patience)
+        return await patiently(
+            gate, lambda: self._paid_for(gate, url, data, headers, context), self._endpoints.patience, context
+        )
 
-    async def _paid_for(self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
-        async with metered(at_most(self._target.at_most)) as call:
+    async def _paid_for(
+        self, gate: Gate, url: str, data: bytes | None, headers: Mapping[str, str], context: CallContext
+    ) -> Output:
+        async with metered(context, at_most(context.meter, self._target.at_most)) as call:
             call.begins()
             output = await self._once(url, data, headers)
             call.took(output.tokens, output.cost)
-            gate.took(output.tokens)
+            gate.took(context.caller, output.tokens)
             return output
 
     async def _once(self, url: str, data: bytes | None, headers: Mapping[str, str]) -> Output:
@@ -148,8 +156,7 @@ class HttpAnswers:
                 shorten(f"the request cannot be sent: {error}", 300), kind="placeholder", billed="no"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            why = shorten(f"{self._target.url} cannot be reached: {type(error).__name__}: {error}", 300)
-            raise Unreachable(why, billed="no" if never_connected(error) else "unknown") from error
+            raise fault_of_connection(error, place=self._target.url) from error
         self._refuse_status(response, text, headers)
         latency_ms = (time.perf_counter() - started) * 1000
         try:
@@ -161,20 +168,15 @@ class HttpAnswers:
             raise CandidateFault(shorten(why), latency_ms=latency_ms, kind=BROKEN_ANSWER, billed="yes") from error
 
     def _refuse_status(self, response: aiohttp.ClientResponse, text: bytes, sent: Mapping[str, str]) -> None:
-        status, kind = response.status, f"http {response.status}"
-        if 200 <= status < 300:
-            return
-        where = f"{self._target.url}: HTTP {status}: {_said(text, sent)}"
-        if 300 <= status < 400:
-            raise Refused(f"{where}; it redirects, and requests do not follow: write the URL it redirects to", kind=kind)
-        if status in _THROTTLING:
-            raise Throttled(where, retry_after(response.headers), kind=kind)
-        if status in _FOR_GOOD:
-            raise Refused(f"{where}; check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment", kind=kind)
-        if status >= 500 or status in _TRANSIENT_BELOW_500:
-            raise Unreachable(where, kind=kind, billed="no")
-        said = f"the endpoint refused the request (HTTP {status}): {_said(text, sent)}"
-        raise CandidateFault(said, kind=kind, billed="no")
+        if not 200 <= response.status < 300:
+            raise fault_of_status(
+                response.status,
+                _said(text, sent),
+                response.headers,
+                place=self._target.url,
+                advice=f"check target.url and target.auth, and {HTTP_TOKEN} in the worker's environment",
+                candidate="the endpoint",
+            )
 
     def _understood(self, text: bytes, response: aiohttp.ClientResponse, latency_ms: float) -> Output:
         try:

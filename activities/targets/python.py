@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from activities.budget.metering import at_most, metered
+from activities.endpoints.call_context import CallContext
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
@@ -80,9 +81,11 @@ class PythonAnswers:
             template=suite.prompt,
         )
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
-        async with metered(at_most(self._at_most)) as call:
-            output = await self._answered(configuration, sample, context, call.begins)
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
+        async with metered(context, at_most(context.meter, self._at_most)) as call:
+            output = await self._answered(configuration, sample, experiment, call.begins)
             call.took(output.tokens, output.cost)
             return output
 

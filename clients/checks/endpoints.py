@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from activities.endpoints.operator_lists import (
-    DEFAULT_MODEL_URL,
-    HTTP_TOKEN,
-    MODEL_URLS,
+from activities.endpoints.endpoint_policy import (
+    KEY_REFUSED,
     KeyMissing,
     NotListed,
     OperatorLists,
+    address_of,
     is_loopback,
     named_by,
     origin_of,
 )
+from activities.settings import HTTP_TOKEN, MODEL_URLS
+from clients.settings import operator_settings
 from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
@@ -48,12 +47,12 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
 
     `own_worker` says that whoever asks is the operator of the worker, too: his `ratchet run` allows what his spec names.
     """
-    lists = OperatorLists(also=named_by(request) if own_worker else None)
+    lists = OperatorLists(operator_settings(), also=named_by(request) if own_worker else None)
     places: dict[str, list[tuple[str, str]]] = {}
     for where, model in models_used(request):
         if "{{" not in model:
-            places.setdefault(_url_for(request, where), []).append((where, model))
-    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
+            places.setdefault(_url_for(request, where, lists), []).append((where, model))
+    found = await asyncio.gather(*(asyncio.to_thread(_check, url, models, lists) for url, models in places.items()))
     elsewhere = await asyncio.to_thread(lambda: [*_of_target(request, lists)])
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
@@ -68,22 +67,21 @@ def _of_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[E
     else:
         told = f"target.url: workers call only {place.several} their operator named, and {place.url} is none of them"
         yield EndpointProblem(f"{told}; add its origin, {origin_of(place.url)}, to {place.listed_in}", local=True)
-    if place.auth != "none" and not os.environ.get(HTTP_TOKEN, "").strip():
+    if place.auth != "none" and not lists.has_http_token:
         yield EndpointProblem(f"target.auth: is {place.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
 
 
 def _silent(url: str, what: str) -> Iterator[EndpointProblem]:
     """A place where nobody listens. It is asked for nothing, and sent no token."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host, port = address_of(url)
     try:
-        socket.create_connection((parts.hostname or "", port), SECONDS_TO_ANSWER).close()
+        socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
     except OSError as error:
-        told = f"target.url: {what} at {parts.hostname}:{port} cannot be reached: {error}"
+        told = f"target.url: {what} at {host}:{port} cannot be reached: {error}"
         yield EndpointProblem(f"{told}; start it, or correct the URL", local=True)
 
 
-def _url_for(request: OptimizationRequest, where: str) -> str:
+def _url_for(request: OptimizationRequest, where: str, lists: OperatorLists) -> str:
     given: str | None = None
     scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
     if where in scorers:
@@ -93,20 +91,16 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
         given = request.optimizer.proposer.base_url
     else:
         given = request.target.model_url
-    return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
+    return lists.model_url(given)
 
 
-def _check(url: str, models: list[tuple[str, str]]) -> list[EndpointProblem]:
+def _check(url: str, models: list[tuple[str, str]], lists: OperatorLists) -> list[EndpointProblem]:
     where = models[0][0]
-    try:
-        parts = urlsplit(url)
-        host, scheme, _ = parts.hostname or "", parts.scheme, parts.port
-    except ValueError:
-        host, scheme = "", ""
-    if scheme not in ("http", "https") or not host:
+    host, _ = address_of(url)
+    if not host:
         return [EndpointProblem(f"{where}: {url!r} is not the URL of a model endpoint; write https://host/v1", local=True)]
     try:
-        key = OperatorLists().model_key(url)
+        key = lists.model_key(url)
     except NotListed:
         told = f"{where}: workers send their key only to endpoints their operator named, and {url} is none of them"
         return [EndpointProblem(f"{told}; set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}", local=True)]
@@ -142,7 +136,7 @@ def _listed_models(url: str, host: str, key: str) -> set[str]:
         with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS_TO_ANSWER) as response:
             listing = json.loads(response.read(LARGEST_LISTING))
     except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
+        if error.code in KEY_REFUSED:
             raise _Refused(f"refuses the key (HTTP {error.code})") from None
         return set()
     except ValueError:

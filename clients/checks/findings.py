@@ -20,6 +20,7 @@ from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
 from clients.checks.prompt_source import look_at_prompt
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
+from clients.settings import dataset_settings
 from ratchet._explanation import explain
 from ratchet._placeholders import placeholders
 from store.write.datasets import SampleRow
@@ -89,7 +90,7 @@ class Checked:
 
 
 def source_beside(spec: Path, request: OptimizationRequest) -> Source:
-    return source_of(request.dataset, lambda path: _present(spec.parent / path))
+    return source_of(request.dataset, lambda path: _present(spec.parent / path), dataset_settings())
 
 
 def _present(file: Path) -> Path:
@@ -162,7 +163,7 @@ def _check_dataset(
     lacking, named, scored = _MissingInputs(request), _NamedData(), _Expectations(request)
     try:
         looks = lacking.look, _counting(strata, given.splits), named.look, scored.look, members.look
-        found = check_items(source_beside(spec, request), *looks)
+        found = check_items(source_beside(spec, request), *looks, largest_mb=dataset_settings().largest_dataset_mb)
         if given.splits is not None and given.splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
         members.refuse_nothing_to_group_by()

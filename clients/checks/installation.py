@@ -21,6 +21,7 @@ from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.servers import named_by_environment, task_queue
+from clients.settings import client_settings, is_set
 from store.connection import place_of
 from store.schema import is_of_a_pre_release, migrations
 
@@ -155,7 +156,7 @@ def _disk(home: Path) -> Check:
 
 def _environment() -> Iterator[Check]:
     for name in VARIABLES:
-        yield Check(name, "ok", "set" if os.environ.get(name) else "not set")
+        yield Check(name, "ok", "set" if is_set(name) else "not set")
 
 
 async def _servers(context: Context) -> list[Check]:
@@ -165,7 +166,7 @@ async def _servers(context: Context) -> list[Check]:
         return [Check("servers", "fail", "only one of the two is named", str(error))]
     if named:
         checks = [Check("servers", "ok", "named by the environment")]
-        return checks + await _look(None, os.environ["DATABASE_URL"])
+        return checks + await _look(None, client_settings().database_url)
     state = stack_state(context.home)
     if state.addresses is None:
         return [Check("embedded stack", "ok", "not running; commands that need it start it"), *_ports(context.home)]

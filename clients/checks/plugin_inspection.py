@@ -21,6 +21,7 @@ from typing import Any
 from activities.plugins.loader import CHECKOUT_NAMES, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
+from clients.settings import environment_of_children
 from ratchet._canonical import content_hash
 from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.spec.request import OptimizationRequest
@@ -82,7 +83,7 @@ async def inspect_plugins(uses: Sequence[PluginUse], directory: Path) -> Inspect
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": python_path()},
+        env=environment_of_children(PYTHONPATH=python_path()),
         start_new_session=True,
     )
     try:

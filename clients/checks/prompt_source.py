@@ -5,14 +5,14 @@ What a stored prompt is when the run begins, the worker says; looking at it befo
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from activities.preparing.prompt_snapshot import UnusablePrompt, resolved, with_file, with_stored
-from activities.releases.override_stores import VARIABLE, Overrides
+from activities.releases.override_stores import Overrides
 from clients.runs.servers import ServersAway
+from clients.settings import client_settings
 from ratchet.prompts import StoreAway
 from ratchet.prompts.template import PARAMETER, SECTION
 from ratchet.prompts.tokens import tokens_of
@@ -40,10 +40,10 @@ async def look_at_prompt(spec: Path, request: OptimizationRequest) -> SeenPrompt
             beside = spec.parent / request.prompt.file
             with_its_file = with_file(request, lambda: beside)
             return SeenPrompt(with_its_file, with_its_file)
-        url, database_url = os.environ.get(VARIABLE, ""), os.environ.get("DATABASE_URL", "")
-        if not database_url and url in ("", "postgres"):
+        settings = client_settings()
+        if not settings.database_url and settings.overrides == "postgres":
             return SeenPrompt(request, request)  # in the embedded store, which starts with the run
-        return SeenPrompt(request, await with_stored_prompt(request, database_url))
+        return SeenPrompt(request, await with_stored_prompt(request, settings.database_url))
     except UnusablePrompt as error:
         return SeenPrompt(request, request, str(error))
     except StoreAway as error:
@@ -53,7 +53,7 @@ async def look_at_prompt(spec: Path, request: OptimizationRequest) -> SeenPrompt
 async def with_stored_prompt(request: OptimizationRequest, database_url: str) -> OptimizationRequest:
     """What the run would begin with, if it began now."""
     assert request.prompt is not None
-    overrides = Overrides.from_environment(database_url)
+    overrides = Overrides(client_settings().overrides, database_url)
     try:
         return with_stored(request, await resolved(request.prompt, overrides))
     finally:

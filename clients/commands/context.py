@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from clients.settings import client_settings
 from ratchet._visible import STEERING, visible
-
-DEFAULT_HOME = Path(".ratchet")
 
 
 class ExitCode(IntEnum):
@@ -118,4 +116,4 @@ def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def home_of(given: Path | None) -> Path:
     """The home of the embedded stack: as given, else by RATCHET_HOME, else `.ratchet` here."""
-    return given or Path(os.environ.get("RATCHET_HOME") or DEFAULT_HOME)
+    return given or client_settings().home

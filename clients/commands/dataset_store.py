@@ -18,6 +18,7 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.formatting import counted
 from clients.reports.text.terminal_text import ellipsized, one_line
 from clients.runs.servers import Servers, has_data, reach_servers
+from clients.settings import dataset_settings
 from ratchet._explanation import explain
 from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
@@ -112,9 +113,9 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
     except pydantic.ValidationError as error:
         raise CommandError("\n".join(_as_option(line) for line in explain(error))) from None
     try:
-        source = source_of(dataset, _local)
+        source = source_of(dataset, _local, dataset_settings())
         async with reach_servers(context.home) as servers:
-            ingested = await ingest(servers.database, source, dataset.name)
+            ingested = await ingest(servers.database, source, dataset.name, largest_mb=dataset_settings().largest_dataset_mb)
             detail = await servers.reader.datasets.load(ingested.dataset_id)
     except DatasetError as error:
         raise CommandError(_in_options(str(error).removeprefix("dataset.path: "))) from None

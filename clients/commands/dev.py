@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.demo.model_process import NO_KEY, simulated_model
@@ -16,6 +15,7 @@ from clients.runs.pickup import taking_up
 from clients.runs.run_code import is_noted, needs_code, notes_for, told_foreign
 from clients.runs.servers import Servers, named_by_environment, reach_servers
 from clients.runs.workers import workers_for
+from clients.settings import change_environment, is_set, operator_settings
 
 
 async def develop(context: Context, interruption: Interruption, *, no_token: bool = False) -> int:
@@ -30,7 +30,7 @@ async def develop(context: Context, interruption: Interruption, *, no_token: boo
         with interruption.instead_set(stop):
             simulated = await exits.enter_async_context(simulated_model(context)) if _no_model_is_named() else None
             if simulated is not None:
-                os.environ |= {"OPENAI_BASE_URL": simulated, "OPENAI_API_KEY": NO_KEY}
+                change_environment({"OPENAI_BASE_URL": simulated, "OPENAI_API_KEY": NO_KEY})
             sleeping = await open_runs(servers)
             notes = notes_for(servers, context.home)
             for run in sleeping:
@@ -58,7 +58,7 @@ async def develop(context: Context, interruption: Interruption, *, no_token: boo
 
 
 def _no_model_is_named() -> bool:
-    return not os.environ.get("OPENAI_BASE_URL") and not os.environ.get("OPENAI_API_KEY")
+    return not is_set("OPENAI_BASE_URL") and not is_set("OPENAI_API_KEY")
 
 
 def _announce(
@@ -67,7 +67,7 @@ def _announce(
     password = Home.at(context.home).postgres_password
     secret = servers.database_url.partition("://")[2].partition("@")[0].partition(":")[2]
     database = servers.database_url.replace(f":{secret}@", f":$(cat '{password}')@")
-    model = os.environ.get("OPENAI_BASE_URL") or "api.openai.com"
+    model = operator_settings().model_url if is_set("OPENAI_BASE_URL") else "api.openai.com"
     lines = [
         "The embedded stack is up, with a worker.",
         f"  Page, API    {shown}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from clients.commands.context import CommandError, Context, command
 from clients.commands.run import OutputOption, VerbosityOption
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 from clients.own_modules import own_module
+from clients.settings import client_settings
 
 NoTokenOption = Annotated[
     bool,
@@ -96,7 +96,7 @@ def add_to(app: typer.Typer) -> None:
         """Serve the task queues of a cluster, on the servers that the environment names."""
         if role not in ("all", "workflows", "evaluation"):
             raise CommandError(f"--role: {role!r} is unknown; use all, workflows or evaluation")
-        if not os.environ.get("DATABASE_URL"):
+        if not client_settings().database_url:
             raise CommandError(
                 "a worker serves the servers that TEMPORAL_ADDRESS and DATABASE_URL name, and DATABASE_URL is not set; "
                 "set both, or use `ratchet dev` for embedded servers with a worker"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from clients.reports.text.boxes import Verbosity
 from clients.runs.interruption import Interruption
 from clients.runs.start import RunOptions, run_spec
 from clients.runs.summary import Ending
+from clients.settings import change_environment
 
 EXAMPLE: Final = files(__package__) / "example"
 SERVERS = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "DATABASE_URL")
@@ -21,10 +21,9 @@ SERVERS = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", "DATA
 
 async def demonstrate(context: Context, verbosity: Verbosity, output: Path, interruption: Interruption) -> int:
     """Run the packaged example against the simulated model, as `ratchet run --new` would."""
-    for name in SERVERS:
-        os.environ.pop(name, None)  # the demo never touches servers that matter
+    change_environment(dict.fromkeys(SERVERS))  # the demo never touches servers that matter
     async with simulated_model(context) as base_url:
-        os.environ |= {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": NO_KEY}
+        change_environment({"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": NO_KEY})
         context.say(
             "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
             "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"

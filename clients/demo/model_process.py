@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
+from clients.settings import environment_of_children
 
 STARTS_WITHIN = 20.0
 STOPS_WITHIN = 5.0
@@ -30,7 +30,7 @@ async def simulated_model(context: Context) -> AsyncIterator[str]:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
-            env=os.environ | {"PYTHONPATH": python_path()},
+            env=environment_of_children(PYTHONPATH=python_path()),
             start_new_session=True,
         )
     try:

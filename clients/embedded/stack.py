@@ -34,10 +34,10 @@ from clients.embedded.postgres import database_url, postgres_binaries
 from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import module_command, python_path
 from clients.private_files import open_private
+from clients.settings import DEFAULT_HOME, environment_of_children
 
 __all__ = ["DEFAULT_HOME", "StackAddresses", "StackError", "StackState", "embedded_stack", "stack_state"]
 
-DEFAULT_HOME = Path(".ratchet")
 POLL = 0.02
 WATCH = 0.05
 LEAVING_TAKES_AT_MOST = 15.0
@@ -197,7 +197,7 @@ class _Participant:
         command = [*module_command("clients.embedded.supervisor"), "--home", str(self.home.path)]
         command += ["--lock", str(lock), "--postgres", str(postgres), "--temporal", str(temporal)]
         command += ["--time-skipping"] * self.time_skipping + ["--ui"] * self.ui
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        environment = {name: value for name, value in environment_of_children().items() if name in PASSED_ON}
         with open_private(self.home.log("supervisor"), "ab") as output:
             return subprocess.Popen(
                 command,

@@ -17,8 +17,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clients.http.errors import Problem, Problems
+from clients.settings import SERVE_TOKEN
 
-TOKEN_VARIABLE = "RATCHET_SERVE_TOKEN"  # noqa: S105 (its name)
 SHORTEST_TOKEN = 16
 SESSION_COOKIE = "ratchet_session"
 LARGEST_BODY = 2 * 1024 * 1024
@@ -61,11 +61,11 @@ class Trust:
         token = (token or "").strip() or None
         if token is None and not is_loopback(host):
             raise NotTrustworthy(
-                f"--host: {host} can be reached from other machines, so the server needs a token; set {TOKEN_VARIABLE} to "
+                f"--host: {host} can be reached from other machines, so the server needs a token; set {SERVE_TOKEN} to "
                 f"at least {SHORTEST_TOKEN} random characters, or leave --host out"
             )
         if token is not None and len(token) < SHORTEST_TOKEN:
-            raise NotTrustworthy(f"{TOKEN_VARIABLE} has {len(token)} characters; use at least {SHORTEST_TOKEN} random ones")
+            raise NotTrustworthy(f"{SERVE_TOKEN} has {len(token)} characters; use at least {SHORTEST_TOKEN} random ones")
         names = {host, *LOOPBACK_NAMES, *also}
         if not is_loopback(host):
             names |= {socket.gethostname(), socket.getfqdn()}

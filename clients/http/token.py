@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from clients.commands.context import CommandError
 from clients.embedded.home import Home
 from clients.private_files import FILE_MODE, close_to_others
+from clients.settings import SERVE_TOKEN, client_settings
 
 if TYPE_CHECKING:
     from clients.http.security import Trust
@@ -38,11 +39,11 @@ class Entrance:
 
 def entrance(home: Path, host: str, allowed_hosts: tuple[str, ...], *, no_token: bool) -> Entrance:
     """The environment's token; else on this machine the home's own one, unless it is not wanted."""
-    from clients.http.security import TOKEN_VARIABLE, NotTrustworthy, Trust, is_loopback
+    from clients.http.security import NotTrustworthy, Trust, is_loopback
 
-    given = os.environ.get(TOKEN_VARIABLE, "").strip()
+    given = client_settings().serve_token
     if given and no_token:
-        raise CommandError(f"--no-token and {TOKEN_VARIABLE} contradict each other; leave one of them out")
+        raise CommandError(f"--no-token and {SERVE_TOKEN} contradict each other; leave one of them out")
     try:
         if given or no_token or not is_loopback(host):
             return Entrance(Trust.of(host, given, allowed_hosts))

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from clients.commands.context import CommandError, Context
 from clients.runs.servers import ServersAway, has_data, reach_servers
+from clients.settings import client_settings
 from ratchet.prompts import OverrideStore, PromptError, StoreAway, StoreRefused, open_store
-from ratchet.prompts.addresses import VARIABLE
 
 POSTGRES = "postgres"
 
@@ -21,7 +21,7 @@ POSTGRES = "postgres"
 @asynccontextmanager
 async def reach_prompts(context: Context, url: str | None = None) -> AsyncIterator[OverrideStore]:
     """The store at an address, else the one in use. Embedded servers run as long as the block, where they are needed."""
-    address = url or os.environ.get(VARIABLE) or POSTGRES
+    address = url or client_settings().overrides
     with prompt_errors():
         if address != POSTGRES:
             async with await open_store(address) as store:
@@ -36,7 +36,7 @@ async def reach_prompts(context: Context, url: str | None = None) -> AsyncIterat
 
 def anything_there(context: Context) -> bool:
     """Whether there can be any prompts, so that nothing is started just to find nothing."""
-    return (os.environ.get(VARIABLE) or POSTGRES) != POSTGRES or has_data(context.home)
+    return client_settings().overrides != POSTGRES or has_data(context.home)
 
 
 @contextmanager

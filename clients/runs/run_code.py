@@ -26,6 +26,7 @@ from clients.private_files import make_private_folder, open_private
 from clients.runs.lookup import KnownRun, first_execution, memo_of
 from clients.runs.servers import Servers
 from clients.runs.workers import PluginCode
+from clients.settings import client_settings
 from ratchet._frozen import Payload
 from ratchet._shortening import shorten
 from ratchet._visible import one_line
@@ -107,9 +108,9 @@ def notes_for(servers: Servers, home: Path) -> CodeNotes:
 
 
 def _state_folder(home: Path) -> Path:
-    given = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(given):
-        return Path(given) / "ratchet" / "code"
+    given = client_settings().state_home
+    if given is not None and given.is_absolute():
+        return given / "ratchet" / "code"
     try:
         return Path.home() / ".local" / "state" / "ratchet" / "code"
     except RuntimeError:  # a user without a home

@@ -20,7 +20,8 @@ from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home
 from clients.embedded.stack import StackError, embedded_stack
 from clients.runs.ended_runs import look_now
-from clients.temporal import DEFAULT_ADDRESS, TASK_QUEUE, connect
+from clients.settings import change_environment, client_settings, environment_of_children
+from clients.temporal import DEFAULT_ADDRESS, connect
 from store.connection import Database, StoreAway, is_away
 from store.read.reader import StoreReader
 from store.schema import StoreError
@@ -75,8 +76,9 @@ class Servers:
 
 def named_by_environment() -> bool:
     """Whether the environment names servers. Naming only one of the two is a mistake, not a mixture."""
-    database = bool(os.environ.get("DATABASE_URL"))
-    temporal = any(os.environ.get(name) for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"))
+    settings = client_settings()
+    database = bool(settings.database_url)
+    temporal = any((settings.temporal_address, settings.temporal_profile, settings.temporal_config_file))
     if database and not temporal:
         temporal = _address_in_environment() is not None
     if temporal and not database:
@@ -106,14 +108,15 @@ def has_data(home: Path) -> bool:
 
 def task_queue() -> str:
     """Where runs are started: RATCHET_TASK_QUEUE, else `optimization`."""
-    return os.environ.get("RATCHET_TASK_QUEUE") or TASK_QUEUE
+    return client_settings().task_queue
 
 
 @asynccontextmanager
 async def reach_servers(home: Path) -> AsyncIterator[Servers]:
     """The servers that the environment names, or the embedded ones, which run at least as long as the block."""
     if named_by_environment():
-        async with _connected(None, os.environ["DATABASE_URL"], os.environ.get("RATCHET_UI_URL")) as servers:
+        settings = client_settings()
+        async with _connected(None, settings.database_url, settings.ui_url) as servers:
             yield servers
         return
     with _without_other_servers():
@@ -128,14 +131,12 @@ async def reach_servers(home: Path) -> AsyncIterator[Servers]:
 @contextmanager
 def _without_other_servers() -> Iterator[None]:
     """A key or a profile meant for another server must not be sent to the embedded one."""
-    before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TEMPORAL_")}
-    os.environ.update(NO_PROFILE)
+    named = dict.fromkeys(name for name in environment_of_children() if name.startswith("TEMPORAL_"))
+    before = change_environment({**named, **NO_PROFILE})
     try:
         yield
     finally:
-        for name in NO_PROFILE:
-            os.environ.pop(name, None)
-        os.environ.update(before)
+        change_environment(before)
 
 
 @asynccontextmanager

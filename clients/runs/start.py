@@ -13,7 +13,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.datasets import DatasetError, ingest
-from activities.endpoints.operator_lists import named_by, note_allowed
+from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec, with_size
@@ -30,6 +30,7 @@ from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import Ending, show_end
 from clients.runs.workers import PluginCode, workers_for
+from clients.settings import dataset_settings
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.request import OptimizationRequest
@@ -183,7 +184,8 @@ async def _ingested(servers: Servers, checked: Checked) -> str:
     if source is None:
         return checked.dataset.dataset_id
     try:
-        return (await ingest(servers.database, source, given.name)).dataset_id
+        largest_mb = dataset_settings().largest_dataset_mb
+        return (await ingest(servers.database, source, given.name, largest_mb=largest_mb)).dataset_id
     except DatasetError as error:
         raise CommandError(f"{checked.path}: dataset.path: {str(error).removeprefix('dataset.path: ')}") from None
 

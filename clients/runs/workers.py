@@ -11,14 +11,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from activities.endpoints.operator_lists import ALLOWED_FILE
+from activities.settings import ALLOWED_FILE, EVALUATION_TASK_QUEUE, PLUGIN_PATH, PLUGINS, ROLE, STATE_DIR, Role
 from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home, held_shared, last_lines
 from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.runs.servers import Servers, task_queue
+from clients.settings import environment_of_children
+from ratchet._environment import TASK_QUEUE
 
 GRACE = 3.0
 """Seconds that shards in flight get before they hand back what they have."""
@@ -29,8 +30,6 @@ LIVES_LONG = 5.0
 HOPELESS_AFTER = 6
 CANNOT_SERVE = 5
 """The worker's own exit code for a server that is away."""
-
-Role = Literal["all", "workflows", "evaluation"]
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class PluginCode:
 
     def environment(self) -> dict[str, str]:
         return {
-            "RATCHET_PLUGINS": ",".join(self.modules),
-            "RATCHET_PLUGIN_PATH": str(self.directory),
-            "RATCHET_EVALUATION_TASK_QUEUE": self.task_queue,
+            PLUGINS: ",".join(self.modules),
+            PLUGIN_PATH: str(self.directory),
+            EVALUATION_TASK_QUEUE: self.task_queue,
         }
 
 
@@ -67,8 +66,8 @@ class WorkerProcess:
     @property
     def task_queues(self) -> frozenset[str]:
         """What it serves, or will as soon as it is up."""
-        queue = self.environment.get("RATCHET_TASK_QUEUE", "")
-        evaluation = self.environment.get("RATCHET_EVALUATION_TASK_QUEUE") or f"{queue}-evaluation"
+        queue = self.environment.get(TASK_QUEUE.name, "")
+        evaluation = self.environment.get(EVALUATION_TASK_QUEUE) or f"{queue}-evaluation"
         return frozenset([queue] * (self.role != "evaluation") + [evaluation] * (self.role != "workflows"))
 
     @property
@@ -178,7 +177,7 @@ async def workers_for(
     lock = None
     if servers.embedded:
         lock = place.workers_lock
-        base |= {"RATCHET_STATE_DIR": str(place.calls)}
+        base |= {STATE_DIR: str(place.calls)}
     if servers.embedded and role is not None:
         wanted.append(WorkerProcess("worker", role, base, logs, lock))
     if plugins is not None:
@@ -199,6 +198,6 @@ async def workers_for(
 
 def _environment(servers: Servers) -> dict[str, str]:
     """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS); which queues are served is our decision."""
-    ours = ("RATCHET_EVALUATION_TASK_QUEUE", "RATCHET_ROLE")
-    inherited = {name: value for name, value in os.environ.items() if name not in ours}
-    return inherited | servers.worker_environment() | {"RATCHET_TASK_QUEUE": task_queue(), "PYTHONPATH": python_path()}
+    inherited = {name: value for name, value in environment_of_children().items() if name not in (EVALUATION_TASK_QUEUE, ROLE)}
+    ours = {TASK_QUEUE.name: task_queue(), "PYTHONPATH": python_path()}
+    return inherited | servers.worker_environment() | ours

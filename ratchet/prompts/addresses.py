@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote, urlsplit
 
+from ratchet._environment import DATABASE_URL, OVERRIDES
 from ratchet.prompts.prompt_errors import StoreRefused
 from ratchet.prompts.store import OverrideStore
 
-VARIABLE = "RATCHET_OVERRIDES"
+VARIABLE = OVERRIDES.name
 FORMS = "postgres, postgresql://…, s3://bucket/prefix, file:dir or redis://…"
 
 
@@ -53,9 +54,9 @@ def shown_address(url: str) -> str:
 
 
 def _database(database_url: str | None) -> str:
-    url = database_url or os.environ.get("DATABASE_URL")
+    url = database_url or os.environ.get(DATABASE_URL.name)
     if not url:
-        raise StoreRefused(f"DATABASE_URL is not set; set it, or let {VARIABLE} name a store: {FORMS}")
+        raise StoreRefused(f"{DATABASE_URL.name} is not set; set it, or let {VARIABLE} name a store: {FORMS}")
     return url
 
 

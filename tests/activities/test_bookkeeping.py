@@ -17,6 +17,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.bookkeeping import StoreBookkeeping
 from activities.datasets import ingest
 from activities.preparing.evaluation_plan import evaluator_fingerprint
+from activities.settings import DatasetSettings
 from store.connection import Database
 from store.errors import store_errors
 from store.read.reader import StoreReader
@@ -32,7 +33,9 @@ Run = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def bookkeeping(database: Database, tmp_path: Path) -> StoreBookkeeping:
-    return StoreBookkeeping(database, search_attributes=True, versions={"ratchet": "0.1.0"}, data_directory=tmp_path)
+    return StoreBookkeeping(
+        database, search_attributes=True, versions={"ratchet": "0.1.0"}, datasets_from=DatasetSettings(data_dir=tmp_path)
+    )
 
 
 @pytest.fixture

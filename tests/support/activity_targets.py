@@ -15,7 +15,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES
+from activities.settings import ACTIVITY_QUEUES
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 

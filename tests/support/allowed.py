@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from activities.endpoints.operator_lists import ALLOWED_FILE, note_allowed
+from activities.endpoints.endpoint_policy import OperatorLists, note_allowed
+from activities.settings import ALLOWED_FILE, OperatorSettings
+from ratchet._environment import settings_from
 
 FOLDER = tempfile.TemporaryDirectory(prefix="ratchet-tests-")
 FILE = Path(FOLDER.name) / "allowed.json"
 os.environ[ALLOWED_FILE] = str(FILE)
+
+
+OPERATOR = OperatorSettings(allowed_file=FILE)
+"""What workers in a process of tests are told."""
+
+
+def lists_of(environment: Mapping[str, str]) -> OperatorLists:
+    """The lists of an operator with this environment."""
+    return OperatorLists(settings_from(OperatorSettings, environment))
 
 
 def allow(variable: str, *entries: str) -> None:

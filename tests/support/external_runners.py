@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from activities.endpoints.operator_lists import RUNNER_URLS
+from activities.settings import RUNNER_URLS
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.example_modules import example

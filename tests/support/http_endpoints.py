@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from activities.endpoints.operator_lists import HTTP_URLS
+from activities.settings import HTTP_URLS
 from tests.support.allowed import allow
 
 

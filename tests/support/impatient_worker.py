@@ -11,21 +11,24 @@ import pytest
 
 import worker
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.operator_lists import EVALUATION_QUEUES
 from activities.endpoints.retry_policy import Patience
-from tests.support.allowed import allow
-from tests.support.engines import Engines
+from activities.settings import EVALUATION_QUEUES, OperatorSettings, Settings
+from tests.support.allowed import OPERATOR, allow
+from tests.support.engines import PLUGINS, Engines
 
 QUICK = Patience(seconds=10.0, attempts=8, first_delay=0.01, longest_delay=0.05)
 
 
 @asynccontextmanager
-async def impatient_worker(engines: Engines, task_queue: str) -> AsyncIterator[str]:
+async def impatient_worker(engines: Engines, task_queue: str, operator: OperatorSettings = OPERATOR) -> AsyncIterator[str]:
     allow(EVALUATION_QUEUES, task_queue)
-    settings = worker.Settings(
+    settings = Settings(
         engines.addresses.database_url,
+        operator=operator,
         evaluation_task_queue=task_queue,
         role="evaluation",
+        plugins="plugged",
+        plugin_path=PLUGINS,
         grace=timedelta(seconds=1),
     )
     with pytest.MonkeyPatch.context() as patched:

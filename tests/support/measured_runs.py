@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import ALLOWED_FILE
 from activities.evaluation import ShardEvaluation
 from activities.plugins.loader import Plugins
+from activities.settings import ALLOWED_FILE
 from activities.shards.call_journal import CallJournal
 from ratchet import Record, Sample
 from ratchet._canonical import canonical_json, content_hash
@@ -23,7 +23,7 @@ from store.write.datasets import Datasets, SampleRow
 from store.write.repositories import Store
 from store.write.runs import NewRun
 from store.write.suites import DrawnSuite
-from tests.support.allowed import FILE
+from tests.support.allowed import FILE, lists_of
 from tests.support.interrupted_database import InterruptedDatabase
 from tests.support.suite_building import CONFIGURATION, PLUGINS, RUN_ID, shard
 from workflows.model.run.contract import CommitRounds
@@ -184,7 +184,7 @@ async def evaluation(
 ) -> AsyncIterator[ShardEvaluation]:
     """A worker's evaluation over a run, with short patience."""
     await run.open()
-    models = ChatModels(Gates(), environment={ALLOWED_FILE: str(FILE), **(environment or {})}, patience=patience)
+    models = ChatModels(Gates(), lists_of({ALLOWED_FILE: str(FILE), **(environment or {})}), patience=patience)
     with tempfile.TemporaryDirectory() as folder:
         given = {"journal": CallJournal(Path(folder)), **more}
         evaluating = ShardEvaluation(run.store, models, Plugins([PLUGINS]), is_away=is_away, **given)

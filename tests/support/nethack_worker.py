@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from activities.settings import Settings
 from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
-from worker import Settings, serving
+from tests.support.allowed import OPERATOR
+from worker import serving
 
 QUEUE = "nethack"
 
@@ -18,6 +20,7 @@ QUEUE = "nethack"
 async def serving_nethack(stack: StackAddresses, example: Path) -> AsyncIterator[str]:
     settings = Settings(
         stack.database_url,
+        operator=OPERATOR,
         task_queue=QUEUE,
         evaluation_task_queue=f"{QUEUE}-evaluation",
         plugins="nethack_player",

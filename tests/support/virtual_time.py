@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong, Gate
 from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
 from activities.endpoints.retry_policy import Patience, patiently
@@ -108,7 +109,7 @@ async def called(
         for _ in left:
             while True:
                 try:
-                    await patiently(gate, endpoint.call, ENDLESS)
+                    await patiently(gate, endpoint.call, ENDLESS, CallContext())
                     break
                 except ClosedForLong as closed:
                     await asyncio.sleep(closed.seconds)

@@ -18,6 +18,7 @@ from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
+from clients.settings import dataset_settings
 from clients.wire import Started
 from ratchet._canonical import NotCanonical
 from store.write.datasets import Datasets
@@ -91,7 +92,9 @@ async def _dataset_id(backend: Backend, request: OptimizationRequest) -> str:
     given = request.dataset
     if given.items is not None:
         try:
-            return (await asyncio.to_thread(check_items, given.items)).dataset_id
+            return (
+                await asyncio.to_thread(check_items, given.items, largest_mb=dataset_settings().largest_dataset_mb)
+            ).dataset_id
         except DatasetError as error:
             raise Refused(422, str(error), "dataset.items") from None
     if given.path is not None or given.ref is not None:

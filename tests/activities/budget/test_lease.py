@@ -14,7 +14,8 @@ from random import Random
 import pytest
 
 from activities.budget.lease import BudgetLease, fresh_nonce
-from activities.budget.metering import Bound, BudgetExhausted, at_most, carrying, metered
+from activities.budget.metering import BudgetExhausted, at_most, metered
+from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
@@ -71,9 +72,9 @@ class World:
     known: bool = False
     unknown_in_flight: int = 0
 
-    async def call(self, bound: Bound, most: Amount) -> None:
+    async def call(self, context: CallContext, bound: Bound, most: Amount) -> None:
         """One call: it is paid for when it is made, and says what it took when it is over, if it says anything."""
-        async with metered(bound) as call:
+        async with metered(context, bound) as call:
             actual = Amount(
                 tokens=self.random.randint(most.tokens // 2, most.tokens), cost=most.cost * self.random.uniform(0.5, 1)
             )
@@ -92,9 +93,9 @@ class World:
             self.known = True
             call.took(actual.tokens, actual.cost)
 
-    async def step(self, most: Amount) -> None:
+    async def step(self, context: CallContext, most: Amount) -> None:
         """One call of several, which takes far less than it could, as calls of chat models do."""
-        async with metered(lambda: most) as call:
+        async with metered(context, lambda: most) as call:
             actual = most.times(self.random.choice([0.01, 0.01, 1.0]))
             self.paid += actual
             await asyncio.sleep(self.random.uniform(0, 0.002))
@@ -136,8 +137,8 @@ class Shard:
             self.exhausted = error.resource
             return
         try:
-            with carrying(reservation), contextlib.suppress(CandidateFault):
-                await self.world.call(at_most(self.stated), EACH)
+            with contextlib.suppress(CandidateFault):
+                await self.world.call(CallContext(meter=reservation), at_most(reservation, self.stated), EACH)
                 reservation.answered(0, 0.0)
                 self.answered += 1
         except BudgetExhausted as error:
@@ -167,10 +168,9 @@ class Chains(Shard):
         reservation = None
         try:
             reservation = await budget_lease.reservation()
-            with carrying(reservation):
-                for _ in range(self.steps if self.exhausted is None else 0):
-                    most = EACH.times(self.world.random.uniform(0.3, 1.7))
-                    await self.world.step(most)
+            for _ in range(self.steps if self.exhausted is None else 0):
+                most = EACH.times(self.world.random.uniform(0.3, 1.7))
+                await self.world.step(CallContext(meter=reservation), most)
             if self.exhausted is None or reservation.begun:
                 reservation.answered(0, 0.0)
                 self.answered += 1
@@ -421,8 +421,8 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
     budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
     async with budget_lease.open():
         reservation = await budget_lease.reservation()
-        with carrying(reservation), contextlib.suppress(type(error)):
-            async with metered(lambda: EACH):
+        with contextlib.suppress(type(error)):
+            async with metered(CallContext(meter=reservation), lambda: EACH):
                 raise error
         reservation.close()
     account = await used(database, run.run_id)
@@ -433,17 +433,25 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
     budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
-    models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
+    models = ChatModels(Gates(), patience=Patience(attempts=1))
     hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
     async with budget_lease.open():
         reservation = await budget_lease.reservation()
-        with carrying(reservation), contextlib.suppress(Unreachable):
-            await models.ask(base_url="http://127.0.0.1:9/v1", stream=False, timeout=5, prices={}, **hello)  # type: ignore[arg-type]
+        context = CallContext(meter=reservation)
+        with contextlib.suppress(Unreachable):
+            await models.ask(
+                base_url="http://127.0.0.1:9/v1",
+                stream=False,
+                timeout=5,
+                prices={},
+                context=context,
+                **hello,  # type: ignore[arg-type]
+            )
         reservation.close()
     await models.close()
     assert (await used(database, run.run_id)).all == NOTHING
 
 
-async def test_without_a_ticket_nothing_is_metered() -> None:
-    async with metered(lambda: pytest.fail("nobody asks what it takes")) as call:
+async def test_without_a_budget_nothing_is_metered() -> None:
+    async with metered(CallContext(), lambda: pytest.fail("nobody asks what it takes")) as call:
         call.took(1, 1.0)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from activities.concurrency.fair_queue import Caller, calling_for
-from activities.concurrency.in_flight_limits import Limit, Room
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import NOBODY, Caller, Limit, Room, RunLimits
 from workflows.model.spec.limits import AdjustedLimits
 
 
@@ -17,7 +15,7 @@ class TestLimit:
 
         async def call() -> None:
             nonlocal most
-            await limit.acquire()
+            await limit.acquire(NOBODY)
             most = max(most, limit.in_flight)
             await asyncio.sleep(0)
             limit.release()
@@ -27,7 +25,7 @@ class TestLimit:
 
     async def test_growing_admits_at_once_and_shrinking_as_calls_end(self) -> None:
         limit = Limit(1)
-        waiting = [asyncio.create_task(limit.acquire()) for _ in range(6)]
+        waiting = [asyncio.create_task(limit.acquire(NOBODY)) for _ in range(6)]
         await _until(lambda: limit.in_flight == 1)
         limit.resize(4)
         await _until(lambda: limit.in_flight == 4)
@@ -43,8 +41,8 @@ class TestLimit:
 
     async def test_a_waiting_call_that_is_cancelled_takes_no_place(self) -> None:
         limit = Limit(1)
-        await limit.acquire()
-        first, second = asyncio.create_task(limit.acquire()), asyncio.create_task(limit.acquire())
+        await limit.acquire(NOBODY)
+        first, second = asyncio.create_task(limit.acquire(NOBODY)), asyncio.create_task(limit.acquire(NOBODY))
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.sleep(0)
@@ -54,8 +52,8 @@ class TestLimit:
 
     async def test_a_call_cancelled_as_it_is_admitted_passes_its_place_on(self) -> None:
         limit = Limit(1)
-        await limit.acquire()
-        first, second = asyncio.create_task(limit.acquire()), asyncio.create_task(limit.acquire())
+        await limit.acquire(NOBODY)
+        first, second = asyncio.create_task(limit.acquire(NOBODY)), asyncio.create_task(limit.acquire(NOBODY))
         await asyncio.sleep(0)
         limit.release()
         first.cancel()
@@ -66,8 +64,7 @@ class TestLimit:
         limit, order = Limit(1), list[str]()
 
         async def call(run_id: str, priority: int) -> None:
-            with calling_for(Caller(run_id, priority)):
-                await limit.acquire()
+            await limit.acquire(Caller(run_id, priority))
             order.append(run_id)
             await asyncio.sleep(0)
             limit.release()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activities.concurrency.fair_queue import Caller, FairQueue, calling_for
+from activities.concurrency.in_flight_limits import Caller, FairQueue
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.gate import Gates
 from store.connection import Database, is_away
@@ -34,8 +34,7 @@ async def start(limits: SharedLimits, calls: int, caller: Caller | None = None, 
     caller = caller or Caller("run")
 
     async def call() -> None:
-        with calling_for(caller):
-            limited = limits.of(URL, MODEL)
+        limited = limits.of(URL, MODEL, caller)
         for limit in limited:
             await limit.enter(caller)
         began.append(time.monotonic())
@@ -135,15 +134,14 @@ class TestPriorities:
 
         async def keep_calling(run_id: str, priority: int) -> None:
             limits = worker(store, m=PER_SECOND_100)
-            with calling_for(Caller(run_id, priority)):
-                gate = Gates(limits).at(URL, MODEL)
+            gate, caller = Gates(limits).at(URL, MODEL), Caller(run_id, priority)
 
-                async def calls() -> None:
-                    while True:
-                        await gate.enter()
-                        counts[run_id] += 1
+            async def calls() -> None:
+                while True:
+                    await gate.enter(caller)
+                    counts[run_id] += 1
 
-                await asyncio.gather(*[calls() for _ in range(20)])
+            await asyncio.gather(*[calls() for _ in range(20)])
 
         running = [asyncio.create_task(keep_calling(f"priority {number}", number)) for number in (1, 3, 5)]
         await asyncio.sleep(0.5)

@@ -9,6 +9,7 @@ import pytest
 
 from activities.datasets import DatasetError, ingest
 from activities.datasets.run_dataset import dataset_of
+from activities.settings import DatasetSettings
 from store.connection import Database
 from store.read.reader import StoreReader
 from store.write.datasets import Datasets
@@ -54,7 +55,7 @@ async def test_a_spec_finds_a_stored_dataset_by_name_version_and_id(database: Da
         ({"name": "tickets@1"}, odd),  # a file may be called so; its own name comes first
         ({"id": old.dataset_id}, old),
     ):
-        assert await dataset_of(database, spec(example, **dataset), None) == found
+        assert await dataset_of(database, spec(example, **dataset), DatasetSettings()) == found
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ async def test_what_is_not_stored_is_said(
 ) -> None:
     await ingest(database, items(1), "tickets")
     with pytest.raises(DatasetError, match=message):
-        await dataset_of(database, spec(example, **dataset), None)
+        await dataset_of(database, spec(example, **dataset), DatasetSettings())
 
 
 async def test_a_deleted_version_is_gone_and_its_number_never_comes_back(database: Database, reader: StoreReader) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from activities.datasets import DatasetError, ObjectSource, SourceAway, check_items, ingest, source_of
+from activities.settings import DatasetSettings
 from store.connection import Database
 from store.read.reader import StoreReader
 from tests.support.dataset_files import FORMATS, tickets
@@ -35,7 +36,7 @@ def s3(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
 
 
 def source(url: str, **options: Any) -> Any:
-    return source_of(Dataset.model_validate({"path": url, **options}), lambda path: Path(path))
+    return source_of(Dataset.model_validate({"path": url, **options}), lambda path: Path(path), DatasetSettings())
 
 
 @pytest.mark.parametrize("form", FORMATS)

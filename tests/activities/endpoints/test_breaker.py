@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from temporalio.exceptions import ApplicationError
 
-from activities.endpoints.breaker import IN_A_ROW, TRIES_IN_A_ROW, Breaker, Breakers, TargetDown
+from activities.endpoints.breaker import IN_A_ROW, TRIES_IN_A_ROW, Breaker, Breakers, Effort, TargetDown
 from activities.targets.faults import CandidateFault, Throttled, Unreachable
 from ratchet import Sample
 from tests.support.activity_attempts import activity_environment
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.usefixtures("measured_runs")
 SAMPLES = [Sample(f"s{n}", {"n": n}, "x") for n in range(60)]
 
 
-async def _fails(kind: str = "http 500") -> str:
-    raise Unreachable("HTTP 500: down", kind=kind)
+async def _fails(_: Effort) -> str:
+    raise Unreachable("HTTP 500: down", kind="http 500")
 
 
-async def _answers() -> str:
+async def _answers(_: Effort) -> str:
     return "fine"
 
 
@@ -51,7 +51,7 @@ class TestTheBreaker:
     async def test_from_then_on_nothing_is_called_any_more(self) -> None:
         breaker, calls = Breaker(), 0
 
-        async def count() -> str:
+        async def count(_: Effort) -> str:
             nonlocal calls
             calls += 1
             return "fine"
@@ -71,7 +71,7 @@ class TestTheBreaker:
     async def test_an_outage_that_is_over_lets_all_go_on_side_by_side(self) -> None:
         breaker, in_flight, most = Breaker(), 0, 0
 
-        async def slow() -> None:
+        async def slow(_: Effort) -> None:
             nonlocal in_flight, most
             in_flight += 1
             most = max(most, in_flight)
@@ -90,7 +90,7 @@ class TestTheBreaker:
     async def test_a_candidates_fault_says_nothing_of_the_target(self) -> None:
         breaker = Breaker()
 
-        async def raises() -> str:
+        async def raises(_: Effort) -> str:
             raise CandidateFault("no")
 
         for _ in range(20):
@@ -102,7 +102,7 @@ class TestTheBreaker:
         breaker = Breaker()
         await given_up(breaker, IN_A_ROW)
 
-        async def throttled() -> str:
+        async def throttled(_: Effort) -> str:
             raise Throttled("HTTP 429", None)
 
         with pytest.raises(TargetDown) as raised:

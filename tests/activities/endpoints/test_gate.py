@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from activities.concurrency.fair_queue import Caller, calling_for
+from activities.concurrency.in_flight_limits import NOBODY, Caller
 from activities.concurrency.shared_rate_limits import SharedLimit
 from activities.endpoints.gate import ClosedForLong, Gate, Gates
 from activities.endpoints.rate_memory import OwnRateMemory
@@ -23,13 +23,13 @@ T = TypeVar("T")
 async def refuse(gate: Gate, retry_after: float | None = None) -> None:
     """A call that the endpoint refuses."""
     with pytest.raises(Throttled):
-        async with gate.call():
+        async with gate.call(NOBODY):
             raise Throttled("429", retry_after)
 
 
 async def answer(gate: Gate, calls: int) -> None:
     for _ in range(calls):
-        async with gate.call():
+        async with gate.call(NOBODY):
             pass
 
 
@@ -43,7 +43,7 @@ class TestRate:
         gate = Gate()
         await answer(gate, 40)
         await refuse(gate)
-        await gate.enter()
+        await gate.enter(NOBODY)
         assert gate.rate is not None
         assert 15 <= gate.rate <= 22
 
@@ -58,9 +58,9 @@ class TestRate:
     async def test_a_call_that_fails_otherwise_teaches_nothing(self) -> None:
         gate = Gate()
         with pytest.raises(ConnectionError):
-            async with gate.call():
+            async with gate.call(NOBODY):
                 raise ConnectionError("reset")
-        await gate.enter()
+        await gate.enter(NOBODY)
         assert gate.rate is None
 
     async def test_the_run_of_the_higher_priority_gets_more_turns_and_the_other_some(self) -> None:
@@ -70,8 +70,7 @@ class TestRate:
         order: list[str] = []
 
         async def call(run_id: str, priority: int) -> None:
-            with calling_for(Caller(run_id, priority)):
-                await gate.enter()
+            await gate.enter(Caller(run_id, priority))
             order.append(run_id)
 
         low = [asyncio.create_task(call("low", 1)) for _ in range(40)]
@@ -86,13 +85,13 @@ class TestRetryAfter:
         gate = Gates().at("http://one/v1", "m")
         await refuse(gate, 0.2)
         started = time.perf_counter()
-        await asyncio.gather(*[gate.enter() for _ in range(3)])
+        await asyncio.gather(*[gate.enter(NOBODY) for _ in range(3)])
         assert time.perf_counter() - started >= 0.19
 
     async def test_a_call_that_already_waits_for_its_turn_waits_for_it_too(self) -> None:
         gate = Gate()
         await refuse(gate, 0.05)
-        waiting = asyncio.create_task(gate.enter())
+        waiting = asyncio.create_task(gate.enter(NOBODY))
         await asyncio.sleep(0)
         gate._throttled(0.25, 0)
         started = time.perf_counter()
@@ -103,13 +102,13 @@ class TestRetryAfter:
         gate = Gate()
         await refuse(gate, 120)
         with pytest.raises(ClosedForLong) as raised:
-            await gate.enter()
+            await gate.enter(NOBODY)
         assert raised.value.seconds == pytest.approx(120, abs=1)
 
     async def test_one_that_becomes_long_ends_the_waiting(self) -> None:
         gate = Gate()
         await refuse(gate, 0.1)
-        waiting = asyncio.create_task(gate.enter())
+        waiting = asyncio.create_task(gate.enter(NOBODY))
         await asyncio.sleep(0.02)
         gate._throttled(120, 0)
         with pytest.raises(ClosedForLong):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.concurrency.fair_queue import Caller, calling_for
+from activities.concurrency.in_flight_limits import NOBODY, Caller
 from activities.endpoints.gate import Gate
 from activities.endpoints.rate_memory import SharedRateMemory
 from activities.targets.faults import Throttled
@@ -183,16 +183,15 @@ class TestInTheStore:
         gate = Gate(self.rate_memory(store))
         with pytest.raises(Throttled):
             await _refused(gate)
-        await gate.enter()
+        await gate.enter(NOBODY)
         async with database.connection() as connection:
             await connection.execute("TRUNCATE learned_rates")
         async with asyncio.timeout(5):
-            await gate.enter()
-            await gate.enter()
+            await gate.enter(NOBODY)
+            await gate.enter(NOBODY)
         assert gate.rate is None
 
 
 async def _refused(gate: Gate) -> None:
-    with calling_for(Caller("run")):
-        async with gate.call():
-            raise Throttled("429", None)
+    async with gate.call(Caller("run")):
+        raise Throttled("429", None)

@@ -34,7 +34,7 @@ RUBRIC = 'A good answer says "sorry", names a "refund", and gives a "date".'
 
 @pytest.fixture
 async def tools() -> AsyncIterator[ScorerTools]:
-    models = ChatModels(Gates(), environment={}, patience=QUICK)
+    models = ChatModels(Gates(), patience=QUICK)
     yield ScorerTools(Plugins(), models=models, prices=PRICES, longest_call=2.0)
     await models.close()
 
@@ -120,7 +120,7 @@ class TestTheJudge:
             await grade(tools, rubric(server), "sorry")
 
     async def test_one_that_never_answers_is_no_score(self, server: SimulatedModel) -> None:
-        models = ChatModels(Gates(), environment={}, patience=QUICK)
+        models = ChatModels(Gates(), patience=QUICK)
         server.simulate({"stall": True})
         with pytest.raises(Unreachable, match="did not answer in time"):
             await grade(ScorerTools(Plugins(), models=models, longest_call=0.1), rubric(server), "sorry")

@@ -11,8 +11,7 @@ import pytest
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 
-from activities.concurrency.fair_queue import Caller
-from activities.concurrency.run_limits import RunLimits
+from activities.concurrency.in_flight_limits import Caller, RunLimits
 from activities.evaluation import OTHER_CODE
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment

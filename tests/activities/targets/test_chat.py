@@ -14,14 +14,16 @@ import pytest
 from aiohttp import web
 from temporalio.exceptions import ApplicationError
 
+from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
+from activities.endpoints.endpoint_policy import NO_KEY
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import NO_KEY
 from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.faults import Refused
 from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from tests.support.activity_attempts import activity_environment
+from tests.support.allowed import lists_of
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
 from tests.support.suite_building import suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
@@ -341,14 +343,20 @@ class TestInfrastructure:
 
     async def test_a_retry_after_is_honoured_by_everybody(self, server: SimulatedModel) -> None:
         server.simulate({"status": 429, "retry_after": "1", "first": 1})
-        models = ChatModels(Gates(), environment={}, patience=Patience())
-        ask = {"base_url": server.base_url, "model": MODEL, "messages": [{"role": "user", "content": "?"}], "parameters": {}}
+        models = ChatModels(Gates(), patience=Patience())
+        ask: dict[str, Any] = {
+            "base_url": server.base_url,
+            "model": MODEL,
+            "messages": [{"role": "user", "content": "?"}],
+            "parameters": {},
+        }
+        ask |= {"stream": False, "timeout": 5, "prices": {}, "context": CallContext()}
         started = time.monotonic()
-        first = asyncio.create_task(models.ask(**ask, stream=False, timeout=5, prices={}))  # type: ignore[arg-type]
+        first = asyncio.create_task(models.ask(**ask))
         async with asyncio.timeout(2):
             while models.gates.at(server.base_url, MODEL).rate is None:
                 await asyncio.sleep(0.005)
-        await models.ask(**ask, stream=False, timeout=5, prices={})  # type: ignore[arg-type]
+        await models.ask(**ask)
         await first
         assert time.monotonic() - started >= 1
         assert server.calls == 3
@@ -425,7 +433,7 @@ class TestKeys:
         assert "OPENAI_API_KEY is not set in the worker's environment" in error.message
 
     async def test_it_is_sent_only_where_the_operator_says(self) -> None:
-        models = ChatModels(Gates(), environment={"OPENAI_API_KEY": KEY, "RATCHET_MODEL_URLS": "https://openrouter.ai"})
+        models = ChatModels(Gates(), lists_of({"OPENAI_API_KEY": KEY, "RATCHET_MODEL_URLS": "https://openrouter.ai"}))
         assert models._key_for("https://openrouter.ai/api/v1", MODEL) == KEY
         assert models._key_for("https://api.openai.com/v1", MODEL) == KEY
         assert models._key_for("http://127.0.0.1:1/v1", MODEL) == NO_KEY

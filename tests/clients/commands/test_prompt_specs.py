@@ -194,11 +194,15 @@ async def test_a_run_of_a_stored_prompt_is_found_again_until_its_tag_moves(engin
         assert await run() != first
 
 
-async def test_the_example_improves_its_prompt(engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_example_improves_its_prompt(engines: Engines, tmp_path: Path) -> None:
+    example = ROOT / "examples" / "prompt"
+    spec = yaml.safe_load((example / "spec.yaml").read_text(encoding="utf-8"))
+    (tmp_path / "triage.yaml").write_bytes((example / "triage.yaml").read_bytes())
+    spec["dataset"]["path"] = str(example / spec["dataset"]["path"])
     async with simulated_model() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        told = await ratchet(engines, tmp_path, "run", str(ROOT / "examples" / "prompt" / "spec.yaml"), "--yes")
+        spec["target"]["base_url"] = spec["optimizer"]["proposer"]["base_url"] = server.base_url
+        (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+        told = await ratchet(engines, tmp_path, "run", str(tmp_path / "spec.yaml"), "--yes")
     assert "║  Prompt:           support/triage (triage.yaml)" in told
     assert "║  Treatment:        section:rules, section:answer" in told
     assert "section:role=You are a support assistant." in " ".join(told.split())

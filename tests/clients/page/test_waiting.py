@@ -6,10 +6,12 @@ from datetime import timedelta
 
 from playwright.async_api import expect
 
+from activities.settings import Settings
+from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import Opens
-from worker import Settings, serving
+from worker import serving
 
 QUEUE = "optimization-evaluation-00000000beef"
 
@@ -28,6 +30,7 @@ async def test_a_run_that_waits_for_its_worker_is_shown_as_such_until_it_begins(
     await expect(opened.locator("#main")).not_to_contain_text("cannot be shown")
     settings = Settings(
         engines.addresses.database_url,
+        operator=OPERATOR,
         role="evaluation",
         evaluation_task_queue=QUEUE,
         plugins="plugged",

@@ -15,7 +15,7 @@ import yaml
 from packaging.version import Version
 from temporalio.envconfig import ClientConfigProfile
 
-import worker
+from activities.settings import Settings
 from clients.checks.environment import VARIABLES
 from clients.temporal import DEFAULT_ADDRESS
 
@@ -161,7 +161,7 @@ def worker_grace(arguments: list[str]) -> float:
     """How long a worker started like this drains."""
     if "--grace" in arguments:
         return float(arguments[arguments.index("--grace") + 1])
-    return worker.Settings("postgresql://").grace.total_seconds()
+    return Settings("postgresql://").grace.total_seconds()
 
 
 @cache

@@ -17,7 +17,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES
+from activities.settings import ACTIVITY_QUEUES
 from tests.support.activity_targets import Call, failure, height, theirs
 from tests.support.allowed import allow
 from tests.support.engines import Engines

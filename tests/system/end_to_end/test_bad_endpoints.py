@@ -14,7 +14,7 @@ import pytest_asyncio
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from activities.endpoints.operator_lists import HTTP_URLS
+from activities.settings import HTTP_URLS
 from clients.demo.model_server import SimulatedModel, simulated_model
 from clients.reports.history.entries import report_json
 from clients.reports.history.write import history_of

@@ -19,17 +19,19 @@ from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
+from activities.endpoints.endpoint_policy import note_allowed
 from activities.endpoints.gate import Gates
-from activities.endpoints.operator_lists import ALLOWED_FILE, RUNNER_URLS, note_allowed
 from activities.endpoints.runner import Forgotten, Runners
+from activities.settings import ALLOWED_FILE, RUNNER_URLS, Settings
 from activities.targets.faults import Refused
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from ratchet import experiment_from_headers, experiment_from_input
 from store.connection import Database
+from tests.support.allowed import OPERATOR, lists_of
 from tests.support.engines import PLUGINS, Engines
 from tests.support.external_runners import ONE_TRIAL, runners, running
-from worker import Settings, serving
+from worker import serving
 
 Spec = Callable[..., dict[str, Any]]
 
@@ -351,7 +353,9 @@ async def test_days_of_asking_are_durable_timers(spec: Spec, tmp_path: Path) -> 
     """On a server that skips time: a runner that takes days, and tells nobody when it is done."""
     async with embedded_stack(tmp_path / "stack", ui=False, time_skipping=True) as stack, AsyncExitStack() as exits:
         client = await connect(stack.temporal_address)
-        await exits.enter_async_context(serving(client, Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS)))
+        await exits.enter_async_context(
+            serving(client, Settings(stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS))
+        )
         database = await Database.open(stack.database_url)
         exits.push_async_callback(database.close)
         runner, target = await exits.enter_async_context(running(Engines(stack, client, database)))
@@ -384,7 +388,7 @@ class TestTheToken:
         runner = runners.Runner(token="secret")
         async with runners.serving(runner) as url:
             environment = {"RATCHET_RUNNER_TOKEN": "secret", "RATCHET_RUNNER_URLS": f"https://other.example, {url}/"}
-            asking = Runners(Gates(), environment=environment)
+            asking = Runners(Gates(), lists_of(environment))
             with pytest.raises(Forgotten):
                 await asking.status(url, "nobody", 1.0)
             await asking.close()
@@ -392,7 +396,7 @@ class TestTheToken:
     async def test_one_on_this_machine_that_is_not_listed_is_not_even_called(self) -> None:
         runner = runners.Runner(token="secret")
         async with runners.serving(runner) as url:
-            asking = Runners(Gates(), environment={"RATCHET_RUNNER_TOKEN": "secret"})
+            asking = Runners(Gates(), lists_of({"RATCHET_RUNNER_TOKEN": "secret"}))
             with pytest.raises(Refused, match="its operator can add it to RATCHET_RUNNER_URLS"):
                 await asking.status(url, "nobody", 1.0)
             await asking.close()
@@ -402,13 +406,14 @@ class TestTheToken:
         async with runners.serving(runners.Runner(token="secret")) as url:
             note_allowed(tmp_path / "allowed.json", {RUNNER_URLS: [url]})
             environment = {"RATCHET_RUNNER_TOKEN": "secret", ALLOWED_FILE: str(tmp_path / "allowed.json")}
-            asking = Runners(Gates(), environment=environment)
+            asking = Runners(Gates(), lists_of(environment))
             with pytest.raises(Refused, match="HTTP 401"):
                 await asking.status(url, "nobody", 1.0)
             await asking.close()
 
     async def test_an_unknown_origin_elsewhere_is_not_even_called(self) -> None:
-        asking = Runners(Gates(), environment={"RATCHET_RUNNER_TOKEN": "secret", "RATCHET_RUNNER_URLS": "https://one.example"})
+        environment = {"RATCHET_RUNNER_TOKEN": "secret", "RATCHET_RUNNER_URLS": "https://one.example"}
+        asking = Runners(Gates(), lists_of(environment))
         with pytest.raises(Refused, match=r"does not know the runner https://two\.example; its operator can add it"):
             await asking.status("https://two.example/runner", "nobody", 1.0)
         await asking.close()

@@ -7,8 +7,10 @@ from aiohttp import web
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
+from activities.settings import OperatorSettings
 from tests.support.engines import Engines
 from tests.support.http_endpoints import Spec, climbing, hill, json_endpoint, target
+from tests.support.impatient_worker import impatient_worker
 
 TOKEN = "very-secret-4711"
 
@@ -27,12 +29,14 @@ async def test_a_run_climbs_over_http_and_pays_what_the_endpoint_says(engines: E
     assert len(overlays) == len(set(overlays.values())) == 5
 
 
-async def test_the_token_is_nowhere_but_in_the_request(engines: Engines, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_token_is_nowhere_but_in_the_request(engines: Engines, spec: Spec) -> None:
     async with json_endpoint(hill) as endpoint:
-        monkeypatch.setenv("RATCHET_HTTP_TOKEN", TOKEN)
-        monkeypatch.setenv("RATCHET_HTTP_URLS", endpoint.origin)
-        handle = await engines.start(climbing(spec, endpoint.url, target=target(endpoint.url, auth="bearer")))
-        assert (await handle.result())["status"] == "completed"
+        operator = OperatorSettings(http_token=TOKEN, http_urls=(endpoint.origin,))
+        async with impatient_worker(engines, "knows-the-token", operator) as queue:
+            execution = {"evaluation_task_queue": queue}
+            bearer = target(endpoint.url, auth="bearer")
+            handle = await engines.start(climbing(spec, endpoint.url, target=bearer, execution=execution))
+            assert (await handle.result())["status"] == "completed"
     assert {one.headers["Authorization"] for one in endpoint.asked} == {f"Bearer {TOKEN}"}
     async with engines.database.connection() as connection:
         for table in ("runs", "suites", "trials", "outcomes", "events"):

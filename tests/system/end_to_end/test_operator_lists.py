@@ -11,9 +11,8 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError
-from activities.datasets.objects import LARGEST_MB
 from activities.datasets.run_dataset import dataset_of
-from activities.endpoints.operator_lists import HTTP_URLS, OBJECTS
+from activities.settings import HTTP_URLS, OBJECT_MB, OBJECTS, DatasetSettings
 from tests.support.activity_targets import height, theirs
 from tests.support.allowed import allow
 from tests.support.engines import Engines
@@ -64,15 +63,12 @@ async def test_an_object_that_is_listed_is_read_and_not_quoted(engines: Engines,
     assert (await engines.run(spec(dataset={"path": fine})))["status"] == "completed"
 
 
-async def test_an_object_that_is_too_large_is_not_fetched(
-    engines: Engines, spec: Spec, s3: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow(OBJECTS, "s3://team")
-    monkeypatch.setenv(LARGEST_MB, "1")
+async def test_an_object_that_is_too_large_is_not_fetched(engines: Engines, spec: Spec, s3: ObjectStore) -> None:
     url = s3.put("team", "large.jsonl", b'{"input": 1}\n' * 100_000)
-    assert f"{url} has more than 1 MB; make it smaller, or raise {LARGEST_MB}" in await refusal(
-        engines, spec(dataset={"path": url})
-    )
+    request = OptimizationRequest.model_validate(spec(dataset={"path": url}))
+    with pytest.raises(DatasetError) as told:
+        await dataset_of(engines.database, request, DatasetSettings(largest_object_mb=1))
+    assert f"{url} has more than 1 MB; make it smaller, or raise {OBJECT_MB}" in str(told.value)
 
 
 BROKEN = {
@@ -105,7 +101,7 @@ async def test_no_content_of_a_workers_file_is_told_to_who_started_the_run(
     for columns in (None, {"input": "no such column"}):
         request = OptimizationRequest.model_validate(spec(dataset={"path": name, **({"columns": columns} if columns else {})}))
         with pytest.raises(DatasetError) as told:
-            await dataset_of(engines.database, request, tmp_path)
+            await dataset_of(engines.database, request, DatasetSettings(data_dir=tmp_path))
         assert SECRET not in str(told.value)
         assert "'W'" not in str(told.value)
         assert name in str(told.value)

@@ -15,7 +15,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
+from activities.settings import ACTIVITY_QUEUES, RUNNER_URLS
 from ratchet import experiment_from_headers
 from ratchet.prompts import Overrides, OverrideStore, effective_hash, open_store, prompt_part
 from tests.support.allowed import allow

@@ -12,15 +12,15 @@ from aiohttp import web
 from temporalio import activity
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES
+from activities.settings import ACTIVITY_QUEUES, Settings
 from ratchet import experiment_from_headers, experiment_from_input, in_experiment
 from ratchet.prompts import OverrideStore, Renderer, effective_hash, open_store, prompt_part
-from tests.support.allowed import allow
+from tests.support.allowed import OPERATOR, allow
 from tests.support.engines import PLUGINS, Engines
 from tests.support.http_endpoints import Asked, json_endpoint
 from tests.support.prompt_places import BACKENDS, Place, place_of_kind
 from tests.support.prompted_runs import PYTHON, TEXTS, TICKETS, answers, in_production, over, overlays
-from worker import Settings, serving
+from worker import serving
 
 _numbers = itertools.count(1)
 NOWHERE = "redis://127.0.0.1:9/0"
@@ -157,6 +157,7 @@ async def test_what_won_is_released_as_it_was_measured_on_every_backend(engines:
     queue = f"prompts-{place.kind}-{next(_numbers)}"
     settings = Settings(
         engines.addresses.database_url,
+        operator=OPERATOR,
         task_queue=queue,
         evaluation_task_queue=f"{queue}-evaluation",
         plugins="prompted",

@@ -17,14 +17,16 @@ from temporalio.api.workflowservice.v1 import StartWorkflowExecutionRequest
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
+from activities.settings import Settings
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
 from ratchet._canonical import canonical_json
 from ratchet.prompts import open_store
 from store.connection import Database
+from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
 from tests.support.release_runs import CONFIGURATION, Prompt, tried_prompt
-from worker import Settings, serving
+from worker import serving
 from workflows.model.spec.release import release_workflow_id
 
 Spec = Callable[..., dict[str, Any]]
@@ -347,7 +349,7 @@ async def test_reminders_and_deadlines_are_durable_timers(spec: Spec, tmp_path: 
     """On a server that skips time: nobody approves for a week."""
     async with embedded_stack(tmp_path / "stack", ui=False, time_skipping=True) as stack, AsyncExitStack() as exits:
         client = await connect(stack.temporal_address)
-        settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS)
+        settings = Settings(stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS)
         await exits.enter_async_context(serving(client, settings))
         database = await Database.open(stack.database_url)
         exits.push_async_callback(database.close)

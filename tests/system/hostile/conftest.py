@@ -15,13 +15,13 @@ import pytest_asyncio
 
 import worker
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.operator_lists import EVALUATION_QUEUES
+from activities.settings import EVALUATION_QUEUES, DatasetSettings, Settings
 from clients.demo.injected_faults import RuleLike
 from clients.demo.model_server import simulated_model
 from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
 from store.connection import Database
-from tests.support.allowed import allow
+from tests.support.allowed import OPERATOR, allow
 from tests.support.engines import PLUGINS
 from tests.support.hostile_harness import LIES, SHORT_PATIENCE, TASK_QUEUE, Arena, Ended, as_json, spec
 from tests.support.mortal_worker import LONGEST, QUEUE, mortal_evaluation_worker
@@ -67,13 +67,14 @@ def broken_modules(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest_asyncio.fixture(scope="session")
 async def arena(stack: StackAddresses, data_directory: Path, broken_modules: list[str]) -> AsyncIterator[Arena]:
-    settings = worker.Settings(
+    settings = Settings(
         stack.database_url,
+        operator=OPERATOR,
         task_queue=TASK_QUEUE,
         evaluation_task_queue=f"{TASK_QUEUE}-evaluation",
         plugins=",".join(["plugged", "misbehaving", *broken_modules]),
         plugin_path=PLUGINS,
-        data_dir=data_directory,
+        datasets=DatasetSettings(data_dir=data_directory),
         grace=timedelta(seconds=1),
     )
     async with AsyncExitStack() as exits:

@@ -18,16 +18,19 @@ ALLOWED = 600 * MB
 """Of address space on top of what Python and the product take before anything is read."""
 
 READING = """
-import resource, sys
+import os, resource, sys
 from pathlib import Path
 from activities.datasets import DatasetError, FileSource, check_items
+from activities.settings import DatasetSettings
+from ratchet._environment import settings_from
 import activities.datasets.parquet_tables, numpy
 def held(name):
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(name))
 resource.setrlimit(resource.RLIMIT_AS, (held("VmSize") + {allowed}, resource.RLIM_INFINITY))
 before = held("VmRSS")
 try:
-    print("read", check_items(FileSource(Path(sys.argv[1]))).count)
+    largest_mb = settings_from(DatasetSettings, os.environ).largest_dataset_mb
+    print("read", check_items(FileSource(Path(sys.argv[1])), largest_mb=largest_mb).count)
 except DatasetError as error:
     print("refused", error)
 print(max(held("VmHWM") - before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))

@@ -18,7 +18,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES, HTTP_URLS, RUNNER_URLS
+from activities.settings import ACTIVITY_QUEUES, HTTP_URLS, RUNNER_URLS
 from tests.support.allowed import allow
 from tests.support.generated_answers import ODD, as_bytes, changed, damaged, examples
 from tests.support.hostile_harness import SHORT_PATIENCE, Arena, Ended, as_json, spec

@@ -65,7 +65,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Lying]]:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "test-key")
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        monkeypatch.setenv("RATCHET_LARGEST_OBJECT_MB", "4")
         yield handler
         serving.shutdown()
 
@@ -77,6 +76,6 @@ def test_what_arrives_is_bounded_whatever_length_was_told(
     server.mode = mode
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(DatasetError, match=r"bucket/data\.jsonl has more than 4 MB; make it smaller, or raise RATCHET_LARGEST"):
-        check_items(ObjectSource("s3://bucket/data.jsonl"))
+        check_items(ObjectSource("s3://bucket/data.jsonl", largest_mb=4))
     assert server.sent < 32 * MB  # and not all 64
     assert not list(tmp_path.iterdir())

@@ -21,8 +21,10 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from activities.settings import Settings
+from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
-from worker import Settings, serving
+from worker import serving
 
 NOBODYS_QUEUE = "nobody-yet"
 
@@ -88,6 +90,7 @@ async def told(client: Client, handle: WorkflowHandle[Any, Any], update: str, *g
 async def somebody(engines: Engines) -> AsyncIterator[None]:
     settings = Settings(
         engines.addresses.database_url,
+        operator=OPERATOR,
         task_queue=NOBODYS_QUEUE,
         evaluation_task_queue=f"{NOBODYS_QUEUE}-evaluation",
         plugins="plugged",

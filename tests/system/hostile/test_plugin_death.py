@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from activities.endpoints.operator_lists import EVALUATION_QUEUES
+from activities.settings import EVALUATION_QUEUES
 from clients.embedded.stack import StackAddresses
 from tests.support.allowed import allow
 from tests.support.hostile_harness import Arena, Ended, as_json, spec

@@ -19,14 +19,16 @@ from pathlib import Path
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 
+from activities.settings import Settings
 from clients.embedded.stack import embedded_stack
 from clients.logs import configure_logs
 from clients.temporal import connect
+from tests.support.allowed import OPERATOR
 from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, commands_of_workflows
 from tests.system.replay.paths import PATHS, RUNNER, RecordedPath
 from tests.system.replay.strangers import strangers
-from worker import Settings, serving
+from worker import serving
 
 ROOT = Path(__file__).parents[3]
 SITE_PACKAGES = sysconfig.get_path("purelib")
@@ -43,7 +45,9 @@ async def record_all(wanted: Sequence[RecordedPath]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with embedded_stack(Path(folder) / "stack", ui=False) as stack:
             client = await connect(stack.temporal_address)
-            settings = Settings(stack.database_url, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1))
+            settings = Settings(
+                stack.database_url, operator=OPERATOR, plugins="plugged", plugin_path=PLUGINS, grace=timedelta(seconds=1)
+            )
             async with serving(client, settings), strangers(client) as runner:
                 for path in wanted:
                     await record(client, path, runner)

@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.endpoints.operator_lists import ACTIVITY_QUEUES, RUNNER_URLS
+from activities.settings import ACTIVITY_QUEUES, RUNNER_URLS
 from tests.support.allowed import allow
 from tests.support.example_modules import example
 

@@ -1,4 +1,7 @@
-"""Say what the operator of a worker lets a spec name: origins, objects, task queues, and who may be sent a key.
+"""Say how endpoints are dealt with, whatever kind they are: what may be called, and what their responses mean.
+
+Models, HTTP targets and runners share these rules, and `ratchet check` applies them before anything is paid: which origins
+a worker may call, and which it sends a key; what a status means, how long a Retry-After is, and whether a call was billed.
 
 A spec is written by anybody; what it names is called, read or sent a key only where a list says so. Each list is a variable of
 the worker's environment, with commas between its entries. Loopback is a place like any other: whoever listens on this machine
@@ -11,34 +14,49 @@ lists. It never says who is sent a key or a token.
 
 from __future__ import annotations
 
+import email.utils
 import ipaddress
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from activities.settings import (
+    ACTIVITY_QUEUES,
+    EVALUATION_QUEUES,
+    HTTP_TOKEN,
+    HTTP_URLS,
+    MODEL_URLS,
+    OBJECTS,
+    RUNNER_URLS,
+    OperatorSettings,
+)
+from activities.targets.faults import CandidateFault, Fault, Refused, Throttled, Unreachable
+from workflows.model.failures import shorten
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.target_options import CalledPlace
 
-MODEL_URLS: Final = "RATCHET_MODEL_URLS"
-HTTP_URLS: Final = "RATCHET_HTTP_URLS"
-RUNNER_URLS: Final = "RATCHET_RUNNER_URLS"
-OBJECTS: Final = "RATCHET_OBJECTS"
-ACTIVITY_QUEUES: Final = "RATCHET_ACTIVITY_QUEUES"
-EVALUATION_QUEUES: Final = "RATCHET_EVALUATION_QUEUES"
-
-HTTP_TOKEN: Final = "RATCHET_HTTP_TOKEN"  # noqa: S105 (the name of the variable)
-RUNNER_TOKEN: Final = "RATCHET_RUNNER_TOKEN"  # noqa: S105
-
-ALLOWED_FILE: Final = "RATCHET_ALLOWED_FILE"
-"""The variable by which commands tell their workers where `allowed.json` is."""
-
-DEFAULT_MODEL_URL: Final = "https://api.openai.com/v1"
 NO_KEY: Final = "no-key-for-this-endpoint"
 """What an endpoint on this machine is sent that was never given the key; servers without keys take anything."""
+
+LONGEST_RETRY_AFTER_SECONDS: Final = 3600.0
+"""Whoever asks for more is asked again after this."""
+
+THROTTLING: Final = (429, 503, 529)
+"""Statuses of an endpoint that has too much to do. Everybody who calls it goes slower."""
+
+TRANSIENT_BELOW_500: Final = (408, 409, 423, 425)
+"""Statuses that are tried again, like those from 500 on."""
+
+FOR_GOOD: Final = (401, 402, 403, 404, 405, 407, 410, 501)
+"""Statuses that trying again cannot change, whatever the candidate is."""
+
+KEY_REFUSED: Final = (401, 403)
+GONE: Final = (404, 410)
 
 _PORTS = {"http": 80, "https": 443}
 _CODE_HASH = "[0-9a-f]{12}"
@@ -54,15 +72,24 @@ class KeyMissing(ValueError):
 
 def origin_of(url: str) -> str:
     """The scheme, host and port of a URL, with the scheme's own port left out; empty where it is not the URL of a host."""
+    host, port = address_of(url)
+    if not host:
+        return ""
+    scheme = urlsplit(url.strip()).scheme
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}{'' if port == _PORTS[scheme] else f':{port}'}"
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """The host and port that a URL leads to; the host is empty where it is not the URL of one."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").lower().rstrip("."), parts.port
     except ValueError:
-        return ""
+        return "", 0
     if not host or parts.scheme not in _PORTS:
-        return ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}{'' if port in (None, _PORTS[parts.scheme]) else f':{port}'}"
+        return "", 0
+    return host, _PORTS[parts.scheme] if port is None else port
 
 
 def is_loopback(host: str) -> bool:
@@ -76,20 +103,87 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class OperatorLists:
-    """The lists of one process, read anew every time, as they may grow while it runs."""
+def fault_of_status(
+    status: int, said: str, headers: Mapping[str, str], *, place: str, advice: str = "", candidate: str | None = None
+) -> Fault:
+    """What a response that is no answer means. None of them is billed.
 
-    def __init__(self, environment: Mapping[str, str] | None = None, also: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._environment = environment if environment is not None else os.environ
+    `advice` is told where trying again cannot help. `candidate` names who refuses a request that the candidate got wrong;
+    without it the candidate has no part in the request.
+    """
+    kind, where = f"http {status}", f"{place}: HTTP {status}: {said}"
+    if 300 <= status < 400:
+        return Refused(f"{where}; it redirects, and requests do not follow: write the URL it redirects to", kind=kind)
+    if status in THROTTLING:
+        return Throttled(where, retry_after(headers), kind=kind)
+    if status not in FOR_GOOD and (status >= 500 or status in TRANSIENT_BELOW_500):
+        return Unreachable(where, kind=kind, billed="no")
+    if status in FOR_GOOD or candidate is None:
+        return Refused(f"{where}; {advice}" if advice else where, kind=kind)
+    return CandidateFault(f"{candidate} refused the request (HTTP {status}): {said}", kind=kind, billed="no")
+
+
+def fault_of_connection(error: BaseException, *, place: str) -> Unreachable:
+    """What an error on the way to an endpoint means. Only a call that was never sent is certainly not billed."""
+    why = shorten(f"{place} cannot be reached: {type(error).__name__}: {error}", 300)
+    return Unreachable(why, billed="no" if _was_never_sent(error) else "unknown")
+
+
+def _was_never_sent(error: BaseException) -> bool:
+    from aiohttp import ClientConnectorError  # whoever only looks at lists need not load it
+
+    return any(isinstance(one, ClientConnectorError | ConnectionRefusedError) for one in causes_of(error))
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `retry-after-ms`, or from `retry-after` as a number or a date."""
+    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * factor
+        except ValueError:
+            continue
+        return min(seconds, LONGEST_RETRY_AFTER_SECONDS) if seconds >= 0 else None
+    try:
+        moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        pause = None if moment is None else email.utils.mktime_tz(moment) - time.time()
+    except (ValueError, TypeError, IndexError, OverflowError):  # dates of strangers
+        return None
+    return None if pause is None else min(max(0.0, pause), LONGEST_RETRY_AFTER_SECONDS)
+
+
+class OperatorLists:
+    """The lists of one process. What commands allow is read anew every time, as it may grow meanwhile."""
+
+    def __init__(self, settings: OperatorSettings | None = None, also: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Without settings, an operator who lists nothing."""
+        self._settings = settings or OperatorSettings()
+        self._listed = {
+            MODEL_URLS: self._settings.model_urls,
+            HTTP_URLS: self._settings.http_urls,
+            RUNNER_URLS: self._settings.runner_urls,
+            OBJECTS: self._settings.objects,
+            ACTIVITY_QUEUES: self._settings.activity_queues,
+            EVALUATION_QUEUES: self._settings.evaluation_queues,
+        }
         self._also = also or {}
         """What is going to be noted as allowed, by the variable of its list."""
 
+    def model_url(self, given: str | None) -> str:
+        """Where a model is asked: at the spec's own `base_url`, else where the operator says."""
+        return (given or self._settings.model_url).rstrip("/")
+
     def model_key(self, url: str) -> str:
         """The key that a model endpoint is sent: the real one only where the operator gave it to."""
-        key = self._environment.get("OPENAI_API_KEY", "").strip()
-        on_loopback = is_loopback(urlsplit(url).hostname or "")
-        own = self._environment.get("OPENAI_BASE_URL", "").strip() or DEFAULT_MODEL_URL
-        if origin_of(url) in {origin_of(own), *map(origin_of, self._entries(MODEL_URLS))} - {""}:
+        key = self._settings.model_key
+        on_loopback = is_loopback(address_of(url)[0])
+        if origin_of(url) in {origin_of(self._settings.model_url), *map(origin_of, self._settings.model_urls)} - {""}:
             if not key and not on_loopback:
                 raise KeyMissing("OPENAI_API_KEY is not set in the worker's environment; set it")
             return key or NO_KEY
@@ -114,10 +208,14 @@ class OperatorLists:
     def http_token(self, url: str) -> str:
         """The token that an HTTP target is sent that wants one."""
         self.refuse_http(url, with_token=True)
-        token = self._environment.get(HTTP_TOKEN, "").strip()
-        if not token:
+        if not self.has_http_token:
             raise KeyMissing(f"{HTTP_TOKEN} is not set in the worker's environment; set it")
-        return token
+        return self._settings.http_token
+
+    @property
+    def has_http_token(self) -> bool:
+        """Whether there is a token for HTTP targets."""
+        return bool(self._settings.http_token)
 
     def refuse_runner(self, url: str) -> None:
         """Raise unless a runner's origin may be called."""
@@ -127,7 +225,7 @@ class OperatorLists:
     def runner_token(self, url: str) -> str | None:
         """The token that a runner is sent, if there is one and the operator's own list names the runner."""
         self.refuse_runner(url)
-        token = self._environment.get(RUNNER_TOKEN, "").strip()
+        token = self._settings.runner_token
         return token if token and self._has_origin(url, RUNNER_URLS, noted=False) else None
 
     def refuse_object(self, url: str) -> None:
@@ -153,18 +251,15 @@ class OperatorLists:
             )
 
     def _has_origin(self, url: str, variable: str, *, noted: bool) -> bool:
-        entries = self._all(variable) if noted else self._entries(variable)
+        entries = self._all(variable) if noted else self._listed[variable]
         return origin_of(url) in {origin_of(entry) for entry in entries} - {""}
 
     def _all(self, variable: str) -> list[str]:
-        return [*self._entries(variable), *self._noted(variable)]
-
-    def _entries(self, variable: str) -> list[str]:
-        return [entry.strip() for entry in self._environment.get(variable, "").split(",") if entry.strip()]
+        return [*self._listed[variable], *self._noted(variable)]
 
     def _noted(self, variable: str) -> list[str]:
-        file = self._environment.get(ALLOWED_FILE, "")
-        noted = read_allowed(Path(file)).get(variable, []) if file else []
+        file = self._settings.allowed_file
+        noted = [] if file is None else read_allowed(file).get(variable, [])
         return [*noted, *self._also.get(variable, ())]
 
 

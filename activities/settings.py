@@ -1,0 +1,256 @@
+"""What a worker is told by its environment, read here and nowhere else in this room, and handed to whoever needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from ratchet._environment import (
+    DATABASE_URL,
+    DEFAULT_TASK_QUEUE,
+    OVERRIDES,
+    TASK_QUEUE,
+    BadSetting,
+    Variable,
+    read_count,
+    read_entries,
+    read_path,
+    setting,
+    settings_from,
+    values_from,
+)
+from workflows.model.spec.limits import RateLimit, parse_rate_limits
+
+Role = Literal["all", "workflows", "evaluation"]
+
+DEFAULT_MODEL_URL: Final = "https://api.openai.com/v1"
+DEFAULT_OBJECT_MB: Final = 256
+"""An object and what is made of it lie on this machine's disk while it is read, and a worker may have little of that."""
+
+DEFAULT_DATASET_MB: Final = 1024
+
+MODEL_URLS: Final = "RATCHET_MODEL_URLS"
+HTTP_URLS: Final = "RATCHET_HTTP_URLS"
+RUNNER_URLS: Final = "RATCHET_RUNNER_URLS"
+OBJECTS: Final = "RATCHET_OBJECTS"
+ACTIVITY_QUEUES: Final = "RATCHET_ACTIVITY_QUEUES"
+EVALUATION_QUEUES: Final = "RATCHET_EVALUATION_QUEUES"
+HTTP_TOKEN: Final = "RATCHET_HTTP_TOKEN"  # noqa: S105 (the name of the variable)
+RUNNER_TOKEN: Final = "RATCHET_RUNNER_TOKEN"  # noqa: S105
+ALLOWED_FILE: Final = "RATCHET_ALLOWED_FILE"
+OBJECT_MB: Final = "RATCHET_LARGEST_OBJECT_MB"
+DATASET_MB: Final = "RATCHET_LARGEST_DATASET_MB"
+ROLE: Final = "RATCHET_ROLE"
+PLUGINS: Final = "RATCHET_PLUGINS"
+PLUGIN_PATH: Final = "RATCHET_PLUGIN_PATH"
+EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
+STATE_DIR: Final = "RATCHET_STATE_DIR"
+RATE_LIMITS: Final = "RATCHET_RATE_LIMITS"
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    """What the operator of a worker lets specs name, and the keys that only named places are sent."""
+
+    model_key: str = setting(
+        Variable(
+            "OPENAI_API_KEY", "worker", "", "Key for the model endpoint. It is sent only to origins that the operator names."
+        )
+    )
+    model_url: str = setting(
+        Variable("OPENAI_BASE_URL", "worker", "OpenAI's address", "Address of the OpenAI-compatible model endpoint."),
+        default=DEFAULT_MODEL_URL,
+    )
+    model_urls: tuple[str, ...] = setting(
+        Variable(
+            MODEL_URLS,
+            "worker",
+            "none",
+            "Further origins that may be sent the key, separated by commas. A spec's `base_url` elsewhere is refused.",
+        ),
+        default=(),
+        read=read_entries,
+    )
+    http_urls: tuple[str, ...] = setting(
+        Variable(HTTP_URLS, "worker", "none", "Origins that `target: {kind: http}` may call, separated by commas."),
+        default=(),
+        read=read_entries,
+    )
+    http_token: str = setting(Variable(HTTP_TOKEN, "worker", "", "Token for HTTP targets that say `auth:`."))
+    runner_urls: tuple[str, ...] = setting(
+        Variable(RUNNER_URLS, "worker", "none", "Origins of external runners that may be called, separated by commas."),
+        default=(),
+        read=read_entries,
+    )
+    runner_token: str = setting(Variable(RUNNER_TOKEN, "worker", "", "Token for external runners; only they are sent it."))
+    objects: tuple[str, ...] = setting(
+        Variable(
+            OBJECTS,
+            "worker",
+            "none",
+            "`s3://bucket/prefix` from which `dataset: {path: s3://…}` may be read, separated by commas.",
+        ),
+        default=(),
+        read=read_entries,
+    )
+    activity_queues: tuple[str, ...] = setting(
+        Variable(
+            ACTIVITY_QUEUES,
+            "worker",
+            "none",
+            "Task queues on which `target: {kind: activity}` may call activities; `agents-*` names all that begin so.",
+        ),
+        default=(),
+        read=read_entries,
+    )
+    evaluation_queues: tuple[str, ...] = setting(
+        Variable(
+            EVALUATION_QUEUES,
+            "worker",
+            "none",
+            "Task queues that `execution.evaluation_task_queue` may name, beyond the worker's own.",
+        ),
+        default=(),
+        read=read_entries,
+    )
+    allowed_file: Path | None = setting(
+        Variable(
+            ALLOWED_FILE,
+            "internal",
+            "",
+            "File with what `ratchet run` allowed specs to name on embedded servers (`.ratchet/allowed.json`).",
+        ),
+        default=None,
+        read=read_path,
+    )
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """From where datasets are read, and how large they may be."""
+
+    data_dir: Path | None = setting(
+        Variable("RATCHET_DATA_DIR", "worker", "none", "Directory that `dataset: {path: …}` and `prompt: {file: …}` may read."),
+        default=None,
+        read=read_path,
+    )
+    largest_object_mb: int = setting(
+        Variable(OBJECT_MB, "worker", f"`{DEFAULT_OBJECT_MB}`", "Largest object that is read as a dataset, in MB."),
+        default=DEFAULT_OBJECT_MB,
+        read=read_count,
+    )
+    largest_dataset_mb: int = setting(
+        Variable(
+            DATASET_MB,
+            "worker",
+            f"`{DEFAULT_DATASET_MB}`",
+            "Most that a dataset may unfold to, in MB: inputs and expected values together, copies included.",
+        ),
+        default=DEFAULT_DATASET_MB,
+        read=read_count,
+    )
+
+
+def _read_role(text: str, name: str) -> str:
+    if text not in get_args(Role):
+        raise BadSetting(f"{name} is {text!r}; use {', '.join(get_args(Role))}")
+    return text
+
+
+def _read_rate_limits(text: str, name: str) -> dict[str, RateLimit]:
+    try:
+        return parse_rate_limits(text, name)
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one worker process is told, by its environment and its command line."""
+
+    database_url: str = setting(DATABASE_URL)
+    task_queue: str = setting(TASK_QUEUE, default=DEFAULT_TASK_QUEUE)
+    role: Role = setting(
+        Variable(ROLE, "worker", "`all`", "What a worker serves: `all`, `workflows` or `evaluation`."),
+        default="all",
+        read=_read_role,
+    )
+    evaluation_task_queue: str = setting(
+        Variable(
+            EVALUATION_TASK_QUEUE,
+            "worker",
+            "`RATCHET_TASK_QUEUE` with `-evaluation`",
+            "Task queue on which this worker evaluates. `ratchet run` sets it for the worker that serves one spec's plug-ins.",
+        ),
+        default=f"{DEFAULT_TASK_QUEUE}-evaluation",
+    )
+    plugins: str = setting(
+        Variable(PLUGINS, "worker", "none", "Module prefixes from which plug-ins may be imported, separated by commas.")
+    )
+    plugin_path: Path | None = setting(
+        Variable(PLUGIN_PATH, "worker", "", "Directory in which plug-in modules are found."), default=None, read=read_path
+    )
+    overrides: str = setting(OVERRIDES, default="postgres")
+    rate_limits: Mapping[str, RateLimit] = field(
+        default_factory=dict,
+        metadata={
+            "variable": Variable(
+                RATE_LIMITS,
+                "worker",
+                "none",
+                "JSON: what all runs together may ask of each model or URL, over all workers. Same form as "
+                "`execution.rate_limits`.",
+            ),
+            "read": _read_rate_limits,
+        },
+    )
+    concurrent_samples: int | None = setting(
+        Variable("RATCHET_CONCURRENT_SAMPLES", "worker", "no limit", "Target calls in flight on this worker, over all runs."),
+        default=None,
+        read=read_count,
+    )
+    state_dir: Path | None = setting(
+        Variable(
+            STATE_DIR,
+            "worker",
+            "a private temporary directory per user",
+            "Directory in which each worker notes the calls that it begins (numbers only). Let all workers of the same servers "
+            "share it: then the calls that a killed worker lost are known exactly.",
+        ),
+        default=None,
+        read=read_path,
+    )
+    log: str = setting(
+        Variable("RATCHET_LOG", "worker", "`json`", "Form of the worker's log: `json` or `text`."), default="json"
+    )
+    operator: OperatorSettings = OperatorSettings()
+    datasets: DatasetSettings = DatasetSettings()
+    grace: timedelta = timedelta(seconds=30)
+
+    @classmethod
+    def from_environment(
+        cls, role: Role | None = None, grace: timedelta = timedelta(seconds=30), environment: Mapping[str, str] = os.environ
+    ) -> Settings:
+        """Read everything but the grace period, and the role unless it is given. Raise BadSetting for what is not usable."""
+        found = values_from(cls, environment)
+        if "database_url" not in found:
+            raise BadSetting("DATABASE_URL is not set; give the PostgreSQL to store runs in, e.g. postgresql://user@host/db")
+        found.setdefault("evaluation_task_queue", f"{found.get('task_queue', DEFAULT_TASK_QUEUE)}-evaluation")
+        if role is not None:
+            found["role"] = role
+        return cls(
+            **found,
+            grace=grace,
+            operator=settings_from(OperatorSettings, environment),
+            datasets=settings_from(DatasetSettings, environment),
+        )
+
+
+def environment_of_children() -> dict[str, str]:
+    """Return the environment of processes that import what this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}

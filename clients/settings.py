@@ -1,0 +1,130 @@
+"""What commands, the page and the HTTP API are told by their environment. It is read here, each time anew, and nowhere else
+in this room: a command may change it for the processes that it starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ratchet._environment import (
+    DATABASE_URL,
+    DEFAULT_TASK_QUEUE,
+    OVERRIDES,
+    TASK_QUEUE,
+    Variable,
+    read_path,
+    setting,
+    settings_from,
+)
+
+if TYPE_CHECKING:
+    from activities.settings import DatasetSettings, OperatorSettings
+
+DEFAULT_HOME: Final = Path(".ratchet")
+SERVE_TOKEN: Final = "RATCHET_SERVE_TOKEN"  # noqa: S105 (its name)
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What one process of this room is told."""
+
+    temporal_address: str = setting(
+        Variable(
+            "TEMPORAL_ADDRESS",
+            "servers",
+            "embedded server",
+            "Address of the Temporal server, `host:port`. Set it together with `DATABASE_URL`.",
+        )
+    )
+    temporal_profile: str = setting(
+        Variable("TEMPORAL_PROFILE", "servers", "", "Profile of Temporal's own configuration file to use.")
+    )
+    temporal_config_file: str = setting(
+        Variable("TEMPORAL_CONFIG_FILE", "servers", "Temporal's own place", "Temporal's own configuration file.")
+    )
+    database_url: str = setting(DATABASE_URL)
+    task_queue: str = setting(TASK_QUEUE, default=DEFAULT_TASK_QUEUE)
+    overrides: str = setting(OVERRIDES, default="postgres")
+    home: Path = setting(
+        Variable(
+            "RATCHET_HOME",
+            "client",
+            "`.ratchet`",
+            "Directory in which the embedded servers keep their data. `--home` says the same for one command.",
+        ),
+        default=DEFAULT_HOME,
+        read=read_path,
+    )
+    serve_token: str = setting(
+        Variable(
+            SERVE_TOKEN,
+            "client",
+            "made once, kept in `.ratchet/serve.token`",
+            "Token of the page and the HTTP API, at least 16 characters. Needed to serve beyond this machine.",
+        )
+    )
+    ui_url: str | None = setting(
+        Variable(
+            "RATCHET_UI_URL",
+            "client",
+            "",
+            "Address of Temporal's UI, for the links that commands print on servers of your own.",
+        ),
+        default=None,
+    )
+    debug: str = setting(
+        Variable("RATCHET_DEBUG", "client", "", "`1` prints a traceback beside the message of a command that failed.")
+    )
+    state_home: Path | None = setting(
+        Variable(
+            "XDG_STATE_HOME",
+            "client",
+            "`~/.local/state`",
+            "Directory below which commands note the code of runs on servers of your own.",
+        ),
+        default=None,
+        read=read_path,
+    )
+
+
+def client_settings() -> ClientSettings:
+    """Read what this room is told."""
+    return settings_from(ClientSettings, os.environ)
+
+
+def operator_settings() -> OperatorSettings:
+    """Read what a worker of this environment would let specs name."""
+    from activities.settings import OperatorSettings
+
+    return settings_from(OperatorSettings, os.environ)
+
+
+def dataset_settings() -> DatasetSettings:
+    """Read how large datasets may be that are read here."""
+    from activities.settings import DatasetSettings
+
+    return settings_from(DatasetSettings, os.environ)
+
+
+def is_set(name: str) -> bool:
+    """Tell whether a variable has a value, without reading it."""
+    return bool(os.environ.get(name))
+
+
+def environment_of_children(**also: str) -> dict[str, str]:
+    """Return the environment for a process of ours."""
+    return {**os.environ, **also}
+
+
+def change_environment(changes: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Set variables for this process and those that it starts; None takes one away. Return what undoes it."""
+    before = {name: os.environ.get(name) for name in changes}
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    return before
