@@ -44,7 +44,7 @@ class Various(SpecPart):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         if not cls._is_listing():
-            return handler(schema)
+            return super().__get_pydantic_json_schema__(schema, handler)
         union: Any = cls._union().core_schema
         if cls in _DESCRIBED.get():  # by one of its own kinds, which has parts of every kind
             union = union["schema"] if union["type"] == "definitions" else union
