@@ -112,9 +112,8 @@ class TestALoop:
         blocking = asyncio.ensure_future(loop.run(lambda: _block(1.0)))
         await asyncio.sleep(0.01)
         behind = asyncio.ensure_future(loop.run(_at_once))
-        started = time.monotonic()
         assert await loops.of("other:answer").run(_at_once) == "answered"
-        assert time.monotonic() - started < 0.2
+        assert not blocking.done()
         with pytest.raises(LoopBlocked, match="blocks the event loop of pkg"):
             await behind
         assert loop.blocks
