@@ -69,7 +69,7 @@ from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
 from clients.temporal import TASK_QUEUE, connect
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
-from store.write.transactions import Store
+from store.write.repositories import Store
 from workflows.cleanup import JanitorWorkflow
 from workflows.contracts import Bookkeeping, Delegating, Evaluating, Ingesting, Releasing, Sweeping
 from workflows.model.activities.cleanup import SweepInput
@@ -233,9 +233,9 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
             await schedule_janitor(client, settings.task_queue)
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
-            limits = SharedLimits(store, is_away, settings.rate_limits)
-            gates = Gates(limits, lambda url, model: SharedRateMemory(store, (url, model), is_away))
-            in_flight = RunLimits(store.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
+            limits = SharedLimits(store.rate_limits, is_away, settings.rate_limits)
+            gates = Gates(limits, lambda url, model: SharedRateMemory(store.learned_rates, (url, model), is_away))
+            in_flight = RunLimits(store.runs.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
             calls = PluginCalls()
             stack.callback(calls.loops.close)
@@ -263,7 +263,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
             ]
             workers.append(_evaluation_worker(client, settings, served))
         queues = [worker.task_queue for worker in workers]
-        await stack.enter_async_context(leaving_marks(store, queues, is_away))
+        await stack.enter_async_context(leaving_marks(store.served_times, queues, is_away))
         for worker in workers:
             await stack.enter_async_context(worker)
         log.info("serving", role=settings.role, task_queue=settings.task_queue, evaluation=settings.evaluation_task_queue)

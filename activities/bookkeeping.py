@@ -25,10 +25,12 @@ from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
 from store.schema import StoreError
-from store.write import datasets
-from store.write.runs import DrawnSuite, NewRun
-from store.write.transactions import Store
+from store.write.datasets import Datasets
+from store.write.repositories import Store
+from store.write.runs import NewRun
+from store.write.suites import DrawnSuite
 from workflows.contracts import Bookkeeping
+from workflows.model.activities.optimizer_steps import version_key
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
@@ -46,13 +48,9 @@ from workflows.model.run.contract import (
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.dataset import is_object
 from workflows.model.spec.judgement import Plan
-from workflows.model.spec.optimizers.custom import PythonOptimizer, version_key
-from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.targets.external import ActivityTarget
 from workflows.model.trial import TrialInput
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
-from workflows.rules.spec.evolve_check import too_few_samples
 from workflows.rules.spec.judgement_check import unknown_must_pass
 
 ATTEMPTS_AT_A_SOURCE = 5
@@ -78,10 +76,10 @@ def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
 
 def _optimizer_version(prepare: PrepareInput) -> dict[str, str]:
     """Which code a user's optimizer is, if it is one."""
-    optimizer = prepare.request.optimizer
-    if not isinstance(optimizer, PythonOptimizer) or optimizer.ref not in prepare.evaluators:
+    own = prepare.request.optimizer.own_class
+    if own is None or own.ref not in prepare.evaluators:
         return {}
-    return {version_key(optimizer.ref): prepare.evaluators[optimizer.ref]}
+    return {version_key(own.ref): prepare.evaluators[own.ref]}
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -101,6 +99,7 @@ class StoreBookkeeping(Bookkeeping):
     ) -> None:
         self._database = database
         self._store = Store(database)
+        self._datasets = Datasets(database)
         self._overrides = overrides or Overrides.from_environment(database.url)
         self._search_attributes = search_attributes
         self._versions = dict(versions or {})
@@ -139,14 +138,14 @@ class StoreBookkeeping(Bookkeeping):
 
     def _refuse_unlisted(self, request: OptimizationRequest) -> None:
         """What the spec names outside of the operator's lists; where samples are sent over HTTP, the call itself is refused."""
-        path, target = request.dataset.path, request.target
+        path, calls = request.dataset.path, request.target.calls(request.execution.sample_timeout)
         try:
             field = "dataset.path"
             if path is not None and is_object(path):
                 self._lists.refuse_object(path)
             field = "target.task_queue"
-            if isinstance(target, ActivityTarget):
-                self._lists.refuse_activity_queue(target.task_queue)
+            if calls is not None:
+                self._lists.refuse_activity_queue(calls.task_queue)
         except NotListed as error:
             raise invalid_request([f"{field}: {error}"]) from None
 
@@ -160,15 +159,15 @@ class StoreBookkeeping(Bookkeeping):
         spec = prepare.request
         try:
             dataset = prepare.ingested or await dataset_of(self._database, spec, self._data_directory)
-            async with self._database.connection() as connection:
-                hashes = await datasets.item_hashes(connection, dataset.dataset_id)
-                strata = await strata_of(connection, dataset.dataset_id, spec.dataset.splits)
-                clusters = await clusters_in(connection, dataset.dataset_id, spec.dataset)
+            hashes = await self._datasets.item_hashes(dataset.dataset_id)
+            strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.splits)
+            clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)
             plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters)
             baseline_hash = content_hash(spec.baseline)
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
-            problems = [*([too_small] if too_small is not None else []), *too_few_samples(spec, plan.counting)]
+            problems = [*([too_small] if too_small is not None else [])]
+            problems += spec.optimizer.sample_problems(spec, plan.counting)
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
@@ -184,7 +183,7 @@ class StoreBookkeeping(Bookkeeping):
         info = activity.info()
         versions = self._versions | _optimizer_version(prepare)
         foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples)
-        await self._store.open_run(
+        await self._store.runs.open(
             NewRun(
                 run_id=prepare.run_id,
                 execution_id=info.workflow_run_id or "",
@@ -214,47 +213,47 @@ class StoreBookkeeping(Bookkeeping):
 
     async def _unusable_earlier_runs(self, spec: OptimizationRequest, search: DrawnSuite) -> list[str]:
         """Runs to learn from that say nothing about this one."""
-        if not isinstance(spec.optimizer, SearchOptimizer):
+        if not spec.optimizer.earlier_runs:
             return []
-        problems = await self._store.not_comparable(spec.optimizer.warm_start, search.suite, search.item_hashes)
+        earlier = spec.optimizer.earlier_runs
+        problems = await self._store.search_history.not_comparable(earlier, search.suite, search.item_hashes)
         return [f"optimizer.warm_start: {run_id!r} {problem}" for run_id, problem in problems.items()]
 
     async def _unknown_must_pass(self, spec: OptimizationRequest, dataset_id: str) -> Sequence[str]:
         named = spec.judgement.must_pass
         if named is None:
             return ()
-        async with self._database.connection() as connection:
-            return [*unknown_must_pass(spec, *await datasets.names_among(connection, dataset_id, named.samples, named.tags))]
+        return [*unknown_must_pass(spec, *await self._datasets.names_among(dataset_id, named.samples, named.tags))]
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> RunClock:
         """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
         with store_errors():
-            return await self._store.begin_trial(trial)
+            return await self._store.trials.begin(trial)
 
     @activity.defn(name="commit_ledger")
     async def commit_ledger(self, ledger: CommitRounds) -> RunClock:
         """Round records, rejections, the run's status and limits, with their events, in one transaction."""
         with store_errors():
-            return await self._store.commit_ledger(ledger)
+            return await self._store.runs.commit_rounds(ledger)
 
     @activity.defn(name="read_clock")
     async def read_clock(self, key: ClockKey) -> RunClock:
         """For how long no worker has served the run, and its time budget."""
         with store_errors():
-            return await self._store.run_clock(key.run_id)
+            return await self._store.served_times.run_clock(key.run_id)
 
     @activity.defn(name="load_history")
     async def load_history(self, page: HistoryPage) -> HistoryRows:
         """Finished trials in the order of their proposals, a page at a time."""
         with store_errors():
-            return HistoryRows(rows=await self._store.history(page))
+            return HistoryRows(rows=await self._store.search_history.page(page))
 
     @activity.defn(name="load_candidate")
     async def load_candidate(self, key: CandidateKey) -> Candidate:
         """One candidate with its configuration."""
         with store_errors():
-            candidate = await self._store.candidate(key.run_id, key.candidate_id)
+            candidate = await self._store.search_history.candidate(key.run_id, key.candidate_id)
             if candidate is None:
                 raise StoreError(f"run {key.run_id!r} has no candidate {key.candidate_id!r} in the store")
             return candidate
@@ -263,7 +262,7 @@ class StoreBookkeeping(Bookkeeping):
     async def open_test_split(self, asked: OpenTestSplit) -> OpenedTestSplit:
         """Note that the baseline and the winner are going to be measured on the held-back samples, once."""
         with store_errors():
-            return await self._store.open_test_split(asked)
+            return await self._store.held_back_splits.open(asked)
 
     @activity.defn(name="finish_run")
     async def finish_run(self, finish: FinishInput) -> None:
@@ -272,4 +271,4 @@ class StoreBookkeeping(Bookkeeping):
         A run that was cancelled before it was prepared has no row, and nothing to end.
         """
         with store_errors(), contextlib.suppress(RunUnknown):
-            await self._store.finish_run(finish)
+            await self._store.runs.finish(finish)

@@ -17,7 +17,8 @@ from activities.shards.heartbeat import heartbeating
 from ratchet.prompts import Change, OverrideStore, StaleBase, TagState
 from store.connection import Database
 from store.errors import store_errors
-from store.write import cleanup
+from store.write.repositories import Store
+from store.write.runs import RunStanding
 from workflows.contracts import Sweeping
 from workflows.model.activities.cleanup import SweepInput, Swept
 
@@ -38,7 +39,7 @@ class Janitor(Sweeping):
     """Clears away what runs left in the store and in the override store."""
 
     def __init__(self, database: Database, overrides: Overrides, executions: Executions | None = None) -> None:
-        self._database = database
+        self._store = Store(database)
         self._overrides = overrides
         self._executions = executions
 
@@ -57,23 +58,21 @@ class Janitor(Sweeping):
             for state in await store.list_tags(name):
                 if state.temporary and await self._is_over(state, now - grace, executions):
                     tags += await _removed(store, state)
-        async with self._database.connection() as connection:
-            return Swept(tags=tags, overlays=await cleanup.remove_overlays(connection, now - grace))
+        return Swept(tags=tags, overlays=await self._store.overlays.remove_unused(now - grace))
 
     async def _is_over(self, state: TagState, before: datetime, executions: Executions) -> bool:
         """Whether every run that may need a tag was over before a time, and no release waits for what it holds."""
         if state.change.at >= before:
             return False
-        async with self._database.connection() as connection:
-            if await cleanup.awaits_release(connection, state.name, state.config_hash):
-                return False
-            runs = {*await cleanup.runs_with(connection, state.tag), *([state.owner] if state.owner else [])}
-            rows = await cleanup.run_rows(connection, sorted(runs))
+        if await self._store.release_log.awaited(state.name, state.config_hash):
+            return False
+        runs = {*await self._store.runs.with_configuration(state.tag), *([state.owner] if state.owner else [])}
+        rows = await self._store.runs.standings(sorted(runs))
         known = await executions(sorted(runs))
         return all(_was_over(known.get(run), rows.get(run), before) for run in runs)
 
 
-def _was_over(execution: WorkflowRun | None, row: cleanup.RunRow | None, before: datetime) -> bool:
+def _was_over(execution: WorkflowRun | None, row: RunStanding | None, before: datetime) -> bool:
     """By its workflow, which knows best; else by its row; a run of which nobody knows anything has vanished."""
     if execution is not None:
         return not execution.running and (execution.closed_at is None or execution.closed_at < before)

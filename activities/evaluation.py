@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError
 
-from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
+from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.budget.metering import beginning
 from activities.concurrency.fair_queue import Caller, calling_for
 from activities.concurrency.run_limits import RunLimits
-from activities.endpoints.breaker import Breakers, TargetDown
+from activities.endpoints.breaker import Breakers
 from activities.endpoints.chat_models import ChatModels
-from activities.endpoints.gate import ClosedForLong
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import Isolation
 from activities.plugins.loader import VERSION, Plugins, invalid
@@ -28,97 +26,41 @@ from activities.plugins.lost_attempts import ISOLATED_AFTER, announce, attempts_
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import missing_extras
 from activities.proposals.computation_runner import Computing
-from activities.proposals.custom_optimizers import OwnOptimizers, OwnOptimizerStore
-from activities.proposals.new_values import ProposalStore, Proposing
+from activities.proposals.custom_optimizers import OwnOptimizers
+from activities.proposals.new_values import Proposing
 from activities.proposals.optimizer_classes import refuse_no_optimizer
 from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
 from activities.scorers.bounded_patterns import BoundedMatching
 from activities.shards.attempt import Attempt, CallsEnd
 from activities.shards.call_journal import CallJournal, ShardCalls
-from activities.shards.conclusion import Concluding, ConclusionStore
+from activities.shards.conclusion import Concluding
 from activities.shards.evidence import Judging
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import OutcomeBatches, until_back
 from activities.shards.shard import PairCall, PairToAnswer, ShardAtWork, number_of
+from activities.shards.shard_endings import finished_or_handed_back
 from activities.targets import TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers
-from activities.targets.faults import Refused
 from activities.targets.http import HttpEndpoints
-from ratchet import Sample
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.errors import store_errors
+from store.write.outcomes import ShardWork
+from store.write.repositories import Store
 from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
 from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
 from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
-from workflows.model.failures import PERMANENT_TARGET_ERROR, shorten
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
-from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.spec.limits import AdjustedLimits
-from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
 from workflows.model.trial import Conclusion, ShardInput, ShardResult, Split, TrialResult
 from workflows.rules.overlay import Overlay
-from workflows.rules.scoring.error_counts import ErrorCounts, summed
 from workflows.rules.scoring.merged_parts import ending_of
 
 log = structlog.get_logger("evaluation")
 
-PATIENCE_AFTER_THE_END = 10.0
-"""Seconds to commit what is there when the worker stops, or when Temporal no longer waits for this attempt."""
-
-CUT_OFF = "WorkerShutdown"
-"""What SDKs call the error of an activity that their worker gave up because it stops."""
-
-RATE_LIMITED = "RateLimited"
 OTHER_CODE = "PluginMismatch"
-
-
-class Pair(Protocol):
-    """One replicate of one sample."""
-
-    @property
-    def position(self) -> int: ...
-    @property
-    def item_hash(self) -> str: ...
-    @property
-    def replicate(self) -> int: ...
-    @property
-    def sample(self) -> Sample: ...
-    @property
-    def kept(self) -> KeptAnswer | None: ...
-
-
-class Work(Protocol):
-    """What is left to do of a shard."""
-
-    @property
-    def suite(self) -> EvaluationSuite: ...
-    @property
-    def configuration(self) -> Configuration: ...
-    @property
-    def pairs(self) -> Sequence[Pair]: ...
-    @property
-    def found(self) -> int: ...
-    @property
-    def adjusted(self) -> AdjustedLimits: ...
-
-
-class EvaluationStore(ConclusionStore, ProposalStore, OwnOptimizerStore, BudgetStore, Protocol):
-    """What evaluation needs of the store."""
-
-    async def load_shard(self, shard: ShardInput) -> Work: ...
-    async def commit_outcomes(
-        self,
-        shard: ShardInput,
-        evaluator: str,
-        outcomes: Sequence[Outcome],
-        lease: tuple[LeaseKey, LeaseBalance] | None = None,
-        kept: Sequence[KeptAnswer] = (),
-    ) -> object: ...
-    async def adjusted_limits(self, run_id: str) -> AdjustedLimits: ...
 
 
 class ShardEvaluation(Evaluating):
@@ -126,7 +68,7 @@ class ShardEvaluation(Evaluating):
 
     def __init__(
         self,
-        store: EvaluationStore,
+        store: Store,
         models: ChatModels,
         plugins: Plugins,
         *,
@@ -144,7 +86,7 @@ class ShardEvaluation(Evaluating):
         self._plugins = plugins
         self._is_away = is_away
         self._tags = tags
-        self._limits = limits or RunLimits(store.adjusted_limits, forget=models.gates.limits.forget)
+        self._limits = limits or RunLimits(store.runs.adjusted_limits, forget=models.gates.limits.forget)
         self._calls = calls or PluginCalls()
         self._matching = BoundedMatching()
         self._isolation = Isolation()
@@ -229,7 +171,7 @@ class ShardEvaluation(Evaluating):
         calls: ShardCalls | None = None,
     ) -> ShardResult:
         with store_errors():
-            work = await until_back(lambda: self._store.load_shard(shard), self._is_away)
+            work = await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if calls is not None:
                 unanswered = [number_of(shard, pair.position, pair.replicate) for pair in wanted if pair.kept is None]
@@ -266,7 +208,7 @@ class ShardEvaluation(Evaluating):
                     attempt=attempt,
                     calls=calls,
                 )
-                await _finished_or_handed_back(at_work)
+                await finished_or_handed_back(at_work)
                 goes_on = at_work.waits_for_a_budget_lease and not activity.is_cancelled()
             done = at_work.result(work.found)
             if not (goes_on and done.missing):
@@ -291,9 +233,11 @@ class ShardEvaluation(Evaluating):
             confirming=shard.split is Split.TEST,
             left_open=None if left_open is None else tuple(left_open.items()),
         )
-        steps = len(suite.target.requests) if given is None and isinstance(suite.target, ChatTarget) else 1
+        steps = max(len(suite.target.request_parameters()), 1) if given is None else 1
         samples_each = 1 if given is None else 0
-        return BudgetLease(self._store, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps)
+        return BudgetLease(
+            self._store.budgets, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps
+        )
 
     def _commit(
         self, shard: ShardInput, evaluator: str, budget_lease: BudgetLease | None
@@ -303,7 +247,7 @@ class ShardEvaluation(Evaluating):
         ) -> Awaitable[object]:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, KeptAnswer)]
-            return self._store.commit_outcomes(shard, evaluator, outcomes, lease, kept)
+            return self._store.outcomes.commit(shard, evaluator, outcomes, lease, kept)
 
         if budget_lease is None:
             return commit
@@ -390,7 +334,7 @@ async def _isolates(suite: EvaluationSuite, calls: ShardCalls | None, left: int,
     return lost >= ISOLATED_AFTER
 
 
-def _caller(run_id: str, work: Work) -> Caller:
+def _caller(run_id: str, work: ShardWork) -> Caller:
     """The run with its limits of now; the suite has those of the spec."""
     suite, adjusted = work.suite, work.adjusted
     return Caller(
@@ -398,54 +342,3 @@ def _caller(run_id: str, work: Work) -> Caller:
         suite.priority if adjusted.priority is None else adjusted.priority,
         suite.rate_limits if adjusted.rate_limits is None else adjusted.rate_limits,
     )
-
-
-async def _finished_or_handed_back(at_work: ShardAtWork) -> None:
-    """Run the shard. Returns when it is done, and also when it was cancelled: then with what is there."""
-    working = asyncio.create_task(at_work.run())
-    try:
-        await asyncio.shield(working)
-        await at_work.batches.drain()
-    except asyncio.CancelledError:
-        details = activity.cancellation_details()
-        asked = details is not None and details.cancel_requested
-        working.cancel()
-        await asyncio.wait({working})
-        await _uninterrupted(at_work.hand_back(), None if asked else PATIENCE_AFTER_THE_END)
-        if not asked:
-            raise
-        return
-    if at_work.is_cut_off and not at_work.is_complete:
-        raise ApplicationError("this worker begins no further calls", type=CUT_OFF, category=ApplicationErrorCategory.BENIGN)
-    if at_work.fatal is not None:
-        raise _told(at_work.fatal, summed([at_work.errors]))
-
-
-async def _uninterrupted(ending: Coroutine[Any, Any, None], patience: float | None) -> None:
-    """Finish, whatever cancels in between; only a worker that is told to stop in the meantime sets a limit to it."""
-    finishing = asyncio.create_task(ending)
-    while not finishing.done():
-        try:
-            await asyncio.wait({finishing}, timeout=patience)
-        except asyncio.CancelledError:
-            patience = PATIENCE_AFTER_THE_END
-            continue
-        if not finishing.done():
-            finishing.cancel()
-    if not finishing.cancelled():
-        finishing.result()
-
-
-def _told(fatal: Exception, errors: ErrorCounts) -> Exception:
-    """What ended a shard, as Temporal is told: whether trying again can help, and when."""
-    match fatal:
-        case Refused() | TargetDown():
-            return ApplicationError(shorten(str(fatal)), {"errors": errors}, type=PERMANENT_TARGET_ERROR, non_retryable=True)
-        case ClosedForLong():
-            return ApplicationError(
-                str(fatal),
-                type=RATE_LIMITED,
-                next_retry_delay=timedelta(seconds=fatal.seconds),
-                category=ApplicationErrorCategory.BENIGN,
-            )
-    return fatal

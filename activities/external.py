@@ -7,27 +7,29 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.budget.external_reservations import ExternalReservations, ReservationStore
+from activities.budget.external_reservations import ExternalReservations
 from activities.endpoints.gate import ClosedForLong
 from activities.endpoints.runner import Forgotten, Runners
 from activities.endpoints.runner_results import read_results, state_from
-from activities.evaluation import RATE_LIMITED, Pair, ShardEvaluation, Work
+from activities.evaluation import ShardEvaluation
 from activities.releases.candidate_tags import TemporaryTags
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import until_back
 from activities.shards.shard import context_of
+from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused, Unreachable
 from ratchet import experiment_from_input, experiment_headers
 from ratchet._canonical import canonical_json, derive_seed
 from store.errors import store_errors
-from store.write.external_experiments import TrialExperiment
+from store.write.outcomes import Pair, ShardWork
+from store.write.repositories import Store
 from workflows.contracts import Delegating
 from workflows.model.activities.external_trials import (
     Again,
@@ -51,7 +53,7 @@ from workflows.model.failures import (
 from workflows.model.run.amounts import Resource
 from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.suite import EvaluationSuite
-from workflows.model.trial import ShardInput, ShardResult, Split
+from workflows.model.trial import ShardInput, ShardResult
 from workflows.rules.overlay import Overlay
 from workflows.rules.scoring.external_answers import settlement_of
 from workflows.rules.scoring.merged_parts import merged
@@ -78,21 +80,12 @@ EXPERIMENT = "experiment"
 """Under which name an experiment's budget is set aside."""
 
 
-class DelegationStore(ReservationStore, Protocol):
-    """What delegating needs of the store."""
-
-    async def load_shard(self, shard: ShardInput) -> Work: ...
-    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
-    async def experiment_of(self, trial: ShardInput) -> TrialExperiment: ...
-    async def record_experiment(self, trial: ShardInput, experiment_id: str) -> object: ...
-
-
 class DelegatedEvaluation(Delegating):
     """Stands between trials and those who answer for them."""
 
     def __init__(
         self,
-        store: DelegationStore,
+        store: Store,
         shards: ShardEvaluation,
         runners: Runners,
         *,
@@ -102,7 +95,7 @@ class DelegatedEvaluation(Delegating):
         self._store = store
         self._shards = shards
         self._runners = runners
-        self._aside = ExternalReservations(store, is_away)
+        self._aside = ExternalReservations(store.budgets, is_away)
         self._is_away = is_away
         self._tags = tags
 
@@ -165,7 +158,7 @@ class DelegatedEvaluation(Delegating):
     async def reserve_again(self, asked: AgainInput) -> Again:
         async with heartbeating():
             with store_errors():
-                suite = await until_back(lambda: self._store.suite(asked.shard.run_id, asked.shard.split), self._is_away)
+                suite = await until_back(lambda: self._store.suites.load(asked.shard.run_id, asked.shard.split), self._is_away)
                 target = suite.target
                 assert isinstance(target, ActivityTarget)
                 lasts = _longest(target, suite)
@@ -209,7 +202,7 @@ class DelegatedEvaluation(Delegating):
     async def _trigger(self, asked: ExperimentInput) -> Triggered:
         trial = asked.trial
         with store_errors(), runner_errors():
-            known = await until_back(lambda: self._store.experiment_of(trial), self._is_away)
+            known = await until_back(lambda: self._store.trials.experiment_of(trial), self._is_away)
             if known.experiment_id is not None:
                 return Triggered(experiment_id=known.experiment_id)
             suite, target = await self._target(trial)
@@ -226,7 +219,7 @@ class DelegatedEvaluation(Delegating):
                 )
             except Forgotten as error:
                 raise Refused(f"target.url: there is no runner at {target.url} ({error})") from None
-            await until_back(lambda: self._store.record_experiment(trial, experiment_id), self._is_away)
+            await until_back(lambda: self._store.trials.record_experiment(trial, experiment_id), self._is_away)
             return Triggered(experiment_id=experiment_id)
 
     async def _request(
@@ -321,15 +314,15 @@ class DelegatedEvaluation(Delegating):
 
     # -- the store ----------------------------------------------------------------------------------------------------------
 
-    async def _work(self, shard: ShardInput) -> Work:
-        return await until_back(lambda: self._store.load_shard(shard), self._is_away)
+    async def _work(self, shard: ShardInput) -> ShardWork:
+        return await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
 
     async def _target(self, trial: ShardInput) -> tuple[EvaluationSuite, ExternalTarget]:
-        suite = await until_back(lambda: self._store.suite(trial.run_id, trial.split), self._is_away)
+        suite = await until_back(lambda: self._store.suites.load(trial.run_id, trial.split), self._is_away)
         assert isinstance(suite.target, ExternalTarget)
         return suite, suite.target
 
-    async def _parts(self, trial: ShardInput) -> AsyncIterator[tuple[ShardInput, Work]]:
+    async def _parts(self, trial: ShardInput) -> AsyncIterator[tuple[ShardInput, ShardWork]]:
         for part in _parts_of(trial):
             yield part, await self._work(part)
 

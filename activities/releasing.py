@@ -23,8 +23,9 @@ from activities.shards.heartbeat import heartbeating
 from ratchet.prompts.prompt_errors import PromptError, StaleBase, VersionTaken
 from store.connection import Database
 from store.errors import store_errors
-from store.write.releases import NewRelease, Settlement, StoredRelease
-from store.write.transactions import Store
+from store.read.releases import StoredRelease
+from store.write.releases import NewRelease, Settlement
+from store.write.repositories import Store
 from workflows.contracts import Releasing
 from workflows.model.failures import INVALID_REQUEST, shorten
 from workflows.model.spec.release import (
@@ -53,9 +54,11 @@ class PromptReleasing(Releasing):
     """Releasing over the audit log in PostgreSQL and an override store."""
 
     def __init__(self, database: Database, overrides: Overrides, *, search_attributes: bool = False) -> None:
-        self._store = Store(database)
+        store = Store(database)
+        self._releases = store.releases
+        self._log = store.release_log
         self._moves = TagMoves(overrides)
-        self._subjects = Subjects(self._store, overrides, self._moves)
+        self._subjects = Subjects(store, overrides, self._moves)
         self._search_attributes = search_attributes
 
     @activity.defn(name="request_release")
@@ -76,8 +79,8 @@ class PromptReleasing(Releasing):
         """Where the releases of a prompt stand."""
         async with heartbeating():
             with store_errors():
-                undecided = await self._store.releases(prompt=desk.prompt, undecided=True, limit=10_000)
-                recent = await self._store.releases(prompt=desk.prompt, limit=RECENT)
+                undecided = await self._log.listed(prompt=desk.prompt, undecided=True, limit=10_000)
+                recent = await self._log.listed(prompt=desk.prompt, limit=RECENT)
         known = {state.release_id: state for state in [*reversed(recent), *reversed(undecided)]}
         return LoadedReleases(releases=tuple(known.values()), search_attributes=self._search_attributes)
 
@@ -87,11 +90,11 @@ class PromptReleasing(Releasing):
         request = opening.request
         async with heartbeating():
             with store_errors(), prompt_errors():
-                known = await self._store.known_release(request.release_id)
+                known = await self._log.known(request.release_id)
                 if known is not None:
                     return known
                 subject = await self._subjects.of(request)
-                opened = await self._store.open_release(await self._opened(opening, subject))
+                opened = await self._releases.open(await self._opened(opening, subject))
                 return await self._closed_if_hopeless(opened, opening.at)
 
     @activity.defn(name="accept_release")
@@ -99,14 +102,14 @@ class PromptReleasing(Releasing):
         """Keep who approved it."""
         async with heartbeating():
             with store_errors():
-                return await self._store.accept_release(step)
+                return await self._releases.accept(step)
 
     @activity.defn(name="carry_out_release")
     async def carry_out_release(self, step: ReleaseStep) -> ReleaseState:
         """Move the tag by compare-and-swap, and close the release in the audit log."""
         async with heartbeating():
             with store_errors(), prompt_errors():
-                stored = await self._store.stored_release(step.release_id)
+                stored = await self._log.stored(step.release_id)
                 if stored.state.status != "accepted":
                     return stored.state
                 for _ in range(SWAPS):
@@ -123,14 +126,14 @@ class PromptReleasing(Releasing):
                 settlement = Settlement(
                     settle.status, settle.message, settle.by, settle.at, comment=settle.comment, through=settle.through
                 )
-                return await self._store.settle_release(settle.release_id, settlement)
+                return await self._releases.settle(settle.release_id, settlement)
 
     @activity.defn(name="remind_of_release")
     async def remind_of_release(self, step: ReleaseStep) -> ReleaseState:
         """Announce, once, that an approval is still waited for."""
         async with heartbeating():
             with store_errors():
-                return await self._store.reminded(step.release_id)
+                return await self._releases.remind(step.release_id)
 
     async def _opened(self, opening: OpenRelease, subject: Subject) -> NewRelease:
         request, at = opening.request, opening.at
@@ -190,7 +193,7 @@ class PromptReleasing(Releasing):
         self, state: ReleaseState, status: ReleaseStatus, message: str, at: datetime, version: str | None = None
     ) -> ReleaseState:
         settlement = Settlement(status, message, state.asked_by, at, version)
-        return await self._store.settle_release(state.release_id, settlement)
+        return await self._releases.settle(state.release_id, settlement)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -72,7 +72,7 @@ class Database:
         self.url = url
 
     @classmethod
-    async def open(cls, url: str, *, most_connections: int = MOST_CONNECTIONS) -> Database:
+    async def open(cls, url: str, *, most_connections: int = MOST_CONNECTIONS) -> Self:
         """Connect and bring the schema up to date. Any number of processes may do so at once."""
         place = place_of(url)
         try:

@@ -72,3 +72,9 @@ def _storable(value: Any, depth: int) -> Any:
 def from_json(text: str | None) -> Any:
     """What was stored; None for nothing."""
     return None if text is None else json.loads(text)
+
+
+def decoded(row: Any, *json_columns: str) -> dict[str, Any]:
+    """A row's columns, those that hold JSON as what it says."""
+    values = dict(row)
+    return {**values, **{name: from_json(values[name]) for name in json_columns}}

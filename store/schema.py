@@ -21,6 +21,10 @@ class SchemaTooNew(StoreError):
     """The database was migrated by a newer Ratchet than this one."""
 
 
+class SchemaTooOld(StoreError):
+    """The database has the schema of a pre-release, from which no migration leads on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
     version: int
@@ -55,12 +59,24 @@ async def migrate(connection: Connection, known: tuple[Migration, ...] | None = 
                 f"the database has schema version {present}, this Ratchet knows {newest}: "
                 "upgrade Ratchet, or use another database"
             )
+        if is_of_a_pre_release(present, known):
+            raise SchemaTooOld(
+                f"the database has schema version {present} of a pre-release; "
+                f"this Ratchet begins anew with {known[0].version}: "
+                "give it an empty database (another DATABASE_URL, or another --home), "
+                "or read the old one with the version that wrote it"
+            )
         for migration in known:
             if migration.version > present:
                 await connection.execute(migration.sql)
                 await connection.execute(
                     "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)", migration.version, migration.name
                 )
+
+
+def is_of_a_pre_release(present: int, known: tuple[Migration, ...]) -> bool:
+    """Whether a schema is older than the first one that can be brought up to date; 0 is an empty database."""
+    return 0 < present < known[0].version
 
 
 async def newer_version(connection: Connection) -> tuple[int, int] | None:

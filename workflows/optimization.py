@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.spec.check import unknown_limits
     from workflows.run import queries
     from workflows.run.carry_over import pick_up
-    from workflows.run.ending import RunEnded
+    from workflows.run.ended import RunEnded
     from workflows.run.error_reason import reason_of
     from workflows.run.finish import Closing
     from workflows.run.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
@@ -63,7 +63,7 @@ class OptimizationWorkflow:
             pick_up(self.state, request.carried)
         self.ledger = RoundOutbox(self.state)
         self.showing = Showing(self.state)
-        trials = TrialRuns(self.state, self.ledger, self.evaluation_task_queue)
+        self.trials = trials = TrialRuns(self.state, self.ledger, self.evaluation_task_queue)
         frame = WorkflowFrame(self.state, self.evaluation_task_queue, self.ledger.flush)
         optimizer = build_optimizer(request.optimizer, frame)
         surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.ledger, trials, self.showing)
@@ -163,7 +163,10 @@ class OptimizationWorkflow:
         state = self.state
         state.adjust(adjustment)
         await self.ledger.flush()
-        noticed = "; trials in flight notice it within seconds" if adjustment.concerns_calls else ""
+        timed = adjustment.budget is not None and adjustment.budget.wall_time is not None
+        if timed:
+            await self.trials.tell_time_budget()
+        noticed = "; trials in flight notice it within seconds" if adjustment.concerns_calls or timed else ""
         spent = used_up(adjustment.budget, state.spending.counted, state.elapsed(workflow.now())) if adjustment.budget else ""
         return UpdateAnswer(status=state.status, message=f"adjusted{noticed}" + (f"; {spent}" if spent else ""))
 

@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from workflows.contracts import Bookkeeping, Evaluating
     from workflows.model.failures import shorten
-    from workflows.model.run.clock import ClockKey, RunClock
+    from workflows.model.run.clock import ClockKey, RunClock, TimeBudget
     from workflows.model.trial import Conclusion, ShardResult, TrialInput, TrialResult
     from workflows.policies import CONCLUDE, LOCAL_STORE
     from workflows.rules.decisions.deadline import moved_deadline
@@ -44,6 +44,8 @@ class TrialWorkflow:
         self.deadline = trial.deadline
         self.clock = trial.clock
         """What the deadline was set by. None: it was set before workers left marks, and stays as it is."""
+        self.woken: asyncio.Future[None] = asyncio.Future()
+        """Done when somebody changed the deadline that is waited for."""
         self.evaluation = self._evaluation_of(trial)
 
     def _evaluation_of(self, trial: TrialInput) -> Evaluation:
@@ -56,6 +58,15 @@ class TrialWorkflow:
     def experiment_finished(self, *given: Any) -> None:
         """Takes anything, from anybody, at any time: it only makes the trial ask the runner at once."""
         self.announcements.hear(given)
+
+    @workflow.signal(description="The run's time budget was changed")
+    def time_budget_changed(self, changed: TimeBudget) -> None:
+        """Wake the trial, which goes by the new deadline from now on. The confirmation has none, and is not told."""
+        self.deadline = changed.deadline
+        if not self.woken.done():
+            self.woken.set_result(None)
+        if self.clock is not None:
+            self.clock = self.clock.model_copy(update={"wall_time": changed.wall_time})
 
     @workflow.run
     async def run(self, trial: TrialInput) -> TrialResult:
@@ -97,14 +108,17 @@ class TrialWorkflow:
 
     async def _evaluate_in_time(self, run_id: str) -> list[ShardResult] | None:
         """Every shard's result; None when the run's time was over first, and the shards handed back what they had."""
-        if self.deadline is None:
-            return await self.evaluation.run()
         work = asyncio.ensure_future(self.evaluation.run())
         try:
             while (left := self._seconds_left()) > 0:
-                await workflow.wait([work], timeout=left if math.isfinite(left) else None)
-                if work.done() or self.clock is None:
+                self.woken = asyncio.Future()
+                either: list[asyncio.Future[Any]] = [work, self.woken]
+                timeout = left if math.isfinite(left) else None
+                await workflow.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
                     break
+                if self.clock is None:
+                    continue
                 key = ClockKey(run_id=run_id)
                 self._learn_time(await workflow.execute_local_activity_method(Bookkeeping.read_clock, key, **LOCAL_STORE))
                 if work.done():

@@ -12,13 +12,13 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from temporalio import activity
 
 from activities.budget.lease import SAFETY
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
+from store.write.budgets import Budgets
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import LAST_DIGITS, Amount, Resource
 from workflows.model.spec.targets.at_most import AtMost
@@ -29,15 +29,6 @@ NONCE = "calls"
 
 FIRST_LOOK, LONGEST_BETWEEN_LOOKS = 0.1, 2.0
 """Seconds. How often is looked whether others gave something back."""
-
-
-class ReservationStore(Protocol):
-    """What setting aside needs of the store."""
-
-    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased: ...
-    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
-    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
-    async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +43,8 @@ class Covered:
 class ExternalReservations:
     """Sets budget aside for calls of strangers."""
 
-    def __init__(self, store: ReservationStore, is_away: Callable[[BaseException], bool]) -> None:
-        self._store = store
+    def __init__(self, budgets: Budgets, is_away: Callable[[BaseException], bool]) -> None:
+        self._budgets = budgets
         self._is_away = is_away
 
     async def cover(
@@ -85,14 +76,14 @@ class ExternalReservations:
                     await self._write(key, LeaseBalance(held=each.times(calls)))
                 return Covered(calls)
             if not leased.others_at_work or time.monotonic() > given_up_at:
-                await until_back(lambda: self._store.close_lease(key, LeaseBalance()), self._is_away)
+                await until_back(lambda: self._budgets.close_lease(key, LeaseBalance()), self._is_away)
                 return Covered(0, leased.short_of)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_BETWEEN_LOOKS)
 
     async def settle(self, shard: ShardInput, settlement: CallsSettlement) -> None:
         """Count what was taken, and give back the rest of what was set aside. Doing it twice changes nothing."""
-        await until_back(lambda: self._store.settle_calls(_key(shard, ""), _named(settlement)), self._is_away)
+        await until_back(lambda: self._budgets.settle_calls(_key(shard, ""), _named(settlement)), self._is_away)
 
     async def _each(self, key: LeaseKey, stated: AtMost | None) -> tuple[Amount, bool]:
         """What one call takes at most, and whether that is not known at all."""
@@ -107,10 +98,10 @@ class ExternalReservations:
 
     async def _lease(self, key: LeaseKey, request: LeaseRequest) -> Leased:
         waiting = LeaseBalance(idle=True, waiting=True)
-        return await until_back(lambda: self._store.lease(key, waiting, request), self._is_away)
+        return await until_back(lambda: self._budgets.lease(key, waiting, request), self._is_away)
 
     async def _write(self, key: LeaseKey, balance: LeaseBalance) -> None:
-        await until_back(lambda: self._store.write_balance(key, balance), self._is_away)
+        await until_back(lambda: self._budgets.write_balance(key, balance), self._is_away)
 
 
 def _fitting(granted: Amount, each: Amount) -> int:

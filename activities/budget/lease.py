@@ -18,11 +18,12 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from activities.budget.metering import Bound, BudgetExhausted
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
+from store.write.budgets import Budgets
 from workflows.model.run.amounts import NOTHING, Amount, Resource, total
 
 T = TypeVar("T")
@@ -45,14 +46,6 @@ SECONDS_UNTIL_GIVEN_BACK = 0.5
 
 Place = tuple[int, int]
 """In the line of those who wait: who has more already comes before who has less, then by their number."""
-
-
-class BudgetStore(Protocol):
-    """What purses need of the store."""
-
-    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased: ...
-    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
-    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> object: ...
 
 
 class Reservation:
@@ -187,7 +180,7 @@ class BudgetLease:
 
     def __init__(
         self,
-        store: BudgetStore,
+        budgets: Budgets,
         key: LeaseKey,
         is_away: Callable[[BaseException], bool],
         *,
@@ -199,7 +192,7 @@ class BudgetLease:
 
         `calls_each` is how many calls a sample makes, one after the other, as far as that is known.
         """
-        self._store = store
+        self._budgets = budgets
         self._samples_each = samples_each
         self._calls_each = calls_each
         self._opened = False
@@ -349,7 +342,7 @@ class BudgetLease:
             welcome = (missing + self._unit().times(self._ahead()) - self._offered).or_more(needed)
             request = LeaseRequest(needed, welcome, alone, again=self._opened, spare=self._offered)
             try:
-                leased = await until_back(lambda: self._store.lease(self._key, self.balance(), request), self._is_away)
+                leased = await until_back(lambda: self._budgets.lease(self._key, self.balance(), request), self._is_away)
                 if leased.short_of is None:
                     self._free += leased.granted + self._offered
             finally:
@@ -408,7 +401,7 @@ class BudgetLease:
             reservation.lose_everything_at_work()
             reservation.close()
         self._free = NOTHING
-        await self._with_balance(self._store.close_lease)
+        await self._with_balance(self._budgets.close_lease)
 
     async def _renew(self) -> None:
         until_renewed, was_idle = SECONDS_BETWEEN_RENEWALS, False
@@ -419,7 +412,7 @@ class BudgetLease:
             if is_idle and was_idle:
                 self._free = NOTHING
             if until_renewed <= 0 or (is_idle and was_idle):
-                await self._with_balance(self._store.write_balance)
+                await self._with_balance(self._budgets.write_balance)
                 until_renewed = SECONDS_BETWEEN_RENEWALS
             was_idle = is_idle
 

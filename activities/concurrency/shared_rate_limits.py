@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from activities.concurrency.fair_queue import Caller, FairQueue, current_caller
 from activities.concurrency.in_flight_limits import Limit
 from activities.shards.outcome_batches import until_back
+from store.write.rate_limits import RateLimits
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
 
 BATCH_SECONDS = 0.04
@@ -40,15 +40,6 @@ MOST_IN_FLIGHT = 100_000
 
 Name = tuple[str, str]
 """The run a limit belongs to, empty for the operator's, and the model or URL it is about."""
-
-
-class RateStore(Protocol):
-    """What sharing a limit needs of the store."""
-
-    async def lease_starts(self, name: Name, limit: RateLimit, calls: int, tokens: float, owed: float) -> float:
-        """Reserve starts and tokens for so many calls, and settle what calls before owe; returns in how many seconds the
-        first may start, below 0 at once."""
-        ...
 
 
 @dataclass(slots=True)
@@ -149,11 +140,11 @@ class SharedLimits:
 
     def __init__(
         self,
-        store: RateStore | None = None,
+        rates: RateLimits | None = None,
         is_away: Callable[[BaseException], bool] = lambda _: False,
         operator: Mapping[str, RateLimit] | None = None,
     ) -> None:
-        self._store = store
+        self._rates = rates
         self._is_away = is_away
         self._operator = {_plain(name): limit for name, limit in (operator or {}).items()}
         self._shared: dict[Name, SharedLimit] = {}
@@ -183,10 +174,10 @@ class SharedLimits:
         return shared
 
     async def _leased(self, name: Name, limit: RateLimit, calls: int, tokens: float, owed: float) -> float:
-        store = self._store
-        if store is None:
+        rates = self._rates
+        if rates is None:
             raise RuntimeError("rate limits need a store to share them by")
-        return await until_back(lambda: store.lease_starts(name, limit, calls, tokens, owed), self._is_away)
+        return await until_back(lambda: rates.lease_starts(name, limit, calls, tokens, owed), self._is_away)
 
 
 def _plain(name: str) -> str:

@@ -15,6 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,8 +24,7 @@ from activities.datasets.items import NESTED_TOO_DEEPLY
 from activities.datasets.sources import Source, as_source
 from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from store.connection import Database
-from store.write import datasets
-from store.write.datasets import SampleRow
+from store.write.datasets import Datasets, SampleRow
 from workflows.model.spec.dataset import Item
 
 ROWS_PER_BATCH = 1000
@@ -59,11 +59,8 @@ async def ingest(database: Database, source: Source | Path | Sequence[Item], nam
         ingested = await asyncio.to_thread(_read, given, waiting)
         waiting.seek(0)
         called = name or ("inline items" if given.name == "items" else given.name)
-        async with database.transaction() as connection:
-            if await datasets.new_dataset(connection, ingested.dataset_id, called, ingested.count):
-                while batch := await asyncio.to_thread(_batch, waiting):
-                    await datasets.add_samples(connection, ingested.dataset_id, batch)
-            await datasets.name_version(connection, called, ingested.dataset_id)
+        batches = partial(asyncio.to_thread, _batch, waiting)
+        await Datasets(database).store(ingested.dataset_id, called, ingested.count, batches)
     return ingested
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import source_of, worker_file
-from store.connection import Connection, Database
-from store.write import datasets
+from store.connection import Database
+from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.clusters import Clusters, clusters_of, group_of_tags, is_of_tags, known_group
@@ -25,20 +25,20 @@ async def dataset_of(database: Database, spec: OptimizationRequest, data_directo
             return await ingest(database, source, given.name)
         except DatasetError as error:
             raise DatasetError(error.unquoted) from None
-    async with database.connection() as connection:
-        dataset_id = given.id or await datasets.named_dataset(connection, spec.dataset_name)
-        count = None if dataset_id is None else await datasets.dataset_size(connection, dataset_id)
+    datasets = Datasets(database)
+    dataset_id = given.id or await datasets.named(spec.dataset_name)
+    count = None if dataset_id is None else await datasets.size(dataset_id)
     if dataset_id is None or count is None:
         where = f"dataset.id: {given.id}" if given.id is not None else f"dataset.name: {given.name!r}"
         raise DatasetError(f"{where} is not in the store; ingest it first with `ratchet datasets add FILE`")
     return Ingested(dataset_id, count)
 
 
-async def strata_of(connection: Connection, dataset_id: str, splits: Splits | None) -> list[str] | None:
+async def strata_of(datasets: Datasets, dataset_id: str, splits: Splits | None) -> list[str] | None:
     """For every sample the value that its splits are stratified by; None when they are not."""
     if splits is None or splits.stratify_by is None:
         return None
-    values = await datasets.strata(connection, dataset_id, splits.stratify_by)
+    values = await datasets.strata(dataset_id, splits.stratify_by)
     refuse_nothing_to_stratify_by(splits.stratify_by, any(value not in (None, "[]") for value in values))
     return [value or "" for value in values]
 
@@ -49,18 +49,18 @@ def refuse_nothing_to_stratify_by(field: str, found: bool) -> None:
         raise DatasetError(f"dataset.splits.stratify_by: no sample has {field!r}; correct the field, or leave stratify_by out")
 
 
-async def clusters_in(connection: Connection, dataset_id: str, given: Dataset) -> Clusters:
+async def clusters_in(datasets: Datasets, dataset_id: str, given: Dataset) -> Clusters:
     """Which samples count as one: copies of a content, and groups where the spec names some."""
-    groups = None if given.grouped_by is None else await _groups(connection, dataset_id, given.grouped_by)
+    groups = None if given.grouped_by is None else await _groups(datasets, dataset_id, given.grouped_by)
     if groups is not None:
         refuse_nothing_to_group_by(given, any(group is not None for group in groups))
-    return clusters_of(await datasets.contents(connection, dataset_id), groups)
+    return clusters_of(await datasets.contents(dataset_id), groups)
 
 
-async def _groups(connection: Connection, dataset_id: str, field: str) -> list[str | None]:
+async def _groups(datasets: Datasets, dataset_id: str, field: str) -> list[str | None]:
     if is_of_tags(field):
-        return [known_group(group_of_tags(tags, field)) for tags in await datasets.tags(connection, dataset_id)]
-    return [known_group(value) for value in await datasets.strata(connection, dataset_id, field)]
+        return [known_group(group_of_tags(tags, field)) for tags in await datasets.tags(dataset_id)]
+    return [known_group(value) for value in await datasets.strata(dataset_id, field)]
 
 
 def refuse_nothing_to_group_by(given: Dataset, found: bool) -> None:

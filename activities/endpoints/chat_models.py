@@ -22,7 +22,7 @@ from activities.endpoints.retry_policy import patiently as patiently
 from activities.endpoints.retry_policy import retry_after
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, Throttled, TookTooLong, Unreachable
 from workflows.model.failures import described, shorten
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import chat_bound
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ratchet._canonical import normalize
 from store.encoding import storable_text
 from workflows.model.failures import described, quoted, shorten
 from workflows.model.run.amounts import MOST_TOKENS
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 
 LONGEST_QUOTE = 200
 MOST_TOOL_CALLS = 1_000

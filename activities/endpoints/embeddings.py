@@ -10,7 +10,7 @@ from activities.endpoints.chat_models import ChatModels
 from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
 from ratchet._canonical import LARGEST_NUMBER
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import embedding_bound
 
 if TYPE_CHECKING:

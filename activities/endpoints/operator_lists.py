@@ -21,8 +21,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
-from workflows.model.spec.targets.http import HttpTarget
+from workflows.model.spec.target_options import CalledPlace
 
 MODEL_URLS: Final = "RATCHET_MODEL_URLS"
 HTTP_URLS: Final = "RATCHET_HTTP_URLS"
@@ -101,6 +100,10 @@ class OperatorLists:
             f"its operator can set OPENAI_BASE_URL to it, or add it to {MODEL_URLS}"
         )
 
+    def allow(self, place: CalledPlace) -> bool:
+        """Whether what a target calls may be called, or where it wants the token, be sent that."""
+        return self._has_origin(place.url, place.listed_in, noted=place.auth == "none")
+
     def refuse_http(self, url: str, *, with_token: bool) -> None:
         """Raise unless an HTTP target's origin may be called, or where it wants the token, be sent that."""
         if not self._has_origin(url, HTTP_URLS, noted=not with_token):
@@ -167,13 +170,12 @@ class OperatorLists:
 
 def named_by(request: OptimizationRequest) -> dict[str, list[str]]:
     """What a spec names that a list could hold, by the variable of the list."""
-    target, found = request.target, {}
-    if isinstance(target, HttpTarget):
-        found[HTTP_URLS] = [origin_of(target.url)]
-    if isinstance(target, ExternalTarget):
-        found[RUNNER_URLS] = [origin_of(target.url)]
-    if isinstance(target, ActivityTarget):
-        found[ACTIVITY_QUEUES] = [target.task_queue]
+    found: dict[str, list[str]] = {}
+    place, calls = request.target.called_place, request.target.calls(request.execution.sample_timeout)
+    if place is not None:
+        found[place.listed_in] = [origin_of(place.url)]
+    if calls is not None:
+        found[ACTIVITY_QUEUES] = [calls.task_queue]
     if request.execution.evaluation_task_queue is not None:
         found[EVALUATION_QUEUES] = [request.execution.evaluation_task_queue]
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from activities.shards.outcome_batches import until_back
+from store.write.learned_rates import LearnedRates
 from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Endpoint, Learned, Throttle, after
 
 
@@ -28,32 +29,22 @@ class RateMemory(Protocol):
         ...
 
 
-class RateMemoryStore(Protocol):
-    """What sharing lessons needs of the store."""
-
-    async def learned(self, endpoint: Endpoint) -> Learned | None: ...
-    async def lease_learned(
-        self, endpoint: Endpoint, known: Learned, calls: int, refused: int
-    ) -> tuple[float, Learned | None]: ...
-    async def throttled(self, endpoint: Endpoint, throttle: Throttle) -> Learned: ...
-
-
 class SharedRateMemory:
     """Those of one endpoint in the store. A store that is away pauses calls; none fails."""
 
-    def __init__(self, store: RateMemoryStore, endpoint: Endpoint, is_away: Callable[[BaseException], bool]) -> None:
-        self._store = store
+    def __init__(self, rates: LearnedRates, endpoint: Endpoint, is_away: Callable[[BaseException], bool]) -> None:
+        self._rates = rates
         self._endpoint = endpoint
         self._is_away = is_away
 
     async def known(self) -> Learned | None:
-        return await until_back(lambda: self._store.learned(self._endpoint), self._is_away)
+        return await until_back(lambda: self._rates.known(self._endpoint), self._is_away)
 
     async def lease(self, known: Learned, calls: int, refused: int) -> tuple[float, Learned | None]:
-        return await until_back(lambda: self._store.lease_learned(self._endpoint, known, calls, refused), self._is_away)
+        return await until_back(lambda: self._rates.lease(self._endpoint, known, calls, refused), self._is_away)
 
     async def throttled(self, throttle: Throttle) -> Learned:
-        return await until_back(lambda: self._store.throttled(self._endpoint, throttle), self._is_away)
+        return await until_back(lambda: self._rates.throttled(self._endpoint, throttle), self._is_away)
 
 
 @dataclass

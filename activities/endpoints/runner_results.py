@@ -10,7 +10,7 @@ from activities.targets.faults import Refused
 from ratchet._canonical import NotCanonical, normalize, normalize_text
 from workflows.model.activities.external_trials import ExperimentState, ExperimentStatus, GivenAnswer
 from workflows.model.failures import quoted, shorten
-from workflows.model.spec.scorers import ReportedScorer, Scorer, placed_scorers
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.rules.scoring.external_answers import UNUSABLE
 
 NOT_SAID_BY_RUNNERS = {"unknown", "unreachable"}
@@ -32,7 +32,7 @@ async def read_results(
     page: Callable[[str | None], Awaitable[Mapping[str, Any]]], scorers: Sequence[Scorer]
 ) -> list[GivenAnswer]:
     """Every item of every page."""
-    reported = {scorer.reported_name for _, scorer in placed_scorers(scorers) if isinstance(scorer, ReportedScorer)}
+    reported = {name for _, scorer in placed_scorers(scorers) if (name := scorer.reported_name) is not None}
     answers: list[GivenAnswer] = []
     cursor: str | None = None
     seen: set[str] = set()

@@ -9,11 +9,10 @@ from typing import Any
 from activities.datasets import DatasetError, draw_splits
 from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from ratchet._canonical import content_hash
-from store.write.runs import DrawnSuite
+from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import CostScorer, PythonScorer, RubricScorer, placed_scorers
-from workflows.model.spec.targets.python import PythonTarget
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as
@@ -138,17 +137,17 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
         parts["prompt"] = {"name": template.name, "sections": [[section.kind, section.path] for section in template.sections]}
     if spec.flags:
         parts["flags"] = spec.flags
-    if any(isinstance(scorer, RubricScorer) for scorer in scorers):
+    if any(scorer.is_judged for scorer in scorers):
         parts["judging"] = [INSTRUCTIONS, REPAIR]
-    if any(isinstance(scorer, CostScorer) for scorer in scorers):
+    if any(scorer.depends_on_prices for scorer in scorers):
         parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
     return content_hash(parts)
 
 
 def _answering(spec: OptimizationRequest) -> set[str]:
     """The plug-ins that answer or score."""
-    parts = [spec.target, *(scorer for _, scorer in placed_scorers(spec.scorers))]
-    return {part.ref for part in parts if isinstance(part, PythonTarget | PythonScorer)}
+    scoring = (plugin for place, scorer in placed_scorers(spec.scorers) for plugin in scorer.plugins(place))
+    return {plugin.ref for plugin in (*spec.target.plugins(), *scoring)}
 
 
 def _measuring(spec: OptimizationRequest) -> set[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from workflows.model.spec.execution import OptimizerSpec
-from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.model.spec.optimizer_options import OptimizerSpec
 
 SAMPLERS = ("optuna",)
 DISTRIBUTION = "ratchet-optimizer"
@@ -19,6 +18,7 @@ def with_package(package: str | None) -> str:
 
 def missing_extras(optimizer: OptimizerSpec | None) -> Iterator[str]:
     """What has to be installed before this optimizer can work here, with its field."""
-    missing = [package for package in SAMPLERS if find_spec(package) is None] if isinstance(optimizer, SearchOptimizer) else []
-    if missing:
-        yield f"optimizer.name: search needs {' and '.join(missing)}; install {with_package(SAMPLERS[0])} where the workers run"
+    missing = [package for package in optimizer.packages if find_spec(package) is None] if optimizer is not None else []
+    if optimizer is not None and missing:
+        needed = f"{optimizer.name} needs {' and '.join(missing)}"
+        yield f"optimizer.name: {needed}; install {with_package(missing[0])} where the workers run"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
@@ -16,31 +16,18 @@ from activities.plugins.loader import Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import with_package
-from activities.shards.evaluated_samples import RecordStore
-from ratchet import Record, Sample
+from ratchet import Record
 from ratchet._canonical import canonical_json, normalize
-from store.read.search_history import Searched
-from workflows.model.activities.computation import BOUNDED, LARGEST_ANSWER, Bounded, Computed, ComputeInput, Stored, StoredTrial
+from store.write.repositories import Store
+from workflows.model.activities.computation import BOUNDED, LARGEST_ANSWER, Computed, ComputeInput, Stored
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten
-from workflows.model.trial import Split
 from workflows.optimizers.computations import computation
-
-
-class ComputationStore(RecordStore, Protocol):
-    """What computations may read of the store."""
-
-    async def stored_trials(self, run_id: str) -> Sequence[StoredTrial]: ...
-    async def searched(self, run_id: str, bounded: Bounded) -> Searched: ...
-    async def first_samples(self, run_id: str, split: Split, limit: int) -> Sequence[Sample]: ...
-    async def of_earlier_runs(self, run_ids: Sequence[str], bounded: Bounded) -> Sequence[StoredTrial]: ...
 
 
 class Computing:
     """Runs the functions that `workflows.optimizers.computations` names."""
 
-    def __init__(
-        self, store: ComputationStore, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None
-    ) -> None:
+    def __init__(self, store: Store, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None) -> None:
         self._isolation = isolation or Isolation()
         self._store = store
         self._plugins = plugins
@@ -70,22 +57,24 @@ class Computing:
         wanted = request.reads.records
         if wanted is not None:
             assert request.config_hash is not None
-            records = await self._store.records(
+            records = await self._store.evaluated_samples.records(
                 request.run_id, wanted.split, request.config_hash, wanted.limit, wanted.worst_first
             )
         answer = None if request.plugin is None else await self._asked(request.plugin, records)
         unmeasured = request.reads.samples
-        samples = await self._store.first_samples(request.run_id, unmeasured.split, unmeasured.limit) if unmeasured else ()
+        samples = (
+            await self._store.suites.first_samples(request.run_id, unmeasured.split, unmeasured.limit) if unmeasured else ()
+        )
         return replace(stored, records=records, samples=samples, answer=answer)
 
     async def _trials(self, request: ComputeInput) -> Stored:
         reads = request.reads
         if not reads.trials:
             return Stored()
-        earlier = await self._store.of_earlier_runs(reads.earlier_runs, reads.bounded or BOUNDED)
+        earlier = await self._store.search_history.of_earlier_runs(reads.earlier_runs, reads.bounded or BOUNDED)
         if reads.bounded is None:
-            return Stored(trials=await self._store.stored_trials(request.run_id), earlier=earlier)
-        trials, config_hashes = await self._store.searched(request.run_id, reads.bounded)
+            return Stored(trials=await self._store.search_history.trials(request.run_id), earlier=earlier)
+        trials, config_hashes = await self._store.search_history.searched(request.run_id, reads.bounded)
         return Stored(trials=trials, config_hashes=config_hashes, earlier=earlier)
 
     async def _asked(self, reference: str, records: Sequence[Record]) -> Any:

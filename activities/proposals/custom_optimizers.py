@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
@@ -13,27 +13,19 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
-from activities.proposals.computation_runner import ComputationStore
 from ratchet.optimizer import Part, TrialFacts
+from store.write.repositories import Store
 from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
 from workflows.model.failures import OPTIMIZER_FAILED, shorten
-from workflows.model.run.contract import HistoryPage, TrialRow
+from workflows.model.run.contract import HistoryPage
 from workflows.model.trial import Split
 from workflows.rules.proposals.optimizer_step import OwnOptimizerFailed, take_step, with_what_is_stored
-
-
-class OwnOptimizerStore(ComputationStore, Protocol):
-    """What users' optimizers are told of the store."""
-
-    async def history(self, page: HistoryPage) -> Sequence[TrialRow]: ...
 
 
 class OwnOptimizers:
     """Takes steps. Nothing is kept between two of them but what the optimizer returned as its state."""
 
-    def __init__(
-        self, store: OwnOptimizerStore, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None
-    ) -> None:
+    def __init__(self, store: Store, plugins: Plugins, calls: PluginCalls, isolation: Isolation | None = None) -> None:
         self._isolation = isolation or Isolation()
         self._store = store
         self._plugins = plugins
@@ -42,7 +34,7 @@ class OwnOptimizers:
     async def step(self, step: OwnStep) -> OwnStepped:
         ref = step.optimizer.ref
         isolates = attempts_before().isolates
-        stored = await self._store.stored_trials(step.run_id)
+        stored = await self._store.search_history.trials(step.run_id)
         history = with_what_is_stored(await self._history(step.run_id), stored)
         observed = None
         if step.observed is not None:
@@ -72,7 +64,7 @@ class OwnOptimizers:
         facts: list[TrialFacts] = []
         while True:
             page = HistoryPage(run_id=run_id, after=len(facts))
-            rows = await self._store.history(page)
+            rows = await self._store.search_history.page(page)
             facts += [row.facts for row in rows]
             if len(rows) < page.limit:
                 return facts
@@ -83,7 +75,7 @@ class OwnOptimizers:
             return trial
         split = Split(trial.split) if trial.split else step.search_split
         part = trial.part or Part()
-        records = await self._store.records(
+        records = await self._store.evaluated_samples.records(
             step.run_id, split, trial.config_hash, step.optimizer.examples, first=part.first, count=part.count
         )
         return trial.model_copy(update={"records": tuple(records)})

@@ -27,12 +27,12 @@ from activities.shards.outcome_batches import until_back
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet._canonical import content_hash
 from ratchet._placeholders import as_text, substitute
-from store.model_answer import ModelAnswer, ModelAnswerStore
+from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.factors import Configuration
+from workflows.model.spec.prices import Price
 from workflows.model.spec.proposers import ModelProposer
-from workflows.model.spec.targets.python import Price
 
 LONGEST_CALL = 240.0
 """Seconds for one answer of a model that writes proposals; they think longer than targets do."""
@@ -48,14 +48,14 @@ class Reflecting:
 
     def __init__(
         self,
-        store: ModelAnswerStore,
+        answers: ModelAnswers,
         models: ChatModels,
         is_away: Callable[[BaseException], bool],
         request: ProposalInput,
         proposer: ModelProposer,
         budget_lease: BudgetLease | None,
     ) -> None:
-        self._store = store
+        self._answers = answers
         self._models = models
         self._is_away = is_away
         self._request = request
@@ -110,7 +110,7 @@ class Reflecting:
         asked, times = talk, 0
         while True:
             key = self._key(asked)
-            known = await until_back(lambda key=key: self._store.model_answer(self._request.run_id, key), self._is_away)  # type: ignore[misc]
+            known = await until_back(lambda key=key: self._answers.load(self._request.run_id, key), self._is_away)  # type: ignore[misc]
             if known is None or (known.round, known.index) == place:
                 break
             times += 1
@@ -136,13 +136,11 @@ class Reflecting:
             tokens=answer.tokens,
             cost=answer.cost,
         )
-        store, run_id, budget_lease = self._store, self._request.run_id, self._budget_lease
+        answers, run_id, budget_lease = self._answers, self._request.run_id, self._budget_lease
         if budget_lease is None:
-            return await until_back(lambda: store.keep_model_answer(run_id, key, kept), self._is_away)
+            return await until_back(lambda: answers.keep(run_id, key, kept), self._is_away)
         return await until_back(
-            lambda: budget_lease.written_with(
-                lambda name, balance: store.keep_model_answer(run_id, key, kept, (name, balance))
-            ),
+            lambda: budget_lease.written_with(lambda name, balance: answers.keep(run_id, key, kept, (name, balance))),
             self._is_away,
         )
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.budget.lease import BudgetLease, BudgetStore, fresh_nonce
+from activities.budget.lease import BudgetLease, fresh_nonce
 from activities.budget.metering import BudgetExhausted, carrying
 from activities.endpoints.chat_models import ChatModels
 from activities.plugins.calls import PluginCalls
@@ -21,33 +21,15 @@ from activities.plugins.lost_attempts import attempts_before, failure_of_isolate
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.proposals.model_proposer import Reflecting
 from activities.proposals.reflection_prompt import Material
-from activities.shards.evaluated_samples import RecordStore
 from activities.shards.outcome_batches import until_back
 from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, normalize
 from store.budget_leases import LeaseBalance, LeaseKey
-from store.model_answer import ModelAnswerStore
+from store.write.repositories import Store
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
-
-
-class ProposalStore(BudgetStore, RecordStore, ModelAnswerStore, Protocol):
-    """What proposing needs of the store."""
-
-    async def proposal(self, run_id: str, round_index: int, index: int) -> Proposed | None: ...
-    async def proposal_of(self, retry_of: str, round_index: int, index: int, parent_hash: str) -> Proposed | None: ...
-    async def store_proposal(
-        self,
-        run_id: str,
-        round_index: int,
-        index: int,
-        proposed: Proposed,
-        parent_hash: str = "",
-        lease: tuple[LeaseKey, LeaseBalance] | None = None,
-    ) -> Proposed: ...
-    async def overlay(self, config_hash: str) -> dict[str, Any]: ...
 
 
 class Proposing:
@@ -55,7 +37,7 @@ class Proposing:
 
     def __init__(
         self,
-        store: ProposalStore,
+        store: Store,
         models: ChatModels,
         plugins: Plugins,
         calls: PluginCalls,
@@ -70,7 +52,7 @@ class Proposing:
         self._is_away = is_away
 
     async def propose(self, request: ProposalInput) -> Proposed:
-        known = await self._store.proposal(request.run_id, request.round, request.index)
+        known = await self._store.proposals.load(request.run_id, request.round, request.index)
         if known is not None:
             return known
         if request.metered:
@@ -93,24 +75,26 @@ class Proposing:
     def _budget_lease(self, request: ProposalInput) -> BudgetLease:
         holder = f"proposal {request.round}/{request.index}"
         key = LeaseKey(request.run_id, holder, activity.info().attempt, fresh_nonce())
-        return BudgetLease(self._store, key, self._is_away, samples_each=0)
+        return BudgetLease(self._store.budgets, key, self._is_away, samples_each=0)
 
     async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, LeaseBalance] | None) -> Proposed:
         """It is paid for: a store that is away is waited for."""
         place = (request.run_id, request.round, request.index)
-        return await until_back(lambda: self._store.store_proposal(*place, proposed, request.config_hash, lease), self._is_away)
+        return await until_back(
+            lambda: self._store.proposals.store(*place, proposed, request.config_hash, lease), self._is_away
+        )
 
     async def _proposed(self, request: ProposalInput, budget_lease: BudgetLease | None) -> Proposed:
         if request.retry_of is not None:
             place = (request.retry_of, request.round, request.index)
-            known = await self._store.proposal_of(*place, request.config_hash)
+            known = await self._store.proposals.load_of(*place, request.config_hash)
             if known is not None:
                 return known
-        configuration = request.configuration or await self._store.overlay(request.config_hash)
+        configuration = request.configuration or await self._store.overlays.load(request.config_hash)
         records = await self._shown(request)
         match request.proposer:
             case ModelProposer() as proposer:
-                reflecting = Reflecting(self._store, self._models, self._is_away, request, proposer, budget_lease)
+                reflecting = Reflecting(self._store.model_answers, self._models, self._is_away, request, proposer, budget_lease)
                 with telling_what_it_took(reflecting):
                     return _canonical_values(
                         await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))
@@ -119,16 +103,16 @@ class Proposing:
                 return await self._returned_by_plugin(request, proposer, configuration, records)
 
     async def _hall_of_fame(self, request: ProposalInput) -> list[tuple[float, Configuration]]:
-        return [(ranked.score, await self._store.overlay(ranked.config_hash)) for ranked in request.hall_of_fame]
+        return [(ranked.score, await self._store.overlays.load(ranked.config_hash)) for ranked in request.hall_of_fame]
 
     async def _shown(self, request: ProposalInput) -> Sequence[Record]:
         """What the proposer reads about: the parent's samples, or those that the optimizer names."""
         usual = request.proposer.examples
         if not request.shown:
-            return await self._store.records(request.run_id, request.split, request.config_hash, usual)
+            return await self._store.evaluated_samples.records(request.run_id, request.split, request.config_hash, usual)
         records: list[Record] = []
         for named in request.shown:
-            records += await self._store.records(
+            records += await self._store.evaluated_samples.records(
                 request.run_id,
                 named.split,
                 named.config_hash,

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from activities.plugins.loader import Plugins, invalid
+from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.failures import described
-from workflows.model.spec.optimizers.custom import PythonOptimizer
 from workflows.rules.proposals.optimizer_step import METHODS
 
 
-def refuse_no_optimizer(plugins: Plugins, optimizer: PythonOptimizer) -> None:
+def refuse_no_optimizer(plugins: Plugins, optimizer: OwnOptimizer) -> None:
     """Refuse what has not the methods of an optimizer, or does not take its options, before anything is spent."""
     found = plugins.resolve(optimizer.ref, 0).call
     missing = [name for name in METHODS if not callable(getattr(found, name, None))]

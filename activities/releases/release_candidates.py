@@ -11,7 +11,7 @@ from activities.releases.tags import TagMoves
 from ratchet.prompts.overrides import Resolved, TagState
 from ratchet.prompts.template import PromptTemplate, effective_hash
 from store.schema import StoreError
-from store.write.transactions import Store
+from store.write.repositories import Store
 from workflows.model.spec.release import CANARY, ReleaseRequest
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.releases.target import first_template, released_part
@@ -74,7 +74,7 @@ class Subjects:
         return await self._of_run(request, request.run_id, request.config_hash)
 
     async def _of_run(self, request: ReleaseRequest, run_id: str, config_hash: str) -> Subject:
-        spec = await self._store.spec_of(run_id)
+        spec = await self._store.runs.spec_of(run_id)
         if spec is None:
             raise StoreError(f"run {run_id!r} is not in the store: it was deleted, or never prepared")
         asked = OptimizationRequest.model_validate(spec)
@@ -82,7 +82,7 @@ class Subjects:
             tag=CANARY if request.kind == "canary" else request.tag,
             validated_on=request.tag,
             base=released_part(asked, asked.baseline),
-            configuration=released_part(asked, await self._store.overlay(config_hash)),
+            configuration=released_part(asked, await self._store.overlays.load(config_hash)),
             first_template=_first_template(asked, request.prompt),
         )
 
@@ -92,7 +92,7 @@ class Subjects:
             raise NothingToRelease(
                 f"{request.prompt} has no tag {source!r}; `ratchet prompts tags {request.prompt}` lists them"
             )
-        validated = await self._store.validated_base(request.prompt, source, out.hash)
+        validated = await self._store.release_log.validated_base(request.prompt, source, out.hash)
         if validated is None:
             raise NothingToRelease(
                 f"what {source} of {request.prompt} points to was not released there as a canary, so nobody knows what it was "
@@ -106,7 +106,7 @@ class Subjects:
         return Subject(
             tag=request.tag,
             validated_on=request.tag,
-            base=await self._store.overlay(base_hash),
+            base=await self._store.overlays.load(base_hash),
             configuration=out.configuration,
             version=out.state.version,
         )

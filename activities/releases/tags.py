@@ -8,7 +8,7 @@ from datetime import datetime
 from activities.releases.override_stores import Overrides
 from ratchet.prompts.overrides import Change, Resolved, TagState
 from ratchet.prompts.prompt_errors import UnknownPrompt, UnknownTag
-from store.write.releases import StoredRelease
+from store.read.releases import StoredRelease
 from workflows.model.spec.release import ReleaseState, ReleaseStatus
 from workflows.rules.releases.versions import FIRST, ChangeClass, Version, changes, class_of, frozen_parts, next_version
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from activities.scorers.grades import Grade
 from ratchet import Score
-from workflows.model.spec.scorers import CombinedScorer
+from workflows.model.spec.scorers.combinations import CombinedScorer
 from workflows.rules.scoring.objective_score import weighted_mean
 
 Member = tuple[float, Grade]

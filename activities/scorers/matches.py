@@ -13,19 +13,18 @@ from ratchet import Output, Sample, Score
 from ratchet._canonical import NotCanonical, canonical_json
 from ratchet._placeholders import as_text
 from workflows.model.failures import cut
-from workflows.model.spec.scorers import (
+from workflows.model.run.numbers import finite_number
+from workflows.model.spec.scorer_options import LabelRules, Scorer
+from workflows.model.spec.scorers.matches import (
     ClassificationScorer,
     ContainsScorer,
-    CostScorer,
     ExactScorer,
-    LatencyScorer,
     NumericScorer,
     StartsWithScorer,
-    TokensScorer,
 )
+from workflows.model.spec.scorers.measurements import CostScorer, LatencyScorer, TokensScorer
 from workflows.rules.scoring.classification import folded
 from workflows.rules.scoring.objective_score import ScoringFailed
-from workflows.rules.spec.expectations import finite_number
 
 SHOWN = 300
 """Characters of a value that feedback repeats."""
@@ -67,14 +66,14 @@ def difference(given: str, expected: str) -> str:
 
 
 def classification(scorer: ClassificationScorer, output: Output, sample: Sample) -> Grade:
-    expected, given = expected_label(scorer, sample), folded(as_text(output.value), scorer.ignore_case)
+    expected, given = expected_label(scorer, scorer.label_rules, sample), folded(as_text(output.value), scorer.ignore_case)
     grade = hit_or_miss(scorer, given == expected, f"expected {shown(expected)}, got {shown(given)}", f"is {shown(expected)}")
     return replace(grade, labels=(kept_label(given), kept_label(expected)))
 
 
-def expected_label(scorer: ClassificationScorer, sample: Sample) -> str:
+def expected_label(scorer: Scorer, rules: LabelRules, sample: Sample) -> str:
     """The label a sample expects, as it is counted; known also of samples whose answer failed."""
-    return folded(as_text(expected_of(sample, scorer.kind)), scorer.ignore_case)
+    return folded(as_text(expected_of(sample, scorer.kind)), rules.ignore_case)
 
 
 def kept_label(text: str) -> str:

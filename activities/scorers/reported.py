@@ -9,7 +9,7 @@ from activities.targets.faults import CandidateFault
 from ratchet import Output, Sample, Score
 from ratchet._canonical import LARGEST_NUMBER
 from workflows.model.failures import shorten
-from workflows.model.spec.scorers import ReportedScorer
+from workflows.model.spec.scorers.reported import ReportedScorer
 
 NO_SCORE = "no score"
 

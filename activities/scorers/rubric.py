@@ -13,7 +13,7 @@ from ratchet import Output, Sample, Score
 from ratchet._canonical import content_hash
 from ratchet._placeholders import as_text
 from workflows.model.failures import cut, shorten
-from workflows.model.spec.scorers import RubricScorer
+from workflows.model.spec.scorers.rubric import RubricScorer
 
 if TYPE_CHECKING:
     from activities.endpoints.chat_models import ChatAnswer

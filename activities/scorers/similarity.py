@@ -14,7 +14,7 @@ from activities.targets.faults import CandidateFault, Unjudged
 from ratchet import Output, Sample, Score
 from ratchet._placeholders import as_text
 from workflows.model.failures import shorten
-from workflows.model.spec.scorers import BleuScorer, LevenshteinScorer, RougeScorer, SimilarityScorer
+from workflows.model.spec.scorers.similarity import BleuScorer, LevenshteinScorer, RougeScorer, SimilarityScorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 if TYPE_CHECKING:

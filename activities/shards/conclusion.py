@@ -6,23 +6,22 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
 from activities.plugins.lost_attempts import attempts_before, refuse_killers
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
-from activities.shards.evaluated_samples import RecordStore
-from activities.shards.evidence import Judging, JudgingStore
+from activities.shards.evidence import Judging
 from ratchet.optimizer import TrialStatus
+from store.write.repositories import Store
 from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import NOTHING, Amount
-from workflows.model.run.clock import RunClock
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, Noise, Plan
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Planning, Split, TrialInput, TrialResult
+from workflows.model.trial import Conclusion, Planning, TrialInput, TrialResult
 from workflows.rules.scoring.objective_score import (
     ScoringFailed,
     TrialStatistics,
@@ -37,26 +36,12 @@ LONGEST_OBJECTIVE = 60.0
 """Seconds for a user's own objective, which computes one number from a few others."""
 
 
-class ConclusionStore(JudgingStore, RecordStore, Protocol):
-    """What concluding needs of the store."""
-
-    async def measured(
-        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
-    ) -> Sequence[MeasuredSample]: ...
-    async def settle_trial(self, trial: TrialInput) -> Amount: ...
-    async def paid_for_kept(self, trial: TrialInput) -> Amount: ...
-    async def run_clock(self, run_id: str) -> RunClock: ...
-    async def record_trial(
-        self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
-    ) -> object: ...
-
-
 class Concluding:
     """Aggregates and records trials."""
 
     def __init__(
         self,
-        store: ConclusionStore,
+        store: Store,
         plugins: Plugins,
         calls: PluginCalls,
         judging: Judging,
@@ -70,19 +55,21 @@ class Concluding:
 
     async def conclude(self, conclusion: Conclusion) -> TrialResult:
         trial = conclusion.trial
-        suite = await self._store.suite(trial.run_id, trial.split)
+        suite = await self._store.suites.load(trial.run_id, trial.split)
         tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
-        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        await self._store.measured_samples.tally(
+            tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates
+        )
         facts = tally.statistics(conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, tally.failed_answers)
-        kept = NOTHING if facts.coverage >= 1 else await self._store.paid_for_kept(trial)
+        kept = NOTHING if facts.coverage >= 1 else await self._store.unscored_answers.paid_for(trial)
         paid = tally.paid + kept
         if error is not None and kept.samples:
             error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
         lost = Amount(samples=conclusion.lost)
         metered = trial.metered or conclusion.metered
         if metered:
-            lost += await self._store.settle_trial(trial)
+            lost += await self._store.budgets.settle_trial(trial)
         evidence = await self._evidence(conclusion, tally) if status == "completed" else []
         noise, plan = None, None
         if status == "completed" and trial.planning is not None:
@@ -113,22 +100,31 @@ class Concluding:
             exhausted=conclusion.exhausted,
             metered=metered,
             duration_ms=_milliseconds_since(conclusion.started_at),
-            unserved=(await self._store.run_clock(trial.run_id)).unserved,
+            unserved=(await self._store.served_times.run_clock(trial.run_id)).unserved,
         )
-        await self._store.record_trial(result, conclusion, tally.means)
+        await self._store.trials.record(result, conclusion, tally.means)
         return result
 
     async def lacks_only_scores(self, conclusion: Conclusion) -> bool:
         """Whether every answer of the trial is stored, and some of them are still to be scored."""
         trial = conclusion.trial
-        kept = await self._store.paid_for_kept(trial)
+        kept = await self._store.unscored_answers.paid_for(trial)
         if not kept.samples:
             return False
-        suite = await self._store.suite(trial.run_id, trial.split)
+        suite = await self._store.suites.load(trial.run_id, trial.split)
         tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
-        await self._store.tally(tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates)
+        await self._store.measured_samples.tally(
+            tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates
+        )
         wanted = conclusion.samples * trial.replicates
         return tally.statistics(wanted, conclusion.errors).outcomes + kept.samples >= wanted
+
+    async def _tallied(self, conclusion: Conclusion, suite: EvaluationSuite) -> Tally:
+        trial, candidate = conclusion.trial, conclusion.trial.candidate
+        tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
+        measured = self._store.measured_samples
+        await measured.tally(tally, candidate.config_hash, candidate.first_replicate, trial.replicates)
+        return tally
 
     async def _evidence(self, conclusion: Conclusion, tally: Tally) -> Sequence[Evidence]:
         trial, candidate = conclusion.trial, conclusion.trial.candidate
@@ -145,7 +141,7 @@ class Concluding:
         """From the single answers of what are few samples."""
         candidate = trial.candidate
         key = (candidate.config_hash, suite.evaluator, candidate.first_replicate, trial.replicates)
-        measured = await self._store.measured(trial.run_id, trial.split, *key)
+        measured = await self._store.measured_samples.load(trial.run_id, trial.split, *key)
         within = [outcome for outcome in measured if outcome.position < trial.samples]
         return await asyncio.to_thread(_learned_of_noise, within, suite, planning)
 
@@ -177,7 +173,7 @@ class Concluding:
         if too_little := measured_too_little(conclusion, facts):
             return too_little
         if mostly_failed(conclusion, failed, facts.outcomes):
-            records = await self._store.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
+            records = await self._store.evaluated_samples.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
             first = records[0].feedback if records else conclusion.error
             return f"{failed} of the baseline's {facts.outcomes} samples failed; first error: {first}"
         return None

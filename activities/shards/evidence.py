@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from store.write.repositories import Store
 from workflows.model.activities.judge import JudgeInput, Judgements, LookInput
 from workflows.model.run.decisions import Reference
-from workflows.model.spec.judgement import Evidence, MustPass, RaceDecision
+from workflows.model.spec.judgement import Evidence, RaceDecision
 from workflows.model.suite import EvaluationSuite
-from workflows.model.trial import Split
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.scoring.tally import Tally, asked_for
-
-
-class JudgingStore(Protocol):
-    """What judging needs of the store."""
-
-    async def suite(self, run_id: str, split: Split) -> EvaluationSuite: ...
-    async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None: ...
-    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> Mapping[int, str]: ...
 
 
 class Judging:
     """Compares trials of one run on the same samples."""
 
-    def __init__(self, store: JudgingStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     async def judge(self, asked: JudgeInput) -> Judgements:
         """The verdicts on candidates against one reference, decided together."""
-        suite = await self._store.suite(asked.run_id, asked.split)
+        suite = await self._store.suites.load(asked.run_id, asked.split)
         found = [
             (await self.evidence(suite, candidate, await self._tallied(suite, candidate), [asked.reference], asked.seed))[0]
             for candidate in asked.candidates
@@ -59,20 +51,20 @@ class Judging:
         if not references:
             return []
         named = suite.judgement.must_pass
-        must_pass = await self._store.must_pass(suite.run_id, suite.split, named) if named else {}
+        must_pass = await self._store.suites.must_pass(suite.run_id, suite.split, named) if named else {}
         compare = partial(_compared, candidate=candidate, answers=answers, must_pass=must_pass, seed=seed)
         within = suite if samples is None else suite.of_the_first(samples)
         return [await asyncio.to_thread(compare, reference, await self._tallied(within, reference)) for reference in references]
 
     async def look(self, asked: LookInput) -> RaceDecision:
         """Whether a trial goes on after so many samples."""
-        suite = (await self._store.suite(asked.run_id, asked.split)).of_the_first(asked.until)
+        suite = (await self._store.suites.load(asked.run_id, asked.split)).of_the_first(asked.until)
         reference, candidate = [await self._tallied(suite, trial) for trial in (asked.race.reference, asked.candidate)]
         return await asyncio.to_thread(_looked_at, asked, reference, candidate)
 
     async def _tallied(self, suite: EvaluationSuite, trial: Reference) -> Tally:
         tally = Tally(suite, measures=asked_for(suite.judgement))
-        await self._store.tally(tally, trial.config_hash, trial.first_replicate, trial.replicates)
+        await self._store.measured_samples.tally(tally, trial.config_hash, trial.first_replicate, trial.replicates)
         return tally
 
 

@@ -1,8 +1,9 @@
-"""Targets: what is run on a sample. A new kind is one file here and one line in the registry."""
+"""Targets: what is run on a sample. Each kind names the class here that answers for it (`Target.answered_by`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +26,14 @@ class Answering(Protocol):
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output: ...
 
 
+class AnsweringClass(Protocol):
+    """What makes one."""
+
+    def of(self, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Answering:
+        """Make it for a suite. `isolate` runs code that may kill its process in processes of its own."""
+        ...
+
+
 @dataclass(frozen=True)
 class TargetTools:
     """What targets share within a worker process."""
@@ -37,43 +46,14 @@ class TargetTools:
     http: HttpEndpoints | None = None
 
 
-def _chat(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
-    from activities.targets.chat import ChatAnswers
-
-    assert suite.target.kind == "chat"
-    return ChatAnswers(suite.target, tools.models, suite.prices, timeout=timeout)
-
-
-def _python(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
-    from activities.targets.python import PythonAnswers
-
-    assert suite.target.kind == "python"
-    return PythonAnswers(
-        suite.target,
-        tools.plugins,
-        tools.calls,
-        tools.isolation,
-        tools.processes,
-        timeout=timeout,
-        isolate=isolate,
-        template=suite.prompt,
-    )
-
-
-def _http(suite: EvaluationSuite, tools: TargetTools, timeout: float, isolate: bool) -> Answering:
-    from activities.targets.http import HttpAnswers
-
-    assert suite.target.kind == "http" and tools.http is not None
-    return HttpAnswers(suite.target, tools.http, timeout=timeout)
-
-
-_REGISTRY: dict[str, Callable[[EvaluationSuite, TargetTools, float, bool], Answering]] = {
-    "chat": _chat,
-    "http": _http,
-    "python": _python,
-}
+def answering_class(reference: str) -> AnsweringClass:
+    """Import what a kind of target names: `.module:Class` of this package, or `package.module:Class`."""
+    module, _, name = reference.partition(":")
+    found: AnsweringClass = getattr(importlib.import_module(module, __name__), name)
+    return found
 
 
 def target_for(suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Answering:
-    """The suite's target. `isolate` runs code that may kill its process in processes of its own."""
-    return _REGISTRY[suite.target.kind](suite, tools, suite.sample_timeout.total_seconds(), isolate)
+    """The suite's target, ready to answer."""
+    assert suite.target.answered_by is not None
+    return answering_class(suite.target.answered_by).of(suite, tools, isolate=isolate)

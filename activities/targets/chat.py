@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
+from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._canonical import NotCanonical
 from ratchet._placeholders import Filling, Unfillable, fill, step_answer_of
 from workflows.model.failures import shorten
+from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
-from workflows.model.spec.targets.python import Price
-from workflows.rules.spec.target_texts import spliced_messages
+from workflows.model.suite import EvaluationSuite
+from workflows.rules.spec.spliced_messages import spliced_messages
 
 REQUEST_PARAMETERS = (
     "temperature",
@@ -56,6 +58,12 @@ class ChatAnswers:
         self._models = models
         self._prices = prices
         self._timeout = timeout
+
+    @classmethod
+    def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
+        """Make it for a suite."""
+        target: Any = suite.target
+        return cls(target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds())
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         if self._target.steps is None:

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -18,6 +18,7 @@ from activities.endpoints.chat_protocol import is_page
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.operator_lists import HTTP_TOKEN, KeyMissing, NotListed, OperatorLists, origin_of
 from activities.endpoints.retry_policy import Patience, patiently, retry_after
+from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from activities.targets.faults import (
     BROKEN_ANSWER,
@@ -34,6 +35,7 @@ from ratchet._placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.http import HttpResponse, HttpTarget
+from workflows.model.suite import EvaluationSuite
 
 CONNECT_TIMEOUT = 10.0
 LARGEST_RESPONSE = 16 * 1024 * 1024
@@ -95,6 +97,13 @@ class HttpAnswers:
         self._target = target
         self._endpoints = endpoints
         self._timeout = timeout
+
+    @classmethod
+    def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
+        """Make it for a suite."""
+        assert tools.http is not None
+        target: Any = suite.target
+        return cls(target, tools.http, timeout=suite.sample_timeout.total_seconds())
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         target = self._target

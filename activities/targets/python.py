@@ -7,7 +7,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from activities.budget.metering import at_most, metered
 from activities.plugins.calls import PluginCalls
@@ -25,6 +25,10 @@ from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.rules.overlay import NotRendered
+
+if TYPE_CHECKING:
+    from activities.targets import TargetTools
+    from workflows.model.suite import EvaluationSuite
 
 MOST_HANGING_THREADS = 32
 """Beyond it, targets run in processes of their own, which can be killed."""
@@ -59,6 +63,22 @@ class PythonAnswers:
         self._plugin: Plugin | None = None if elsewhere else plugins.resolve(target.ref, 3)
         warm = target.pool == "process" and not isolate
         self._pool = processes.of(plugins, target.ref, target.processes) if warm else None
+
+    @classmethod
+    def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
+        """Make it for a suite."""
+        target: Any = suite.target
+        timeout = suite.sample_timeout.total_seconds()
+        return cls(
+            target,
+            tools.plugins,
+            tools.calls,
+            tools.isolation,
+            tools.processes,
+            timeout=timeout,
+            isolate=isolate,
+            template=suite.prompt,
+        )
 
     async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
         async with metered(at_most(self._at_most)) as call:

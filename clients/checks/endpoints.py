@@ -16,9 +16,7 @@ from urllib.parse import urlsplit
 from activities.endpoints.operator_lists import (
     DEFAULT_MODEL_URL,
     HTTP_TOKEN,
-    HTTP_URLS,
     MODEL_URLS,
-    RUNNER_URLS,
     KeyMissing,
     NotListed,
     OperatorLists,
@@ -28,9 +26,7 @@ from activities.endpoints.operator_lists import (
 )
 from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import placed_scorers
-from workflows.model.spec.targets.external import ExternalTarget
-from workflows.model.spec.targets.python import ChatTarget, HttpTarget
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.spec.check import models_used
 
 SECONDS_TO_ANSWER = 10.0
@@ -58,37 +54,22 @@ async def check_endpoints(request: OptimizationRequest, *, own_worker: bool = Tr
         if "{{" not in model:
             places.setdefault(_url_for(request, where), []).append((where, model))
     found = await asyncio.gather(*(asyncio.to_thread(_check, url, models) for url, models in places.items()))
-    elsewhere = await asyncio.to_thread(lambda: [*_of_http_target(request, lists), *_of_runner(request, lists)])
+    elsewhere = await asyncio.to_thread(lambda: [*_of_target(request, lists)])
     return [*elsewhere, *(problem for problems in found for problem in problems)]
 
 
-def _of_http_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
-    target = request.target
-    if not isinstance(target, HttpTarget):
+def _of_target(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
+    """A place that workers may not call, or that does not answer."""
+    place = request.target.called_place
+    if place is None:
         return
-    with_token = target.auth != "none"
-    try:
-        lists.refuse_http(target.url, with_token=with_token)
-        yield from _silent(target.url, "the endpoint")
-    except NotListed:
-        told = f"target.url: workers call only HTTP targets their operator named, and {target.url} is none of them"
-        yield EndpointProblem(f"{told}; add its origin to {HTTP_URLS}", local=True)
-    if with_token and not os.environ.get(HTTP_TOKEN, "").strip():
-        yield EndpointProblem(f"target.auth: is {target.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
-
-
-def _of_runner(request: OptimizationRequest, lists: OperatorLists) -> Iterator[EndpointProblem]:
-    """A runner that workers may not call, or that does not answer."""
-    target = request.target
-    if not isinstance(target, ExternalTarget):
-        return
-    try:
-        lists.refuse_runner(target.url)
-    except NotListed:
-        told = f"target.url: workers call only runners their operator named, and {target.url} is none of them"
-        yield EndpointProblem(f"{told}; add its origin, {origin_of(target.url)}, to {RUNNER_URLS}", local=True)
-        return
-    yield from _silent(target.url, "the runner")
+    if lists.allow(place):
+        yield from _silent(place.url, place.one)
+    else:
+        told = f"target.url: workers call only {place.several} their operator named, and {place.url} is none of them"
+        yield EndpointProblem(f"{told}; add its origin, {origin_of(place.url)}, to {place.listed_in}", local=True)
+    if place.auth != "none" and not os.environ.get(HTTP_TOKEN, "").strip():
+        yield EndpointProblem(f"target.auth: is {place.auth}, and {HTTP_TOKEN} is not set; set it", local=True)
 
 
 def _silent(url: str, what: str) -> Iterator[EndpointProblem]:
@@ -106,11 +87,12 @@ def _url_for(request: OptimizationRequest, where: str) -> str:
     given: str | None = None
     scorers = {f"{place}.model": scorer for place, scorer in placed_scorers(request.scorers)}
     if where in scorers:
-        given = getattr(scorers[where], "base_url", None)
+        asked = scorers[where].asked_model
+        given = None if asked is None else asked.base_url
     elif where.startswith("optimizer.proposer") and isinstance(request.optimizer.proposer, ModelProposer):
         given = request.optimizer.proposer.base_url
-    elif isinstance(request.target, ChatTarget):
-        given = request.target.base_url
+    else:
+        given = request.target.model_url
     return (given or os.environ.get("OPENAI_BASE_URL") or DEFAULT_MODEL_URL).rstrip("/")
 
 

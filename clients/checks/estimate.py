@@ -12,11 +12,10 @@ from ratchet._canonical import canonical_json
 from ratchet.prompts.template import PARAMETER
 from workflows.model.run.amounts import NOTHING, Amount, total
 from workflows.model.spec.design import Design
-from workflows.model.spec.execution import CompressOptimizer, MeasureOptimizer
 from workflows.model.spec.factors import TextFactor
+from workflows.model.spec.prices import Price
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import RubricScorer, SimilarityScorer, placed_scorers
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.decisions.budget import CONFIRMATION_TRIALS, needs_of
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, bound_of
 from workflows.rules.spec.check import models_used
@@ -99,13 +98,8 @@ def _largest_design(request: OptimizationRequest, samples: int) -> Design:
 
 
 def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmation: int) -> int | None:
-    if isinstance(request.optimizer, MeasureOptimizer):
-        return 1 + len(request.optimizer.configurations)
-    bounds: list[int] = []
-    if isinstance(request.optimizer, CompressOptimizer):
-        bounds.append(1 + request.optimizer.most_trials)
-    elif request.stop.max_rounds:
-        bounds.append(1 + request.stop.max_rounds * request.optimizer.candidates_per_round)
+    most = request.optimizer.most_trials(request.stop)
+    bounds = [] if most is None else [most]
     if request.budget.trials:
         bounds.append(request.budget.trials - (CONFIRMATION_TRIALS if confirmation else 0))
     if request.budget.samples and calls_per_trial:
@@ -115,7 +109,7 @@ def _most_trials(request: OptimizationRequest, calls_per_trial: int, confirmatio
 
 def _costs_money(request: OptimizationRequest) -> bool:
     prices = [request.prices[model] for _, model in models_used(request) if model in request.prices]
-    stated = getattr(request.target, "at_most", None)
+    stated = request.target.stated
     return any(price.input or price.output for price in prices) or bool(stated and stated.cost)
 
 
@@ -136,25 +130,27 @@ def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None,
 
 
 def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    target = request.target
-    if not isinstance(target, ChatTarget):
-        stated = getattr(target, "at_most", None)
+    stated, requests = request.target.stated, request.target.request_parameters()
+    if not requests:
         yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
         return
     price = _dearest(request, ("target", "configuration"))
-    for step in target.requests:
-        read = _prompt(request, at_worst) // len(target.requests) + 1
-        yield bound_of(read, _answer(request, step.parameters, at_worst), price)
+    for parameters in requests:
+        read = _prompt(request, at_worst) // len(requests) + 1
+        yield bound_of(read, _answer(request, parameters, at_worst), price)
 
 
 def _scoring(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
     for _, scorer in placed_scorers(request.scorers):
-        if isinstance(scorer, RubricScorer):
-            read = VERDICT_READ + (len(scorer.rubric.encode()) if at_worst else len(scorer.rubric) // CHARACTERS_PER_TOKEN)
-            written = _answer(request, scorer.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
-            yield bound_of(read, written, request.prices.get(scorer.model))
-        elif isinstance(scorer, SimilarityScorer):
-            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(scorer.model))
+        asked = scorer.asked_model
+        if asked is None:
+            continue
+        if asked.parameters is None:
+            yield bound_of(2 * TOKENS_OF_AN_ANSWER, 0, request.prices.get(asked.model))
+            continue
+        read = VERDICT_READ + (len(asked.shown.encode()) if at_worst else len(asked.shown) // CHARACTERS_PER_TOKEN)
+        written = _answer(request, asked.parameters, at_worst=True) if at_worst else VERDICT_WRITTEN
+        yield bound_of(read, written, request.prices.get(asked.model))
 
 
 def _proposing(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
@@ -175,7 +171,7 @@ def _dearest(request: OptimizationRequest, fields: tuple[str, ...]) -> Price | N
 
 def _prompt(request: OptimizationRequest, at_worst: bool) -> int:
     """Tokens that are sent with one sample. At worst a byte is a token, and texts have grown to their longest."""
-    texts = list(request.target.texts) if isinstance(request.target, ChatTarget) else []
+    texts = request.target.texts
     items = request.dataset.items or []
     sizes = [len(canonical_json(item.input).encode()) for item in items]
     if not at_worst:

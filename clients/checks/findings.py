@@ -29,10 +29,8 @@ from workflows.model.trial import Split
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
 from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
-from workflows.rules.spec.evolve_check import too_few_samples
 from workflows.rules.spec.expectations import unusable_expectations
 from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers, unknown_must_pass
-from workflows.rules.spec.target_texts import target_texts
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         merged = await asyncio.to_thread(members.drawn)
         sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if merged is None else merged.sizes
         counting = sizes if merged is None else merged.counting
-        data_findings += [*_too_small_a_budget(known, sizes), *too_few_samples(known, counting)]
+        data_findings += [*_too_small_a_budget(known, sizes), *known.optimizer.sample_problems(known, counting)]
         findings += [Finding(message, file.line_of(message), "warning") for message in members.told()]
     findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
@@ -213,7 +211,7 @@ class _MissingInputs:
 
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
-        texts = [placed.text for placed in target_texts(request.target)]
+        texts = [placed.text for placed in request.target.placed_texts()]
         if texts:
             texts += [str(factor.value) for factor in request.configuration.values() if isinstance(factor.value, str)]
         self._wanted = sorted({name[6:] for text in texts for name in placeholders(text) if name.startswith("input.")})

@@ -22,7 +22,7 @@ from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.servers import named_by_environment, task_queue
 from store.connection import place_of
-from store.schema import migrations
+from store.schema import is_of_a_pre_release, migrations
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -246,6 +246,9 @@ async def _database(url: str) -> Check:
     detail = f"{place_of(url)}, schema version {present} of {newest}"
     if present > newest:
         return Check("database", "fail", detail, "it was migrated by a newer Ratchet: upgrade this one")
+    if is_of_a_pre_release(present, migrations()):
+        told = "its schema is of a pre-release: give this Ratchet an empty database, or read it with the version that wrote it"
+        return Check("database", "fail", detail, told)
     if present < newest:
         return Check("database", "warn", detail, "the next worker migrates it: ratchet worker --setup")
     return Check("database", "ok", detail)

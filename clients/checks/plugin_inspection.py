@@ -22,12 +22,8 @@ from activities.plugins.loader import CHECKOUT_NAMES, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
 from ratchet._canonical import content_hash
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
-from workflows.model.spec.proposers import PythonProposer
+from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import PythonScorer, placed_scorers
-from workflows.model.spec.targets.python import PythonTarget
 
 IMPORTING_TAKES_AT_MOST = 120.0
 OUR_OWN = {*OWN_NAMES, "__main__"}
@@ -66,26 +62,9 @@ class Inspection:
 
 def plugin_uses(request: OptimizationRequest) -> list[PluginUse]:
     """Every place where the spec names a plug-in."""
-    uses: list[PluginUse] = []
-    if isinstance(request.target, PythonTarget):
-        uses.append(PluginUse("target.ref", request.target.ref, 3, request.target.version))
-    for place, scorer in placed_scorers(request.scorers):
-        if isinstance(scorer, PythonScorer):
-            uses.append(PluginUse(f"{place}.ref", scorer.ref, 2, scorer.version))
-    if request.objective.ref is not None:
-        uses.append(PluginUse("objective.ref", request.objective.ref, 1, request.objective.version))
-    if request.dataset.ref is not None:
-        uses.append(PluginUse("dataset.ref", request.dataset.ref, 0, request.dataset.version))
-    proposer = request.optimizer.proposer
-    if isinstance(proposer, PythonProposer):
-        uses.append(PluginUse("optimizer.proposer.ref", proposer.ref, 3, proposer.version))
-    if isinstance(request.optimizer, EvolveOptimizer):
-        classifier = request.optimizer.classifier
-        uses.append(PluginUse("optimizer.classifier.ref", classifier.ref, 1, classifier.version))
-    if isinstance(request.optimizer, PythonOptimizer):
-        own = request.optimizer
-        uses.append(PluginUse("optimizer.ref", own.ref, 0, own.version, own.model_dump(mode="json")))
-    return uses
+    own = request.optimizer.own_class
+    optimizer = None if own is None else own.model_dump(mode="json")
+    return [PluginUse(*plugin, optimizer if plugin.field == "optimizer.ref" else None) for plugin in request.plugins()]
 
 
 def modules_of(uses: Sequence[PluginUse]) -> tuple[str, ...]:
@@ -169,7 +148,7 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
             plugin = plugins.resolve(use.reference, use.arguments)
             defining |= {use.reference.partition(":")[0], getattr(plugin.call, "__module__", None) or ""}
             if use.optimizer is not None:
-                refuse_no_optimizer(plugins, PythonOptimizer.model_validate(use.optimizer))
+                refuse_no_optimizer(plugins, OwnOptimizer.model_validate(use.optimizer))
             fingerprints[use.reference] = plugins.fingerprint(use.reference, use.version)
         except ApplicationError as error:
             problems[use.field] = error.message

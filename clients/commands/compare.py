@@ -52,7 +52,7 @@ async def compare_all(context: Context, names: list[str]) -> int:
         except UnknownEntrant as unknown:
             run_id, candidate_id = unknown.run_id, unknown.candidate_id
             if candidate_id is None:
-                raise unknown_run(run_id, [row.run_id for row in await servers.reader.runs()]) from None
+                raise unknown_run(run_id, [row.run_id for row in await servers.reader.runs.page()]) from None
             told = f"{run_id} has no candidate {candidate_id!r}; `ratchet report {run_id} --format json` lists them"
             raise CommandError(told) from None
         except Incomparable as error:

@@ -21,6 +21,7 @@ from clients.runs.servers import Servers, has_data, reach_servers
 from ratchet._explanation import explain
 from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
+from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 
 NARROWEST = 100
@@ -33,7 +34,7 @@ async def list_datasets(context: Context) -> int:
     found: list[DatasetRow] = []
     if has_data(context.home):
         async with reach_servers(context.home) as servers:
-            found = await servers.reader.datasets()
+            found = await servers.reader.datasets.all()
     if context.json:
         context.facts({"datasets": [row.model_dump(mode="json") for row in found]})
     elif not found:
@@ -63,10 +64,10 @@ async def show_dataset(context: Context, reference: str, samples: int, offset: i
         raise _unknown(reference)
     async with reach_servers(context.home) as servers:
         dataset_id = await _the_one_called(servers, reference)
-        detail = await servers.reader.dataset(dataset_id)
+        detail = await servers.reader.datasets.load(dataset_id)
         if detail is None:
             raise _unknown(reference)
-        shown = await servers.reader.samples(dataset_id, offset=offset, limit=samples) if samples else []
+        shown = await servers.reader.datasets.samples(dataset_id, offset=offset, limit=samples) if samples else []
     facts = detail.model_dump(mode="json") | {"samples": [sample.model_dump(mode="json") for sample in shown]}
     context.facts(facts, "\n".join([*_described(detail), *(_sample(sample) for sample in shown)]))
     return ExitCode.DONE
@@ -114,7 +115,7 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
         source = source_of(dataset, _local)
         async with reach_servers(context.home) as servers:
             ingested = await ingest(servers.database, source, dataset.name)
-            detail = await servers.reader.dataset(ingested.dataset_id)
+            detail = await servers.reader.datasets.load(ingested.dataset_id)
     except DatasetError as error:
         raise CommandError(_in_options(str(error).removeprefix("dataset.path: "))) from None
     assert detail is not None
@@ -164,7 +165,7 @@ async def delete_dataset(context: Context, reference: str) -> int:
         dataset_id = await _the_one_called(servers, reference)
         await _refuse_one_of_several(servers, reference)
         try:
-            await servers.reader.delete_dataset(dataset_id)
+            await Datasets(servers.database).delete(dataset_id)
         except StoreError as error:
             raise CommandError(str(error)) from None
     context.facts({"dataset_id": dataset_id, "deleted": True}, f"deleted {dataset_id}")
@@ -172,7 +173,7 @@ async def delete_dataset(context: Context, reference: str) -> int:
 
 
 async def _the_one_called(servers: Servers, reference: str) -> str:
-    found = await servers.reader.datasets_called(reference)
+    found = await servers.reader.datasets.called(reference)
     if not found:
         raise _unknown(reference)
     if len(found) > 1:
@@ -182,7 +183,7 @@ async def _the_one_called(servers: Servers, reference: str) -> str:
 
 async def _refuse_one_of_several(servers: Servers, name: str) -> None:
     """A name stands for its newest version, which is not a good guess when something is deleted."""
-    versions = [version for row in await servers.reader.datasets() for version in row.versions if version.name == name]
+    versions = [version for row in await servers.reader.datasets.all() for version in row.versions if version.name == name]
     if len(versions) > 1:
         newest = max(version.version for version in versions)
         raise CommandError(f"{name!r} has {len(versions)} versions; say which, e.g. {name}@{newest}")

@@ -80,7 +80,7 @@ async def replay_run(context: Context, run_id: str, histories: bool) -> int:
     from store.read.replay_records import RecordedOutcomes
 
     async with reach_run(context.home, run_id) as (servers, known):
-        report = await servers.reader.report(run_id)
+        report = await servers.reader.runs.report(run_id)
         if report is None:
             raise await why_it_was_refused(servers, run_id)
         if known.is_open or report.run.status not in TERMINAL:

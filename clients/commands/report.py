@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +52,7 @@ def add_to(app: typer.Typer) -> None:
         ] = None,
         gate: GateOption = None,
     ) -> int:
-        """Report on a run, finished or not: as a box, Markdown, HTML with charts, JSON with everything, or the YAML history."""
+        """Report on a run, finished or not: as a box, Markdown, the page in one HTML file, JSON, or the YAML history."""
         from clients.runs.interruption import run_async
         from clients.runs.summary import ending_of
 
@@ -74,12 +74,19 @@ async def show_report(
 
     async with reach_run(context.home, run_id) as (servers, _):
         facts = await facts_or_error(servers, run_id, _fields(slices))
+        answers: dict[str, str] = {}
+        if form == "html":
+            from clients.reports.inlined_answers import inlined_answers
+            from clients.reports.text.boxes import Verbosity
+
+            in_full = ending.verbosity is Verbosity.FULL
+            answers = await inlined_answers(servers.database, run_id, in_full=in_full, slice_fields=slices)
     judged = [meets(gate, facts) for gate in ending.gates]
     code = gated(ExitCode.DONE, judged)
     if form == "json" and output is None:
         print_json(report_json(facts) | gates_json(judged))
         return code
-    text = _formatted(facts, ending.verbosity, form, judged)
+    text = _formatted(facts, ending.verbosity, form, judged, answers)
     if output is None:
         print(visible(text), end="", flush=True)
         return code
@@ -88,7 +95,9 @@ async def show_report(
     return code
 
 
-def _formatted(facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequence[GateResult]) -> str:
+def _formatted(
+    facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequence[GateResult], answers: Mapping[str, str]
+) -> str:
     from clients.reports.history.entries import report_json
     from clients.reports.history.files import history_text
     from clients.reports.html import html
@@ -104,7 +113,7 @@ def _formatted(facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequenc
         case "markdown":
             return markdown(facts, verbosity, judged)
         case "html":
-            return html(facts, verbosity, judged)
+            return html(facts, answers, judged)
     told = [gate.words[:1].upper() + gate.words[1:] for gate in judged]
     return "\n".join([box(facts, verbosity), *told]) + "\n"
 

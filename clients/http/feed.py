@@ -117,7 +117,7 @@ class Topic:
 
     async def _read_on(self, reader: StoreReader) -> bool:
         """Take up what the store has after the newest; whether there may be more."""
-        events = await reader.wire_events(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
+        events = await reader.events.wire(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
         if events:
             self._add([frame_of(self.run_id, event) for event in events])
             self.changed.give()
@@ -208,7 +208,7 @@ class Feed:
         async with self._opening:
             topic = self._topics.get(run_id)
             if topic is None:
-                newest = await self._reader.last_event_id(run_id)
+                newest = await self._reader.events.last_id(run_id)
                 topic = self._topics[run_id] = Topic(run_id, newest, newest)
                 self._followers[run_id] = asyncio.create_task(topic.follow(self._reader))
                 topic.stir()  # what was announced since the newest was asked for
@@ -223,7 +223,7 @@ class Feed:
 
     async def place_of(self, topic: Topic, last: int) -> int:
         """Where a subscriber stands. An id that was never given, by us or by the database before a restore, is no place."""
-        if last <= topic.newest or last <= await self._reader.last_event_id(topic.run_id):
+        if last <= topic.newest or last <= await self._reader.events.last_id(topic.run_id):
             return last
         return 0
 
@@ -232,7 +232,7 @@ class Feed:
         if last >= topic.floor:
             return topic.after(last)
         newest = topic.newest
-        events = await self._reader.wire_events(topic.run_id, after=last, limit=EVENTS_PER_CHUNK)
+        events = await self._reader.events.wire(topic.run_id, after=last, limit=EVENTS_PER_CHUNK)
         if not events:
             return max(last, newest), b""  # all that were read before us are visible to us
         return chunk_of([frame_of(topic.run_id, event) for event in events], last)

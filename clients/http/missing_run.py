@@ -15,7 +15,7 @@ from store.read.rows import LiveProgress
 
 async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
     """The run's row, or a refusal that says why there is none."""
-    row = await backend.reader.progress(run_id)
+    row = await backend.reader.runs.progress(run_id)
     if row is None:
         raise await why_unknown(backend, run_id)
     return row
@@ -23,7 +23,7 @@ async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
 
 async def refuse_unknown_run(backend: Backend, run_id: str) -> None:
     """Pass when the store has the run."""
-    if not await backend.reader.has_run(run_id):
+    if not await backend.reader.runs.is_known(run_id):
         raise await why_unknown(backend, run_id)
 
 

@@ -1,6 +1,6 @@
 // The server, asked. Every failure is a `Problem` whose message people can read.
 
-const BASE = "/v1/private";
+import { request } from "./source.js";
 
 /** Why there is no answer: `status` is HTTP's, 0 when the server was not reached. */
 export class Problem extends Error {
@@ -32,7 +32,7 @@ export const signIn = (token) => ask("POST", "/session", { token });
 /** Open an event stream: a response whose body is read as it comes. */
 export async function openStream(path, { lastEventId, signal }) {
   const headers = lastEventId ? { "Last-Event-ID": String(lastEventId) } : {};
-  const response = await reached(BASE + path, { headers, signal, cache: "no-store" });
+  const response = await reached(path, { headers, signal, cache: "no-store" });
   if (!response.ok) throw await problemOf(response);
   return response;
 }
@@ -41,14 +41,14 @@ async function ask(method, path, body, signal, key) {
   const headers = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (key) headers["Idempotency-Key"] = key;
-  const response = await reached(BASE + path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  const response = await reached(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
   if (!response.ok) throw await problemOf(response);
   return response.status === 204 ? null : response.json();
 }
 
-async function reached(url, options) {
+async function reached(path, options) {
   try {
-    return await fetch(url, options);
+    return await request(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, "The server cannot be reached. It may be starting again, or the network is down.");

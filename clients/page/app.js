@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { h, replace, s, say } from "./dom.js";
 import { linkTo, navigate, placeOf } from "./router.js";
+import { report } from "./source.js";
 import { askForToken } from "./views/sign_in.js";
 import * as runView from "./views/run.js";
 import * as runsView from "./views/runs.js";
@@ -19,7 +20,7 @@ function announce(text) {
 
 function show() {
   const { steps, options } = placeOf(location.hash);
-  const [kind, id, ...rest] = steps;
+  const [kind, id, ...rest] = report && steps.length < 2 ? ["runs", report.run_id] : steps;
   const isRun = kind === "runs" && id;
   const key = isRun ? `run ${id}` : "runs";
   if (mounted?.key === key) {
@@ -40,8 +41,8 @@ function frame() {
   replace(
     app,
     h("header", { class: "top" },
-      h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
-      h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs")),
+      h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
+      report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs")),
       themeButton(),
     ),
     main,

@@ -2,6 +2,7 @@
 
 import { get, ofRun } from "./api.js";
 import { follow } from "./live.js";
+import { isLive, report } from "./source.js";
 
 const PAGE = 1000;
 const APART = 120; // milliseconds that news waits for more news
@@ -12,11 +13,11 @@ const RARELY = 3; // looks, while nothing is in flight
 const ORDER = { baseline: 0, candidate: 0, noise: 1, exploration: 1, confirmation: 2 };
 export const OVER = new Set(["completed", "failed", "cancelled", "terminated"]);
 
-/** Read a run in full, and follow it until `close()`. */
+/** Read a run in full, and follow it until `close()`; that of a report stays as it was. */
 export async function openRun(id) {
   const run = new Run(id);
   await run.read();
-  run.follow();
+  if (isLive) run.follow();
   return run;
 }
 
@@ -27,8 +28,8 @@ class Run {
   rounds = [];
   rejections = [];
   releases = [];
-  /** `kind` as `follow` tells it, and `at`: when the page last knew for sure how things stand. */
-  connection = { kind: "connecting", at: Date.now() };
+  /** `kind` as `follow` tells it, or `kept`; and `at`: when the page last knew for sure how things stand. */
+  connection = { kind: isLive ? "connecting" : "kept", at: this.now };
 
   #byCandidate = new Map();
   #listeners = new Set();
@@ -49,6 +50,11 @@ class Run {
   subscribe(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** When what is shown is looked at; a report is always looked at when it was written. */
+  get now() {
+    return isLive ? Date.now() : Date.parse(report.written_at);
   }
 
   get isOver() {
@@ -111,7 +117,7 @@ class Run {
     if (rounds.length) changed.add("rounds"), (this.rounds = this.rounds.concat(rounds));
     if (rejections.length) changed.add("rejections"), (this.rejections = this.rejections.concat(rejections));
     if (releases) (this.releases = releases), (this.#releasesChanged = false), changed.add("releases");
-    this.connection = { ...this.connection, at: Date.now() };
+    this.connection = { ...this.connection, at: this.now };
     this.#tell(changed);
   }
 

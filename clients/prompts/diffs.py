@@ -98,7 +98,7 @@ async def _of_run(context: Context, name: str, reference: str) -> Side | None:
     if not has_data(context.home):
         return None
     async with reach_servers(context.home) as servers:
-        run = await servers.reader.run(reference) or await servers.reader.run(run_id)
+        run = await servers.reader.runs.load(reference) or await servers.reader.runs.load(run_id)
     if run is None or run.result is None:
         return None
     request = OptimizationRequest.model_validate(run.spec)

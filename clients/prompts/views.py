@@ -213,7 +213,7 @@ async def list_releases(context: Context, name: str | None, limit: int) -> int:
     found: list[ReleaseState] = []
     if has_data(context.home):
         async with reach_servers(context.home) as servers:
-            found = await servers.reader.releases(prompt=name, limit=limit)
+            found = await servers.reader.releases.listed(prompt=name, limit=limit)
     if context.json:
         context.facts({"releases": [state.model_dump(mode="json") for state in found]})
     elif not found:

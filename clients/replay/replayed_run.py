@@ -24,8 +24,8 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import Room
 from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
+from workflows.run.ended import RunEnded
 from workflows.run.ending import (
-    RunEnded,
     confirmation_references,
     confirmed,
     ended_by_rules,
@@ -437,5 +437,8 @@ def _within(low: Spend, spend: Spend, high: Spend) -> bool:
 
 
 def plain(facts: RunFacts) -> Mapping[str, Any]:
-    """The facts as plain values, without what replay has nothing to say about."""
-    return facts.model_dump(mode="json", exclude={"request", "slices", "releases"})
+    """The facts as plain values, without what replay has nothing to say about. Intervals follow from scores and samples, which
+    are there; that the store's columns agree is looked at by itself."""
+    trials = {"__all__": {"low", "high"}}
+    left_out: dict[str, Any] = {"request": True, "slices": True, "releases": True, "iterations": trials, "further": trials}
+    return facts.model_dump(mode="json", exclude=left_out)

@@ -174,7 +174,7 @@ class FromOutcomes:
 
     async def _suite(self, split: Split) -> EvaluationSuite:
         if split not in self._suites:
-            self._suites[split] = await self._outcomes.suite(self._run_id, split)
+            self._suites[split] = await self._outcomes.suites.load(self._run_id, split)
         return self._suites[split]
 
     async def _must_pass_of(self, suite: EvaluationSuite) -> dict[int, str]:
@@ -182,7 +182,7 @@ class FromOutcomes:
         if named is None:
             return {}
         if suite.split not in self._must_pass:
-            self._must_pass[suite.split] = await self._outcomes.must_pass(self._run_id, suite.split, named)
+            self._must_pass[suite.split] = await self._outcomes.suites.must_pass(self._run_id, suite.split, named)
         return self._must_pass[suite.split]
 
     async def _tallied(self, suite: EvaluationSuite, trial: Reference, until: datetime | None) -> Tally:

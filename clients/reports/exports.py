@@ -14,7 +14,7 @@ from clients.reports.formatting import score_text
 from clients.reports.optimizer_notes import measured_in_part
 from clients.reports.text.terminal_text import visible
 from store.read.reader import StoreReader
-from store.read.rows import ItemRow, StoredTrial
+from store.read.rows import ItemRow, Trial
 
 COLUMNS: Final = (
     "optimization_id", "candidate_id", "purpose", "round", "split", "item_id", "replicate", "status", "passed", "score_name",
@@ -29,7 +29,7 @@ async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
     yield _lines([COLUMNS])
     offset = 0
     while True:
-        page = await reader.trials(run_id, offset=offset, limit=PAGE)
+        page = await reader.trials.page(run_id, offset=offset, limit=PAGE)
         if page is None or not page.items:
             return
         for trial in page.items:
@@ -38,10 +38,10 @@ async def outcome_rows(reader: StoreReader, run_id: str) -> AsyncIterator[str]:
         offset += len(page.items)
 
 
-async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str]:
+async def _answers(reader: StoreReader, trial: Trial) -> AsyncIterator[str]:
     offset = 0
     while True:
-        page = await reader.items(
+        page = await reader.trials.items(
             trial.run_id, trial.candidate_id, purpose=trial.purpose, part=trial.part, offset=offset, limit=PAGE
         )
         if page is None or not page.items:
@@ -50,7 +50,7 @@ async def _answers(reader: StoreReader, trial: StoredTrial) -> AsyncIterator[str
         offset += len(page.items)
 
 
-def _scores(trial: StoredTrial, item: ItemRow) -> list[list[Any]]:
+def _scores(trial: Trial, item: ItemRow) -> list[list[Any]]:
     before: list[Any] = [trial.run_id, trial.candidate_id, trial.purpose, trial.round, trial.split]
     before += [item.item_id, item.replicate, item.status, item.passed]
     after: list[Any] = [item.tokens, item.cost, item.latency_ms, item.ttft_ms, item.error, item.feedback]

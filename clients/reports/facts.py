@@ -5,38 +5,33 @@ An iteration is a trial of the search, the baseline included, numbered in the or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue
+from pydantic.alias_generators import to_camel
 
 from clients.reports.score_differences import ScoreDifference, difference_of
 from ratchet._canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
+from store.read.rows import ProposalCost
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
-from workflows.model.spec.execution import MeasureOptimizer
 from workflows.model.spec.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
-from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
-from workflows.model.spec.proposers import ModelProposer, StepProposer
 from workflows.model.spec.release import ReleaseState
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Purpose, Split, TrialSummary
-from workflows.rules.proposals.seeded_steps import can_step
 from workflows.rules.scoring.error_counts import summed
 from workflows.rules.scoring.objective_score import is_better
 from workflows.rules.scoring.slices import Slices
-from workflows.rules.spec.example_factors import example_factor
-from workflows.rules.spec.search_check import searched_factors
 
 
 class IterationStatus(StrEnum):
@@ -47,7 +42,13 @@ class IterationStatus(StrEnum):
     SCORING_FAILED = "SCORING_FAILED"
 
 
-class Statistics(Payload):
+class HistoryPart(Payload):
+    """A part of a run that the exported history holds as it is. There its fields are in camel case; they are read in either."""
+
+    model_config = Payload.model_config | {"alias_generator": to_camel, "populate_by_name": True}
+
+
+class Statistics(HistoryPart):
     """What an iteration measured."""
 
     sample_count: int = 0
@@ -62,7 +63,7 @@ class Statistics(Payload):
     """How many answers failed or are missing, by the class of the error."""
 
 
-class Answers(Payload):
+class Answers(HistoryPart):
     """Single answers of a trial, as much of them as verdicts depend on, by the places of the samples in the split."""
 
     passes: tuple[tuple[int, int], ...] | None = None
@@ -89,6 +90,9 @@ class Iteration(Payload):
     statistics: Statistics = Field(default_factory=Statistics)
     score: float | None = None
     """None when the trial failed: no made-up number can win."""
+    low: float | None = None
+    """95 % interval of the score over samples, as the store has it; None where the score is no mean of its samples."""
+    high: float | None = None
     status: IterationStatus = IterationStatus.SUCCESS
     failure_reason: str | None = None
     started_at: datetime | None = None
@@ -157,7 +161,7 @@ def statistics_of(summary: TrialSummary, coverage: float | None) -> Statistics:
     )
 
 
-class Drawn(Payload):
+class Drawn(HistoryPart):
     """The samples of a split, in the order of `sample_means`."""
 
     split: Split
@@ -168,14 +172,6 @@ class Drawn(Payload):
     """The places and ids of the samples that candidates must pass, where single answers were read."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
-
-
-class ProposalCost(Payload):
-    """What the proposals of a round took."""
-
-    round: int
-    tokens: int = 0
-    cost: float = 0.0
 
 
 class RunFacts(Payload):
@@ -342,7 +338,7 @@ def improvement(facts: RunFacts) -> Improvement | None:
 
 def treatment(facts: RunFacts) -> tuple[str, ...]:
     """The factors that the run changes: those its proposer can change, and those that a person's own candidates changed."""
-    proposed = set(_proposable(facts.request))
+    proposed = set(facts.request.optimizer.treatment(facts.request))
     baseline = {name: canonical_json(value) for name, value in facts.request.baseline.items()}
     for iteration in facts.iterations:
         proposed |= {
@@ -351,24 +347,6 @@ def treatment(facts: RunFacts) -> tuple[str, ...]:
             if name in baseline and name not in proposed and canonical_json(value) != baseline[name]
         }
     return tuple(name for name in facts.request.configuration if name in proposed)
-
-
-def _proposable(request: OptimizationRequest) -> Sequence[str]:
-    factors, optimizer = request.configuration, request.optimizer
-    if isinstance(optimizer, MeasureOptimizer):
-        return optimizer.factors or []
-    if isinstance(optimizer, FewShotOptimizer):
-        return [name for name in [example_factor(optimizer, factors)] if name is not None]
-    if isinstance(optimizer, SearchOptimizer):
-        texts = [name for name, factor in factors.items() if isinstance(factor, TextFactor) and optimizer.proposer is not None]
-        return [*searched_factors(optimizer, factors), *texts]
-    named = [name for name in optimizer.factors or request.changeable if name in factors]
-    match optimizer.proposer:
-        case ModelProposer():
-            return [name for name in named if isinstance(factors[name], TextFactor)]
-        case StepProposer():
-            return [name for name in named if can_step(factors[name])]
-    return named
 
 
 def errors_met(facts: RunFacts) -> dict[str, int]:
@@ -384,8 +362,7 @@ def slices_to_tell(facts: RunFacts, *, in_full: bool) -> Slices | None:
 
 def looks_further(facts: RunFacts) -> bool:
     """Whether anything beside the baseline was to be measured."""
-    optimizer = facts.request.optimizer
-    return not isinstance(optimizer, MeasureOptimizer) or bool(optimizer.configurations)
+    return facts.request.optimizer.looks_further
 
 
 def plan_of(facts: RunFacts) -> Plan | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ratchet.optimizer import StopReason
 
 if TYPE_CHECKING:
+    from workflows.model.spec.objective import Component, Objective
     from workflows.model.spec.request import OptimizationRequest
-    from workflows.model.spec.scorers import Component, Objective
 
 DECIMALS: Final = 4
 MOST_DECIMALS: Final = 17
@@ -104,7 +104,7 @@ def objective_text(request: OptimizationRequest) -> str:
 def _part_text(part: Objective | Component, request: OptimizationRequest) -> str:
     """The kind in words, with the score's name where it says something."""
     # Here, so that a list of runs need not load the whole spec to write down its scores.
-    from workflows.model.spec.scorers import OVER_LABELS
+    from workflows.model.spec.objective import OVER_LABELS
     from workflows.rules.scoring.objective_score import label_measure
 
     metric = part.metric or request.metric

@@ -6,26 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from clients.reports.compressions import compression_text, edit_text
+from clients.reports.compressions import edit_text
 from clients.reports.diff import FactorDifference, differences
-from clients.reports.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell, treatment
-from clients.reports.formatting import counted, duration_text, objective_text, score_text
+from clients.reports.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell
+from clients.reports.figures import figures
+from clients.reports.formatting import score_text
 from clients.reports.gates import GateResult
-from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
-from clients.reports.release_outcome import release_text
-from clients.reports.score_differences import caution_text, confirmation_text, error_rate_text, optimism_text
+from clients.reports.score_differences import caution_text, confirmation_text, optimism_text
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.progress_lines import termination
-from clients.reports.text.summary import (
-    adjusted_text,
-    can_find,
-    errors_text,
-    importance_text,
-    lost_text,
-    reused_text,
-    score_line,
-)
+from clients.reports.text.summary import score_line
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
 from ratchet._markdown import inert
 from workflows.rules.scoring.slices import Slices
@@ -76,38 +67,7 @@ def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
 
 
 def _figures(facts: RunFacts) -> str:
-    spend, rows = facts.spend, [("Objective", objective_text(facts.request))]
-    rows.append(("Treatment", ", ".join(treatment(facts)) or "none"))
-    rows.append(("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"))
-    told = (
-        ("Can find", can_find(facts)),
-        ("Error rate", error_rate_text(facts.request.judgement)),
-        ("Release", release_text(facts)),
-    )
-    rows += [(label, text) for label, text in told if text]
-    rows.append(
-        (
-            "Spent",
-            f"{spend.cost:.4g}, {spend.tokens:,} tokens, {counted(spend.samples, 'call')}, {counted(spend.trials, 'trial')}",
-        )
-    )
-    more = (
-        ("Counted", counted_text(facts)),
-        ("In part", parts_text(facts)),
-        ("Lost rounds", lost_rounds_text(facts)),
-        ("Errors", errors_text(facts)),
-        ("Adjusted", adjusted_text(facts)),
-        ("Mattered", importance_text(facts)),
-        ("Reused", reused_text(facts)),
-        ("Lost", lost_text(facts)),
-    )
-    rows += [(label, text) for label, text in more if text]
-    if facts.result is not None and facts.result.compression is not None:
-        rows.append(("Compressed", compression_text(facts.result.compression)))
-    if facts.finished_at is not None:
-        rows.append(("Took", duration_text((facts.finished_at - facts.started_at).total_seconds())))
-    rows.append(("Ended", termination(facts)))
-    rows.append(("Run", facts.run_id))
+    rows = [*figures(facts), ("Run", facts.run_id)]
     return table(("", ""), [(f"**{label}**", escaped(text)) for label, text in rows])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from clients.reports.facts import Iteration, RunFacts
 from workflows.model.failures import shorten
 from workflows.model.run.rounds import PROPOSAL_FAILURE
@@ -45,26 +43,6 @@ def measured_in_part(facts: RunFacts) -> tuple[Iteration, ...]:
         if trial.purpose is Purpose.EXPLORATION and trial.candidate_id not in in_full
     }
     return tuple(newest.values())
-
-
-def measured_ancestors(facts: RunFacts) -> dict[str, tuple[str, ...]]:
-    """For each candidate measured in full, the nearest such ones that it descends from."""
-    between = {trial.candidate_id: trial.parents for trial in measured_in_part(facts)}
-
-    def nearest(candidate_id: str, seen: frozenset[str]) -> Iterator[str]:
-        for parent in between.get(candidate_id, ()) if candidate_id not in seen else ():
-            yield from nearest(parent, seen | {candidate_id}) if parent in between else (parent,)
-
-    return {
-        one.candidate_id: tuple(
-            dict.fromkeys(
-                ancestor
-                for parent in one.parents
-                for ancestor in (nearest(parent, frozenset()) if parent in between else (parent,))
-            )
-        )
-        for one in facts.iterations
-    }
 
 
 def lost_rounds_text(facts: RunFacts) -> str | None:

@@ -12,7 +12,7 @@ from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from store.read.comparisons import Contrast, counted
 from store.read.reader import StoreReader
-from store.read.rows import RunDetail, TrialInFull
+from store.read.rows import RunDetail, TrialDetail
 from store.read.sample_pairs import Turn
 from workflows.model.spec.judgement import Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
@@ -126,27 +126,27 @@ async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
 
 async def _entrant(reader: StoreReader, name: str) -> _Entrant:
     run_id, candidate_id = name, ""
-    run = await reader.run(run_id)
+    run = await reader.runs.load(run_id)
     if run is None and "/" in name:
         run_id, _, candidate_id = name.rpartition("/")
-        run = await reader.run(run_id)
+        run = await reader.runs.load(run_id)
     if run is None:
         raise UnknownEntrant(name, run_id, None)
     candidate = candidate_id or run.best_candidate_id
     if candidate is None:
         raise Incomparable(f"{run_id} has no best candidate yet; name one of its trials as {run_id}/CANDIDATE")
-    if await reader.trial(run_id, candidate) is None:
+    if await reader.trials.load(run_id, candidate) is None:
         raise UnknownEntrant(name, run_id, candidate)
     return _Entrant(name, run, candidate)
 
 
 async def _confirmed(reader: StoreReader, one: _Entrant) -> bool:
-    trial = await reader.trial(*one.side(CONFIRMATION))
+    trial = await reader.trials.load(*one.side(CONFIRMATION))
     return trial is not None and trial.status == "completed"
 
 
-async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> TrialInFull:
-    found = await reader.trial(*one.side(purpose))
+async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> TrialDetail:
+    found = await reader.trials.load(*one.side(purpose))
     if found is None:  # deleted a moment ago
         raise UnknownEntrant(one.name, one.run.run_id, None)
     return found
@@ -157,7 +157,7 @@ async def _pair(reader: StoreReader, one: _Entrant, other: _Entrant, purpose: st
         raise Incomparable(
             f"{one.name} is to {one.run.direction}, {other.name} to {other.run.direction}: no gain of one is one of the other"
         )
-    found = await reader.contrast(one.side(purpose), other.side(purpose), named=SAMPLES_NAMED)
+    found = await reader.comparisons.contrast(one.side(purpose), other.side(purpose), named=SAMPLES_NAMED)
     if found is None or not found.pairs:
         raise Incomparable(
             f"{one.name} and {other.name} share no sample; runs can be compared that use the same dataset and split"
@@ -176,7 +176,7 @@ def _judged_together(pairs: Sequence[Contrast], first: _Entrant) -> list[Judged 
 
 async def _compared(
     reader: StoreReader,
-    first: tuple[_Entrant, TrialInFull],
+    first: tuple[_Entrant, TrialDetail],
     other: _Entrant,
     pair: Contrast,
     judged: Judged | None,

@@ -27,16 +27,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from store.connection import Database, StoreAway, is_away
 from store.events import TERMINATED
-from store.write.run_endings import (
-    Ended,
-    UnendedRun,
-    begin_looking,
-    end_looking,
-    settle_what_is_over,
-    take_back_end,
-    unended_runs,
-    write_end,
-)
+from store.write.run_endings import Ended, RunEndings, UnendedRun
 from workflows.model.failures import shorten
 
 SECONDS_BETWEEN_LOOKS: Final = 20.0
@@ -76,20 +67,18 @@ async def namespace_id_of(client: Client) -> str:
 async def look_once(client: Client, database: Database, namespace_id: str | None = None) -> int:
     """Write down the end of every run that ended without doing so. How many; none while somebody else looks."""
     known = await namespace_id_of(client) if namespace_id is None else namespace_id
-    async with database.connection() as looking:
-        if not await begin_looking(looking, known):
+    endings = RunEndings(database)
+    async with endings.looked_after(known) as alone:
+        if not alone:
             return 0
-        try:
-            await settle_what_is_over(looking)
-            changed = 0
-            unended = await unended_runs(looking, known)
-            listed = await _listed_as_open(client) if unended else set()
-            for run in unended:
-                if (run.run_id in listed) == (run.status == TERMINATED):
-                    changed += await _reconciled(client, database, run, known)
-            return changed
-        finally:
-            await end_looking(looking, known)
+        await endings.settle_what_is_over()
+        changed = 0
+        unended = await endings.unended(known)
+        listed = await _listed_as_open(client) if unended else set()
+        for run in unended:
+            if (run.run_id in listed) == (run.status == TERMINATED):
+                changed += await _reconciled(client, endings, run, known)
+        return changed
 
 
 @asynccontextmanager
@@ -130,19 +119,15 @@ async def _listed_as_open(client: Client) -> set[str]:
     return {execution.id async for execution in client.list_workflows(OPEN)}
 
 
-async def _reconciled(client: Client, database: Database, run: UnendedRun, namespace_id: str) -> bool:
+async def _reconciled(client: Client, endings: RunEndings, run: UnendedRun, namespace_id: str) -> bool:
     newest = await _described(client, run.run_id)
     if run.status == TERMINATED:
         goes_on = newest is not None and newest.status is WorkflowExecutionStatus.RUNNING and _continues(newest, run)
-        if goes_on:
-            async with database.transaction() as connection:
-                return await take_back_end(connection, run)
-        return False
+        return goes_on and await endings.take_back(run)
     ended = await _end_of(client, run, newest, namespace_id)
     if ended is None:
         return False
-    async with database.transaction() as connection:
-        written = await write_end(connection, run, ended)
+    written = await endings.write(run, ended)
     if written:
         log.info("a run was ended from outside", run_id=run.run_id, status=ended.status, message=ended.message)
     return written

@@ -126,7 +126,7 @@ class RunFollower:
 
     async def _look_once(self) -> bool:
         now = time.monotonic()
-        progress = await self.servers.reader.progress(self.run_id)
+        progress = await self.servers.reader.runs.progress(self.run_id)
         if progress is not None:
             await self._show(progress, now)
             if progress.status in TERMINAL:
@@ -142,7 +142,7 @@ class RunFollower:
 
     async def _show(self, progress: LiveProgress, now: float) -> None:
         if self.request is None:
-            run = await self.servers.reader.run(self.run_id)
+            run = await self.servers.reader.runs.load(self.run_id)
             self.request = request_in_force(run) if run is not None else None
         before, self._last = self._last, progress
         if before is None or before.counts != progress.counts or before.answered != progress.answered:
@@ -158,7 +158,7 @@ class RunFollower:
             self._next_reading = time.monotonic() + (time.monotonic() - now) / READING_MAY_TAKE
 
     async def _show_lines(self) -> None:
-        report = await self.servers.reader.report(self.run_id)
+        report = await self.servers.reader.runs.report(self.run_id)
         if report is not None:
             self._tell(report)
 
@@ -178,7 +178,7 @@ class RunFollower:
         if not missing or run.execution is None:
             return ""
         if self.request is not None:
-            unserved = await unserved_target(self.servers.client, self.request.target)
+            unserved = await unserved_target(self.servers.client, self.request)
             if unserved is not None:
                 return unserved
         queue = missing[0]

@@ -55,7 +55,7 @@ class KnownRun:
 
 async def known_run(servers: Servers, run_id: str) -> KnownRun:
     """What is known of a run id, which may be nothing."""
-    return KnownRun(run_id, await _execution(servers, run_id), await servers.reader.progress(run_id))
+    return KnownRun(run_id, await _execution(servers, run_id), await servers.reader.runs.progress(run_id))
 
 
 async def existing_run(servers: Servers, run_id: str) -> KnownRun:
@@ -85,7 +85,7 @@ def unknown_run(run_id: str, ids: list[str]) -> CommandError:
 
 async def known_ids(servers: Servers) -> list[str]:
     """Run ids, the newest first."""
-    rows = await servers.reader.runs(limit=MOST_COMPARED)
+    rows = await servers.reader.runs.page(limit=MOST_COMPARED)
     return [row.run_id for row in rows] + [run.run_id for run in await open_runs(servers) if run.row is None]
 
 

@@ -31,7 +31,7 @@ async def list_runs(context: Context, status: str | None, limit: int) -> int:
     waits: dict[str, tuple[str, ...]] = {}
     if has_data(context.home):
         async with reach_servers(context.home) as servers:
-            rows = await servers.reader.runs(status=status, limit=limit)
+            rows = await servers.reader.runs.page(status=status, limit=limit)
             not_over = await open_runs(servers)
             waiting = [run for run in not_over if run.row is None and status in (None, "initialized")]
             waits = await _waits(servers, not_over)

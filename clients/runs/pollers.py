@@ -18,8 +18,6 @@ from temporalio.service import RPCError
 
 from clients.checks.plugin_inspection import plugin_uses
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.targets.external import ActivityTarget
-from workflows.model.spec.targets.python import Target
 
 POLLER_IS_GONE_AFTER: Final = timedelta(seconds=75)
 """Long polls come back once a minute."""
@@ -78,9 +76,10 @@ class Pollers:
         return self._known[name, kind]
 
 
-async def unserved_target(client: Client, target: Target) -> str | None:
+async def unserved_target(client: Client, request: OptimizationRequest) -> str | None:
     """What is missing of a target that is somebody else's activity."""
-    if not isinstance(target, ActivityTarget) or await is_polled(client, target.task_queue, ACTIVITIES):
+    target = request.target.calls(request.execution.sample_timeout)
+    if target is None or await is_polled(client, target.task_queue, ACTIVITIES):
         return None
     return (
         f"target.task_queue: nobody serves activities of task queue {target.task_queue!r} in {_place(client)}; start the "
@@ -98,7 +97,7 @@ async def unserved_queues(pollers: Pollers, request: OptimizationRequest, task_q
     elif not own and not plugin_uses(request):
         needed.append(("execution", f"{task_queue}-evaluation", ACTIVITIES))
     found = [_unserved(*where, _place(pollers.client)) for where in needed if not await pollers.serve(where[1], where[2])]
-    target = await unserved_target(pollers.client, request.target)
+    target = await unserved_target(pollers.client, request)
     return found if target is None else [*found, target]
 
 
@@ -118,13 +117,13 @@ def _place(client: Client) -> str:
 def unserved_without_servers(request: OptimizationRequest) -> list[str]:
     """The same while the embedded servers do not run: what `ratchet run` does not bring along."""
     found: list[str] = []
-    target, named = request.target, request.execution.evaluation_task_queue
+    target, named = request.target.calls(request.execution.sample_timeout), request.execution.evaluation_task_queue
     if named is not None:
         found.append(
             f"execution.evaluation_task_queue: nobody can serve task queue {named!r} yet, since the embedded servers do not "
             "run; start them with `ratchet dev`, and a worker of that queue with the addresses it prints"
         )
-    if isinstance(target, ActivityTarget):
+    if target is not None:
         found.append(
             f"target.task_queue: nobody can serve task queue {target.task_queue!r} yet, since the embedded servers do not run; "
             f"start them with `ratchet dev`, and the worker that has activity {target.activity!r} with the addresses it prints"

@@ -49,7 +49,7 @@ async def release_run(context: Context, run_id: str, options: ReleaseOptions) ->
     async with reach_run(context.home, run_id) as (servers, run):
         if run.is_open:
             raise CommandError(f"{run_id} is {run.status}; `ratchet stop {run_id}` ends it, and keeps the best")
-        detail = await servers.reader.run(run_id)
+        detail = await servers.reader.runs.load(run_id)
         if detail is None or detail.result is None:
             raise CommandError(f"{run_id} has no result, so there is nothing to release; `ratchet report {run_id}` shows it")
         request = OptimizationRequest.model_validate(detail.spec)
@@ -111,7 +111,7 @@ async def rule_on(context: Context, run_id: str, ruling: Literal["approve", "rej
 
 
 async def _waiting(servers: Servers, run_id: str) -> ReleaseState:
-    releases = await servers.reader.releases(run_id=run_id)
+    releases = await servers.reader.releases.listed(run_id=run_id)
     waiting = [state for state in releases if state.status == "pending"]
     if not waiting:
         how = f"; its last one: {state_text(releases[0])}" if releases else "; it asked for none"

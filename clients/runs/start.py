@@ -30,7 +30,7 @@ from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import Ending, show_end
 from clients.runs.workers import PluginCode, workers_for
-from store.write.datasets import dataset_size, named_dataset
+from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import check_request
@@ -189,12 +189,12 @@ async def _ingested(servers: Servers, checked: Checked) -> str:
 
 
 async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
-    async with servers.database.connection() as connection:
-        found = given.id or await named_dataset(connection, given.name or "")
-        if found is None:
-            raise CommandError(f"{path}: dataset.name: {given.name!r} is not in the store; see `ratchet datasets list`")
-        if await dataset_size(connection, found) is None:
-            raise CommandError(f"{path}: dataset.id: {found[:12]}… is not in the store; give dataset.path")
+    datasets = Datasets(servers.database)
+    found = given.id or await datasets.named(given.name or "")
+    if found is None:
+        raise CommandError(f"{path}: dataset.name: {given.name!r} is not in the store; see `ratchet datasets list`")
+    if await datasets.size(found) is None:
+        raise CommandError(f"{path}: dataset.id: {found[:12]}… is not in the store; give dataset.path")
     return found
 
 
@@ -203,8 +203,7 @@ async def _sized(servers: Servers, checked: Checked, plan: StartPlan) -> Checked
     dataset_id = plan.request.dataset.id
     if checked.dataset is not None or dataset_id is None:
         return checked
-    async with servers.database.connection() as connection:
-        return with_size(checked, dataset_id, await dataset_size(connection, dataset_id) or 0)
+    return with_size(checked, dataset_id, await Datasets(servers.database).size(dataset_id) or 0)
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
@@ -269,7 +268,7 @@ async def start_retry(
 async def retry_run(context: Context, run_id: str, options: RunOptions, interruption: Interruption) -> int:
     """Retry a finished run by its id, with the spec that the store keeps."""
     async with reach_run(context.home, run_id) as (servers, run):
-        row = await servers.reader.run(run_id)
+        row = await servers.reader.runs.load(run_id)
         if row is None:
             raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
         request = OptimizationRequest.model_validate(row.spec)

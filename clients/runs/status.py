@@ -20,8 +20,8 @@ from clients.runs.waits import told_waits, waits_of
 async def show_status(context: Context, run_id: str) -> int:
     """A few lines about one run."""
     async with reach_run(context.home, run_id) as (servers, run):
-        progress = await servers.reader.progress(run_id)
-        report = await servers.reader.report(run_id)
+        progress = await servers.reader.runs.progress(run_id)
+        report = await servers.reader.runs.report(run_id)
         page = servers.page_of(run_id)
         waits = await waits_of(servers, run)
         waiting = await _told_waiting(context, servers, run, waits) if waits else ""

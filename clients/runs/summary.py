@@ -56,10 +56,10 @@ def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: 
 
 async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | None = None) -> RunFacts:
     """The run as reports see it, by slices of the given fields, else of those that the spec names."""
-    report = await servers.reader.report(run_id)
+    report = await servers.reader.runs.report(run_id)
     if report is None:
         raise await why_it_was_refused(servers, run_id)
-    found = await servers.reader.slices(run_id, slices)
+    found = await servers.reader.slices.of_run(run_id, slices)
     return facts_of(report).model_copy(update={"slices": found, "slices_asked": bool(slices)})
 
 

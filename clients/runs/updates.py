@@ -19,6 +19,7 @@ from clients.runs.lookup import TERMINAL, KnownRun, reach_run
 from clients.runs.run_code import notes_for
 from clients.runs.servers import Servers, ServersAway
 from clients.runs.workers import workers_for
+from store.write.runs import Runs
 from workflows.model.run.contract import UpdateAnswer
 
 Answer = TypeVar("Answer")
@@ -114,7 +115,7 @@ async def delete_run(context: Context, run_id: str) -> int:
     async with reach_run(context.home, run_id) as (servers, run):
         if run.is_open:
             raise CommandError(f"{run_id} is {run.status}; `ratchet cancel {run_id}` first, or `ratchet stop {run_id}`")
-        deleted = await servers.reader.delete_run(run_id)
+        deleted = await Runs(servers.database).delete(run_id)
         notes_for(servers, context.home).forget(run_id)
         told = "deleted" if deleted else "has nothing in the store"
         context.facts({"run_id": run_id, "deleted": deleted}, f"{run_id}: {told}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clients.testing.simulated_outcomes import Outcomes
+from clients.testing.simulated_outcomes import SimulatedOutcomes
 from ratchet import Record
 from ratchet._canonical import derive_seed
 from workflows.model.activities.computation import StoredTrial
@@ -42,7 +42,7 @@ class _Asked:
 class Measuring:
     """Runs the trials of a run, one after the other, and remembers what a store would."""
 
-    def __init__(self, state: RunState, outcomes: Outcomes) -> None:
+    def __init__(self, state: RunState, outcomes: SimulatedOutcomes) -> None:
         self._state = state
         self._outcomes = outcomes
         self._stored: list[StoredTrial] = []

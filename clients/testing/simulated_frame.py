@@ -25,7 +25,7 @@ from workflows.optimizers.frame import Brief, ProposalFailed, Prospects, Shown
 from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, take_step, with_what_is_stored
 from workflows.rules.proposals.parts import places
 from workflows.rules.proposals.validation import Refusal
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.remaining_work import prospects_of
 from workflows.run.state import RunState
 

@@ -15,7 +15,7 @@ Key = tuple[str, Split, int, int]
 """Configuration, split, place, replicate."""
 
 
-class Outcomes:
+class SimulatedOutcomes:
     """Asks the world for what is not known yet, as long as the budget lasts."""
 
     def __init__(self, world: World, search_split: Split, metric: str, passes_at: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from clients.testing.measurement import Measuring
 from clients.testing.simulated_frame import SimulatedFrame
-from clients.testing.simulated_outcomes import Outcomes
+from clients.testing.simulated_outcomes import SimulatedOutcomes
 from clients.testing.world import World
 from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.activities.computation import StoredTrial
@@ -23,7 +23,7 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimizers import build_optimizer
 from workflows.rules.proposals.optimizer_step import Call
 from workflows.rules.spec.check import check_request
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.loop import RoundLoop
 from workflows.run.optimizer_calls import OptimizerCalls
 from workflows.run.round_records import last_round
@@ -129,7 +129,7 @@ class _Run(OptimizerCalls):
                 train_samples=min(len(world.train), request.samples_per_trial or len(world.train)),
             )
         )
-        self._outcomes = Outcomes(world, search_split, request.metric, PASSES_AT)
+        self._outcomes = SimulatedOutcomes(world, search_split, request.metric, PASSES_AT)
         self._measuring = Measuring(state, self._outcomes)
         self._frame = SimulatedFrame(state, world, self._measuring, make, call)
         super().__init__(state, build_optimizer(request.optimizer, self._frame), self._frame.begin_step)

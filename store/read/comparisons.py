@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import Field
 
 from ratchet._frozen import Payload
-from store.connection import Connection
-from store.read.sample_pairs import TURNS, MeasuredTrial, Pair, Turn, answers_of, inputs_of, pairs_of
+from store.connection import Connection, Database
+from store.read.sample_pairs import TURNS, MeasuredTrial, Pair, Turn, answers_of, inputs_of, measured_trial, pairs_of
 from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
 
@@ -120,7 +121,7 @@ class Contrast:
         return None if found is None else judge([found], self.spec)[0]
 
 
-async def contrast(connection: Connection, baseline: MeasuredTrial, candidate: MeasuredTrial, *, named: int = 0) -> Contrast:
+async def _contrast(connection: Connection, baseline: MeasuredTrial, candidate: MeasuredTrial, *, named: int = 0) -> Contrast:
     """Two trials, with the ids of the first few samples that were fixed, and broken."""
     pairs = await pairs_of(connection, baseline, candidate)
     turns: tuple[Turn, ...] = ("fixed", "broken")
@@ -179,7 +180,7 @@ async def read_comparison(
     limit: int = 20,
 ) -> ReadComparison:
     """Two trials, with some of their samples in full."""
-    found = await contrast(connection, baseline, candidate)
+    found = await _contrast(connection, baseline, candidate)
     wanted = [pair for pair in found.pairs if only is None or pair.turn == only]
     shown = wanted[offset : offset + limit]
     hashes = [pair.one.item_hash for pair in shown]
@@ -202,3 +203,35 @@ def _side(trial: MeasuredTrial) -> ComparedTrial:
         split=trial.split,
         objective_score=trial.score,
     )
+
+
+class ComparisonReader:
+    """Two trials beside each other."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(
+        self,
+        baseline: tuple[str, str, str | None],
+        candidate: tuple[str, str, str | None],
+        *,
+        only: Turn | None = None,
+        offset: int = 0,
+        limit: int = 20,
+    ) -> Comparison | None:
+        """Two trials sample by sample, each by run, candidate and purpose; None when one of them is not there."""
+        async with self._database.snapshot() as connection:
+            one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
+            if one is None or other is None:
+                return None
+            found = await read_comparison(connection, one, other, only=only, offset=offset, limit=limit)
+        return await asyncio.to_thread(found.told, judged=limit > 0)
+
+    async def contrast(
+        self, baseline: tuple[str, str, str | None], candidate: tuple[str, str, str | None], *, named: int
+    ) -> Contrast | None:
+        """Two trials as they were read, for whoever judges several together; None when one of them is not there."""
+        async with self._database.snapshot() as connection:
+            one, other = await measured_trial(connection, *baseline), await measured_trial(connection, *candidate)
+            return None if one is None or other is None else await _contrast(connection, one, other, named=named)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from store.connection import Connection
-from store.encoding import from_json
+from store.connection import Connection, Database
+from store.encoding import decoded, from_json
 from store.read import rows
 from store.write.datasets import named_dataset
 
@@ -17,52 +17,77 @@ SHORTEST_PREFIX = 6
 _DATASET = "SELECT d.*, (SELECT count(*) FROM runs r WHERE r.dataset_id = d.dataset_id) AS runs FROM datasets d"
 
 
-async def all_datasets(connection: Connection) -> list[rows.DatasetRow]:
-    """Every dataset with its names, the newest first."""
-    versions = defaultdict(list)
-    for row in await connection.fetch("SELECT * FROM dataset_versions ORDER BY name, version"):
-        versions[row["dataset_id"]].append(_version(row))
-    found = await connection.fetch(f"{_DATASET} ORDER BY d.created_at DESC, d.dataset_id")
-    return [rows.DatasetRow(**row, versions=tuple(versions[row["dataset_id"]])) for row in found]
+class DatasetReader:
+    """Datasets, and their samples."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-async def datasets_called(connection: Connection, reference: str) -> list[str]:
-    """The ids that a reference may mean: an id or the beginning of one, or a name, with or without a version."""
-    named = await named_dataset(connection, reference)
-    if named is not None:
-        return [named]
-    if not re.fullmatch(rf"[0-9a-f]{{{SHORTEST_PREFIX},64}}", reference):
-        return []
-    found = await connection.fetch(
-        "SELECT dataset_id FROM datasets WHERE starts_with(dataset_id, $1) ORDER BY dataset_id LIMIT 10", reference
-    )
-    return [row["dataset_id"] for row in found]
+    async def all(self) -> list[rows.DatasetRow]:
+        """Every dataset with its names, the newest first."""
+        async with self._database.snapshot() as connection:
+            versions = defaultdict(list)
+            for row in await connection.fetch("SELECT * FROM dataset_versions ORDER BY name, version"):
+                versions[row["dataset_id"]].append(_version(row))
+            found = await connection.fetch(f"{_DATASET} ORDER BY d.created_at DESC, d.dataset_id")
+            return [rows.DatasetRow(**row, versions=tuple(versions[row["dataset_id"]])) for row in found]
 
+    async def called(self, reference: str) -> list[str]:
+        """The ids that a reference may mean: an id or the beginning of one, or a name, with or without a version."""
+        async with self._database.connection() as connection:
+            named = await named_dataset(connection, reference)
+            if named is not None:
+                return [named]
+            if not re.fullmatch(rf"[0-9a-f]{{{SHORTEST_PREFIX},64}}", reference):
+                return []
+            found = await connection.fetch(
+                "SELECT dataset_id FROM datasets WHERE starts_with(dataset_id, $1) ORDER BY dataset_id LIMIT 10", reference
+            )
+            return [row["dataset_id"] for row in found]
 
-async def dataset_in_full(connection: Connection, dataset_id: str) -> rows.DatasetDetail | None:
-    """One dataset with what its samples have in common."""
-    row = await connection.fetchrow(f"{_DATASET} WHERE d.dataset_id = $1", dataset_id)
-    if row is None:
-        return None
-    versions = await connection.fetch("SELECT * FROM dataset_versions WHERE dataset_id = $1 ORDER BY name, version", dataset_id)
-    used_by = await connection.fetch(
-        "SELECT run_id FROM runs WHERE dataset_id = $1 ORDER BY started_at DESC, run_id LIMIT $2", dataset_id, MOST_VALUES
-    )
-    expected = await _counted(connection, dataset_id, "SELECT expected::text AS value FROM samples WHERE dataset_id = $1")
-    return rows.DatasetDetail(
-        **row,
-        versions=tuple(_version(version) for version in versions),
-        used_by=tuple(run["run_id"] for run in used_by),
-        total_weight=await connection.fetchval("SELECT sum(weight) FROM samples WHERE dataset_id = $1", dataset_id),
-        input_fields=await _counted(
-            connection,
-            dataset_id,
-            "SELECT json_object_keys(CASE json_typeof(input) WHEN 'object' THEN input ELSE '{}' END) AS value"
-            " FROM samples WHERE dataset_id = $1",
-        ),
-        expected=tuple(value.model_copy(update={"value": from_json(str(value.value))}) for value in expected),
-        tags=await _counted(connection, dataset_id, "SELECT unnest(tags) AS value FROM samples WHERE dataset_id = $1"),
-    )
+    async def load(self, dataset_id: str) -> rows.DatasetDetail | None:
+        """One dataset with what its samples have in common."""
+        async with self._database.snapshot() as connection:
+            row = await connection.fetchrow(f"{_DATASET} WHERE d.dataset_id = $1", dataset_id)
+            if row is None:
+                return None
+            versions = await connection.fetch(
+                "SELECT * FROM dataset_versions WHERE dataset_id = $1 ORDER BY name, version", dataset_id
+            )
+            used_by = await connection.fetch(
+                "SELECT run_id FROM runs WHERE dataset_id = $1 ORDER BY started_at DESC, run_id LIMIT $2",
+                dataset_id,
+                MOST_VALUES,
+            )
+            expected = await _counted(
+                connection, dataset_id, "SELECT expected::text AS value FROM samples WHERE dataset_id = $1"
+            )
+            return rows.DatasetDetail(
+                **row,
+                versions=tuple(_version(version) for version in versions),
+                used_by=tuple(run["run_id"] for run in used_by),
+                total_weight=await connection.fetchval("SELECT sum(weight) FROM samples WHERE dataset_id = $1", dataset_id),
+                input_fields=await _counted(
+                    connection,
+                    dataset_id,
+                    "SELECT json_object_keys(CASE json_typeof(input) WHEN 'object' THEN input ELSE '{}' END) AS value"
+                    " FROM samples WHERE dataset_id = $1",
+                ),
+                expected=tuple(value.model_copy(update={"value": from_json(str(value.value))}) for value in expected),
+                tags=await _counted(connection, dataset_id, "SELECT unnest(tags) AS value FROM samples WHERE dataset_id = $1"),
+            )
+
+    async def samples(self, dataset_id: str, *, offset: int = 0, limit: int = 100) -> list[rows.SampleView]:
+        """Samples of a dataset, in order."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                "SELECT position, item_id, item_hash, input, expected, weight, tags FROM samples"
+                " WHERE dataset_id = $1 AND position >= $2 ORDER BY position LIMIT $3",
+                dataset_id,
+                offset,
+                limit,
+            )
+        return [rows.SampleView(**decoded(row, "input", "expected")) for row in found]
 
 
 async def _counted(connection: Connection, dataset_id: str, values: str) -> tuple[rows.ValueCount, ...]:

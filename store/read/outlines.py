@@ -5,6 +5,7 @@ Charts, tables and graphs of ten thousand trials are drawn from it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ import asyncpg
 from pydantic import Field
 
 from ratchet._frozen import Payload
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import from_json
 from workflows.model.trial import Purpose
 
@@ -90,7 +91,25 @@ class ReadOutline:
         return Outline(last_event_id=self.last_event_id, trials=tuple(_trial(row) for row in self.rows))
 
 
-async def outline(connection: Connection, run_id: str, since: int | None) -> ReadOutline | None:
+def _trial(row: Any) -> OutlinedTrial:
+    read = {name: from_json(row[name]) for name in ("gains", "errors")}
+    return OutlinedTrial(**{**dict(row), **read})
+
+
+class OutlineReader:
+    """The outlines of runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(self, run_id: str, *, since: int | None = None) -> Outline | None:
+        """Every trial in a few hundred bytes, or those that events after one speak of; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            found = await _outline(connection, run_id, since)
+        return None if found is None else await asyncio.to_thread(found.told)
+
+
+async def _outline(connection: Connection, run_id: str, since: int | None) -> ReadOutline | None:
     """The trials of a run in the order of their proposals; with `since`, those that events after it speak of."""
     newest = await connection.fetchval(
         "SELECT coalesce((SELECT max(id) FROM events e WHERE e.run_id = r.run_id), 0) FROM runs r WHERE run_id = $1", run_id
@@ -132,8 +151,3 @@ async def outline(connection: Connection, run_id: str, since: int | None) -> Rea
         LONGEST_TEXT,
     )
     return ReadOutline(newest, found)
-
-
-def _trial(row: Any) -> OutlinedTrial:
-    read = {name: from_json(row[name]) for name in ("gains", "errors")}
-    return OutlinedTrial(**{**dict(row), **read})

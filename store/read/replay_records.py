@@ -7,11 +7,10 @@ from datetime import datetime
 from store.connection import Connection, Database
 from store.encoding import from_json
 from store.read import rows
-from store.write import outcomes
+from store.read.measured_samples import measured, measured_in_batches
+from store.write.suites import Suites
 from workflows.model.run.decisions import Reference
-from workflows.model.spec.judgement import MustPass
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Split
 from workflows.rules.scoring.tally import Tally
 
 
@@ -46,23 +45,19 @@ class RecordedOutcomes:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def suite(self, run_id: str, split: Split) -> EvaluationSuite:
-        """What every trial on a split is measured with."""
-        async with self._database.connection() as connection:
-            return await outcomes.load_suite(connection, run_id, split)
+        self.suites = Suites(database)
 
     async def tally(self, tally: Tally, trial: Reference, until: datetime | None) -> None:
         """Add up what the answers to a trial were worth, without those that came after it was concluded."""
         key = (tally.suite, trial.config_hash, trial.first_replicate, trial.replicates)
         async with self._database.snapshot() as connection:
-            async for batch in outcomes.measured_in_batches(connection, *key, until=until):
+            async for batch in measured_in_batches(connection, *key, until=until):
                 tally.add(batch)
 
     async def measured(self, suite: EvaluationSuite, trial: Reference, until: datetime | None) -> list[MeasuredSample]:
         """The same answers one by one, for what depends on single ones."""
         async with self._database.connection() as connection:
-            return await outcomes.measured(
+            return await measured(
                 connection,
                 suite.run_id,
                 suite.split,
@@ -72,8 +67,3 @@ class RecordedOutcomes:
                 trial.replicates,
                 until=until,
             )
-
-    async def must_pass(self, run_id: str, split: Split, named: MustPass) -> dict[int, str]:
-        """The places in a split of samples that every candidate must pass, with their ids."""
-        async with self._database.connection() as connection:
-            return await outcomes.must_pass(connection, run_id, split, named)

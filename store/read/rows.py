@@ -1,4 +1,7 @@
-"""What clients read of the store: frozen rows, ready to be written as JSON."""
+"""What clients read of the store: frozen rows, ready to be written as JSON.
+
+Dumped by alias they are in the words of the API: `optimization_id`, `mask_id`, `objective_score`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ from typing import Any
 from pydantic import Field
 
 from ratchet._frozen import Payload
-from ratchet.optimizer import TrialStatus
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
-from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import Purpose, Split, TrialSummary
@@ -135,14 +136,28 @@ class RoundPage(Payload):
     items: tuple[RoundRow, ...]
 
 
-class StoredTrial(Payload):
-    """A trial with its candidate."""
+class Trial(Payload):
+    """The evaluation of one candidate."""
 
-    run_id: str
-    trial_id: str
+    run_id: str = Field(serialization_alias="optimization_id")
     candidate_id: str
+    config_hash: str = Field(serialization_alias="mask_id")
+    """The overlay it ran against: the hash of its configuration."""
+    experiment_id: str
+    """The external runner's, where one runs the trial; else its own."""
     purpose: Purpose
-    config_hash: str
+    status: str
+    """`running`, `completed`, `failed`, `cancelled` or `timeout`."""
+    score: float | None = Field(serialization_alias="objective_score")
+    coverage: float | None
+    summary: TrialSummary
+    stopped_early: str | None
+    error: str | None
+    failure: str | None
+    evidence: tuple[Evidence, ...]
+    """What its comparison with the baseline, and with the best of its time, found."""
+    judged: Decision | None
+    """What its round decided about it, and why."""
     round: int
     index: int
     parent_candidate_ids: tuple[str, ...]
@@ -150,91 +165,85 @@ class StoredTrial(Payload):
     extra: dict[str, Any]
     split: Split
     samples: int
+    part: str
+    """Tells trials of some samples only apart; empty for a trial in full."""
+    first_sample: int
+    """The place of its first sample in the split."""
+    split_samples: int
+    """How many samples the split has."""
     replicates: int
     first_replicate: int
-    status: TrialStatus | str
-    """A `TrialStatus`, or `running`."""
-    score: float | None
-    coverage: float | None
-    summary: TrialSummary
-    stopped_early: str | None
-    error: str | None
-    failure: str | None
     paid_samples: int
     paid_tokens: int
     paid_cost: float
-    reused_samples: int = 0
+    reused_samples: int
+    duration_ms: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class TrialDetail(Trial):
+    """A trial with its configuration and what each sample scored."""
+
+    configuration: dict[str, Any]
+    sample_means: tuple[float | None, ...] | None
+
+
+class TrialInFull(TrialDetail):
+    """A trial with what reports and replays tell of it beside what the API does."""
+
+    trial_id: str
+    score_low: float | None = None
+    score_high: float | None = None
     lost_samples: int = 0
     """Calls without an answer that may have been paid for."""
     lost_tokens: int = 0
     lost_cost: float = 0.0
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
-    duration_ms: int | None
-    started_at: datetime
-    finished_at: datetime | None
-    score_low: float | None = None
-    score_high: float | None = None
-    evidence: tuple[Evidence, ...] = ()
-    """What its comparison with the baseline, and with the best of its time, found."""
     looks: tuple[RaceDecision, ...] = ()
     """At a trial that raced: what each look at it decided."""
-    judged: Decision | None = None
-    """What its round decided about it, and why."""
-    experiment_id: str | None = None
-    """The external runner's, when it runs the trial."""
-    part: str = ""
-    """Tells trials of some samples only apart; empty for others."""
-    first_sample: int = 0
-    """The place of its first sample in the split."""
-    split_samples: int = 0
-    """How many samples the split has."""
-
-
-class TrialInFull(StoredTrial):
-    """A trial with its configuration and what each sample was worth."""
-
-    configuration: Configuration
-    sample_means: tuple[float | None, ...] | None
 
 
 class TrialPage(Payload):
     """Some of a run's trials, in the order of their proposals."""
 
     total: int
-    items: tuple[StoredTrial, ...]
+    items: tuple[Trial, ...]
 
 
-class RejectionRow(Payload):
-    """A proposal that was kept out."""
+class Rejection(Payload):
+    """A proposal that was kept out before anything was spent on it."""
 
     round: int
     proposed_index: int
     reason_code: ReasonCode
     message: str
-    config_hash: str | None
+    config_hash: str | None = Field(serialization_alias="mask_id")
     parent_candidate_ids: tuple[str, ...]
 
 
 class RejectionPage(Payload):
+    """Some of a run's rejections, in their order."""
+
     total: int
-    items: tuple[RejectionRow, ...]
+    items: tuple[Rejection, ...]
 
 
 class Node(Payload):
     """A candidate in the lineage."""
 
     candidate_id: str
-    config_hash: str
+    config_hash: str = Field(serialization_alias="mask_id")
     round: int
     index: int
     status: str | None
     """None for a candidate whose trial in full has not begun."""
-    score: float | None
+    score: float | None = Field(serialization_alias="objective_score")
     rationale: str | None
     is_best: bool
     is_baseline: bool
-    parts: int = 0
+    parts: int
     """How often it was measured on some samples only."""
 
 
@@ -245,7 +254,9 @@ class Edge(Payload):
     child: str
 
 
-class LineageGraph(Payload):
+class Graph(Payload):
+    """The true lineage; a candidate may have several parents."""
+
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
 
@@ -364,8 +375,8 @@ class ProposalCost(Payload):
     """What the proposals of a round took."""
 
     round: int
-    tokens: int
-    cost: float
+    tokens: int = 0
+    cost: float = 0.0
 
 
 class RunReport(Payload):
@@ -374,7 +385,7 @@ class RunReport(Payload):
     run: RunDetail
     rounds: tuple[RoundRow, ...]
     trials: tuple[TrialInFull, ...]
-    rejections: tuple[RejectionRow, ...]
+    rejections: tuple[Rejection, ...]
     splits: tuple[DrawnSplit, ...] = ()
     proposals: tuple[ProposalCost, ...] = ()
     releases: tuple[ReleaseState, ...] = ()

@@ -12,7 +12,8 @@ import asyncpg
 from ratchet.optimizer import Direction
 from store.connection import Connection
 from store.encoding import from_json
-from store.write.outcomes import load_suite, measured_in_batches
+from store.read.measured_samples import measured_in_batches
+from store.write.suites import load_suite
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
 from workflows.rules.scoring.tally import Tally

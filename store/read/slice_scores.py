@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ratchet._frozen import Payload
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.read.slices import stated_fields, values_of
-from store.write.outcomes import load_suite
+from store.write.suites import load_suite
 from workflows.model.trial import Purpose, Split
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 from workflows.rules.scoring.slices import label, positions_by_value
@@ -96,46 +96,55 @@ class _Value:
     positions: dict[Split, set[int]]
 
 
-async def slices_in_run(connection: Connection, run_id: str) -> RunSlices | None:
-    """The slices by which the run's trials can be looked at; None when there is no such run."""
-    searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
-    if searched is None:
-        return None
-    split = Split(searched)
-    suite = await load_suite(connection, run_id, split)
-    fields = []
-    for field in dict.fromkeys(await stated_fields(connection, run_id)):
-        found = positions_by_value(await values_of(connection, run_id, split, field))
-        if len(found) > 1:
-            shown = tuple(
-                SliceOfRun(name=label(field, json.loads(value)), samples=len(positions))
-                for value, positions in list(found.items())[:MOST_SLICES]
+class SliceScoreReader:
+    """What the trials of runs scored on slices of their samples."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def slices(self, run_id: str) -> RunSlices | None:
+        """The slices by which the run's trials can be looked at; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
+            if searched is None:
+                return None
+            split = Split(searched)
+            suite = await load_suite(connection, run_id, split)
+            fields = []
+            for field in dict.fromkeys(await stated_fields(connection, run_id)):
+                found = positions_by_value(await values_of(connection, run_id, split, field))
+                if len(found) > 1:
+                    shown = tuple(
+                        SliceOfRun(name=label(field, json.loads(value)), samples=len(positions))
+                        for value, positions in list(found.items())[:MOST_SLICES]
+                    )
+                    fields.append(SlicedField(field=field, slices=shown, left_out=len(found) - len(shown)))
+            return RunSlices(
+                optimization_id=run_id,
+                fields=tuple(fields),
+                measure="objective" if is_mean_over_samples(suite.objective) else f"mean of {suite.metric}",
+                all_at_once=await _all_values(connection, run_id) <= MOST_VALUES,
             )
-            fields.append(SlicedField(field=field, slices=shown, left_out=len(found) - len(shown)))
-    return RunSlices(
-        optimization_id=run_id,
-        fields=tuple(fields),
-        measure="objective" if is_mean_over_samples(suite.objective) else f"mean of {suite.metric}",
-        all_at_once=await _all_values(connection, run_id) <= MOST_VALUES,
-    )
 
-
-async def slice_scores(connection: Connection, run_id: str, field: str, candidates: Sequence[str] | None) -> SliceScores | None:
-    """What the trials of some candidates, or all trials, scored on the slices of a field; None when there is no such run."""
-    searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
-    if searched is None:
-        return None
-    if candidates is None and (values := await _all_values(connection, run_id)) > MOST_VALUES:
-        raise TooMuch(f"all trials of this run have {values:,} scores of samples, and at most {MOST_VALUES:,} are added up")
-    slices = await _values_in_splits(connection, run_id, Split(searched), field)
-    members = await _members(connection, run_id, slices)
-    rows = await connection.fetch(_statement(len(slices)), run_id, *members, candidates, _MOST_SAMPLES)
-    return SliceScores(
-        optimization_id=run_id,
-        field=field,
-        slices=tuple(value.name for value in slices),
-        trials=tuple(TrialBySlice(**row) for row in rows),
-    )
+    async def scores(self, run_id: str, field: str, candidates: Sequence[str] | None) -> SliceScores | None:
+        """What trials scored on the slices of a field: of some candidates, or all. None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
+            if searched is None:
+                return None
+            if candidates is None and (values := await _all_values(connection, run_id)) > MOST_VALUES:
+                raise TooMuch(
+                    f"all trials of this run have {values:,} scores of samples, and at most {MOST_VALUES:,} are added up"
+                )
+            slices = await _values_in_splits(connection, run_id, Split(searched), field)
+            members = await _members(connection, run_id, slices)
+            rows = await connection.fetch(_statement(len(slices)), run_id, *members, candidates, _MOST_SAMPLES)
+            return SliceScores(
+                optimization_id=run_id,
+                field=field,
+                slices=tuple(value.name for value in slices),
+                trials=tuple(TrialBySlice(**row) for row in rows),
+            )
 
 
 def _statement(slices: int) -> str:

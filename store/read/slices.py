@@ -9,42 +9,55 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import from_json
+from store.read.measured_samples import measured
 from store.read.sample_pairs import measured_trial
-from store.write.outcomes import load_suite, measured
+from store.write.suites import load_suite
 from workflows.model.suite import MeasuredSample
 from workflows.model.trial import SEARCHING, Purpose, Split
 from workflows.rules.scoring.slices import DEFAULT_FIELDS, TAGS, Slices, slices_of
 
 
-async def slices_of_run(connection: Connection, run_id: str, fields: Sequence[str] | None) -> Slices | None:
-    """Baseline and best by slice, on the samples held back when both were confirmed there; None when nothing was measured."""
-    run = await connection.fetchrow("SELECT baseline_candidate_id, best_candidate_id FROM runs WHERE run_id = $1", run_id)
-    if run is None or run["baseline_candidate_id"] is None:
-        return None
-    baseline, best = run["baseline_candidate_id"], run["best_candidate_id"] or run["baseline_candidate_id"]
-    trials = await _trials(connection, run_id, baseline, best)
-    if baseline not in trials:
-        return None
-    after = trials.get(best) if best != baseline else None
-    return await _sliced(connection, run_id, Split(trials[baseline]["split"]), fields, trials[baseline], after)
+class SliceReader:
+    """What trials were worth on slices of their samples."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-async def slices_of_trial(
-    connection: Connection, run_id: str, candidate_id: str, purpose: str | None, fields: Sequence[str] | None
-) -> Slices | None:
-    """A trial beside the baseline's on the same samples, by slice; None when there is no such trial."""
-    trial = await measured_trial(connection, run_id, candidate_id, purpose)
-    if trial is None:
-        return None
-    named = await connection.fetchval("SELECT baseline_candidate_id FROM runs WHERE run_id = $1", run_id)
-    same = Purpose.CONFIRMATION if trial.purpose == Purpose.CONFIRMATION else None
-    baseline = await measured_trial(connection, run_id, named, same) if named is not None else None
-    before = baseline if baseline is not None and baseline.split == trial.split else None
-    return await _sliced(
-        connection, run_id, Split(trial.split), fields, asdict(before) if before is not None else None, asdict(trial)
-    )
+    async def of_run(self, run_id: str, fields: Sequence[str] | None = None) -> Slices | None:
+        """Baseline and best by slice: of these fields, else of those that the spec names, else by tag.
+
+        On the samples held back when both were confirmed there; None when nothing was measured.
+        """
+        async with self._database.snapshot() as connection:
+            run = await connection.fetchrow(
+                "SELECT baseline_candidate_id, best_candidate_id FROM runs WHERE run_id = $1", run_id
+            )
+            if run is None or run["baseline_candidate_id"] is None:
+                return None
+            baseline, best = run["baseline_candidate_id"], run["best_candidate_id"] or run["baseline_candidate_id"]
+            trials = await _trials(connection, run_id, baseline, best)
+            if baseline not in trials:
+                return None
+            after = trials.get(best) if best != baseline else None
+            return await _sliced(connection, run_id, Split(trials[baseline]["split"]), fields, trials[baseline], after)
+
+    async def of_trial(
+        self, run_id: str, candidate_id: str, purpose: str | None, fields: Sequence[str] | None
+    ) -> Slices | None:
+        """A trial beside the baseline's on the same samples, by slice; None when there is no such trial."""
+        async with self._database.snapshot() as connection:
+            trial = await measured_trial(connection, run_id, candidate_id, purpose)
+            if trial is None:
+                return None
+            named = await connection.fetchval("SELECT baseline_candidate_id FROM runs WHERE run_id = $1", run_id)
+            same = Purpose.CONFIRMATION if trial.purpose == Purpose.CONFIRMATION else None
+            baseline = await measured_trial(connection, run_id, named, same) if named is not None else None
+            before = baseline if baseline is not None and baseline.split == trial.split else None
+            return await _sliced(
+                connection, run_id, Split(trial.split), fields, asdict(before) if before is not None else None, asdict(trial)
+            )
 
 
 async def _sliced(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.schema import StoreError
 
@@ -26,13 +26,94 @@ class SampleRow(NamedTuple):
     tags: list[str]
 
 
-async def dataset_size(connection: Connection, dataset_id: str) -> int | None:
-    """How many samples a dataset has; None when it is not in the store."""
-    size: int | None = await connection.fetchval("SELECT count FROM datasets WHERE dataset_id = $1", dataset_id)
-    return size
+class Datasets:
+    """Datasets by the hash of their content, and by their names."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def store(
+        self, dataset_id: str, name: str, count: int, batches: Callable[[], Awaitable[Sequence[SampleRow]]]
+    ) -> None:
+        """Store a dataset, batch by batch until one is empty, unless it is there; and as the newest version of its name."""
+        async with self._database.transaction() as connection:
+            if await _claim(connection, dataset_id, name, count):
+                while batch := await batches():
+                    await _add_samples(connection, dataset_id, batch)
+            await _name_version(connection, name, dataset_id)
+
+    async def size(self, dataset_id: str) -> int | None:
+        """How many samples a dataset has; None when it is not in the store."""
+        async with self._database.connection() as connection:
+            size: int | None = await connection.fetchval("SELECT count FROM datasets WHERE dataset_id = $1", dataset_id)
+            return size
+
+    async def named(self, name: str) -> str | None:
+        """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none."""
+        async with self._database.connection() as connection:
+            return await named_dataset(connection, name)
+
+    async def item_hashes(self, dataset_id: str) -> list[str]:
+        """The samples of a dataset, in order."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch("SELECT item_hash FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
+            return [row["item_hash"] for row in rows]
+
+    async def contents(self, dataset_id: str) -> list[bytes]:
+        """A hash of what every sample says, in order: of input and expected, whatever its id, weight and tags.
+
+        Both are canonical, so that equal ones are equal texts.
+        """
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT sha256(convert_to(input::text || E'\\n' || expected::text, 'UTF8')) AS content FROM samples"
+                " WHERE dataset_id = $1 ORDER BY position",
+                dataset_id,
+            )
+            return [row["content"] for row in rows]
+
+    async def tags(self, dataset_id: str) -> list[list[str]]:
+        """The tags of every sample, in order."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch("SELECT tags FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
+            return [row["tags"] for row in rows]
+
+    async def names_among(self, dataset_id: str, ids: Sequence[str], tags: Sequence[str]) -> tuple[set[str], set[str]]:
+        """Which of these ids and tags samples of a dataset have."""
+        async with self._database.connection() as connection:
+            found_ids = await connection.fetch(
+                "SELECT item_id FROM samples WHERE dataset_id = $1 AND item_id = ANY($2)", dataset_id, list(ids)
+            )
+            found_tags = await connection.fetch(
+                "SELECT tag FROM unnest($2::text[]) AS tag"
+                " WHERE EXISTS (SELECT FROM samples WHERE dataset_id = $1 AND tags @> ARRAY[tag])",
+                dataset_id,
+                list(tags),
+            )
+            return {row["item_id"] for row in found_ids}, {row["tag"] for row in found_tags}
+
+    async def strata(self, dataset_id: str, field: str) -> list[str | None]:
+        """The value of a field of every sample, in order, as JSON text; None where it has none. Of `tags`, all of them."""
+        async with self._database.connection() as connection:
+            part, *path = field.split(".")
+            value = f"({_JSON_COLUMNS[part]} #> $2::text[])::text" if part in _JSON_COLUMNS else _TAGS
+            rows = await connection.fetch(
+                f"SELECT {value} AS value FROM samples WHERE dataset_id = $1 AND $2::text[] IS NOT NULL ORDER BY position",  # noqa: S608
+                dataset_id,
+                path,
+            )
+            return [row["value"] for row in rows]
+
+    async def delete(self, dataset_id: str) -> bool:
+        """Delete a dataset that no run uses; whether there was one."""
+        async with self._database.transaction() as connection:
+            run = await connection.fetchval("SELECT run_id FROM runs WHERE dataset_id = $1 LIMIT 1", dataset_id)
+            if run is not None:
+                raise StoreError(f"dataset {dataset_id[:12]} is used by run {run!r}: delete the run first")
+            return bool(await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id))
 
 
-async def new_dataset(connection: Connection, dataset_id: str, name: str, count: int) -> bool:
+async def _claim(connection: Connection, dataset_id: str, name: str, count: int) -> bool:
     """Claim a dataset until the transaction ends; False when it is there already."""
     claimed = await connection.fetchval(
         "INSERT INTO datasets (dataset_id, name, count) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING true",
@@ -43,53 +124,14 @@ async def new_dataset(connection: Connection, dataset_id: str, name: str, count:
     return bool(claimed)
 
 
-async def add_samples(connection: Connection, dataset_id: str, rows: Sequence[SampleRow]) -> None:
+async def _add_samples(connection: Connection, dataset_id: str, rows: Sequence[SampleRow]) -> None:
     """Add a batch of samples to a dataset that this transaction has claimed."""
     await connection.copy_records_to_table(
         "samples", records=[(dataset_id, *row) for row in rows], columns=["dataset_id", *SampleRow._fields]
     )
 
 
-async def item_hashes(connection: Connection, dataset_id: str) -> list[str]:
-    """The samples of a dataset, in order."""
-    rows = await connection.fetch("SELECT item_hash FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
-    return [row["item_hash"] for row in rows]
-
-
-async def contents(connection: Connection, dataset_id: str) -> list[bytes]:
-    """A hash of what every sample says, in order: of input and expected, whatever its id, weight and tags. Both are canonical,
-    so that equal ones are equal texts."""
-    rows = await connection.fetch(
-        "SELECT sha256(convert_to(input::text || E'\\n' || expected::text, 'UTF8')) AS content FROM samples"
-        " WHERE dataset_id = $1 ORDER BY position",
-        dataset_id,
-    )
-    return [row["content"] for row in rows]
-
-
-async def tags(connection: Connection, dataset_id: str) -> list[list[str]]:
-    """The tags of every sample, in order."""
-    rows = await connection.fetch("SELECT tags FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
-    return [row["tags"] for row in rows]
-
-
-async def names_among(
-    connection: Connection, dataset_id: str, ids: Sequence[str], tags: Sequence[str]
-) -> tuple[set[str], set[str]]:
-    """Which of these ids and tags samples of a dataset have."""
-    found_ids = await connection.fetch(
-        "SELECT item_id FROM samples WHERE dataset_id = $1 AND item_id = ANY($2)", dataset_id, list(ids)
-    )
-    found_tags = await connection.fetch(
-        "SELECT tag FROM unnest($2::text[]) AS tag"
-        " WHERE EXISTS (SELECT FROM samples WHERE dataset_id = $1 AND tags @> ARRAY[tag])",
-        dataset_id,
-        list(tags),
-    )
-    return {row["item_id"] for row in found_ids}, {row["tag"] for row in found_tags}
-
-
-async def name_version(connection: Connection, name: str, dataset_id: str) -> int:
+async def _name_version(connection: Connection, name: str, dataset_id: str) -> int:
     """The version under which a name stands for a dataset: its newest, or a new one when that has other content."""
     called = storable_text(name)
     await connection.execute("INSERT INTO dataset_names (name, newest) VALUES ($1, 0) ON CONFLICT DO NOTHING", called)
@@ -117,23 +159,3 @@ async def named_dataset(connection: Connection, name: str) -> str | None:
     if found is None and called and version.isdecimal() and len(version) < 9:
         found = await connection.fetchval(by_name, storable_text(called), int(version))
     return found
-
-
-async def strata(connection: Connection, dataset_id: str, field: str) -> list[str | None]:
-    """The value of a field of every sample, in order, as JSON text; None where it has none. Of `tags`, all of them."""
-    part, *path = field.split(".")
-    value = f"({_JSON_COLUMNS[part]} #> $2::text[])::text" if part in _JSON_COLUMNS else _TAGS
-    rows = await connection.fetch(
-        f"SELECT {value} AS value FROM samples WHERE dataset_id = $1 AND $2::text[] IS NOT NULL ORDER BY position",  # noqa: S608
-        dataset_id,
-        path,
-    )
-    return [row["value"] for row in rows]
-
-
-async def delete_dataset(connection: Connection, dataset_id: str) -> bool:
-    """Delete a dataset that no run uses; whether there was one."""
-    run = await connection.fetchval("SELECT run_id FROM runs WHERE dataset_id = $1 LIMIT 1", dataset_id)
-    if run is not None:
-        raise StoreError(f"dataset {dataset_id[:12]} is used by run {run!r}: delete the run first")
-    return bool(await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id))

@@ -7,39 +7,44 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from store.connection import Connection
+from store.connection import Database
 from workflows.model.spec.limits import RateLimit
 
 TIME_TO_CATCH_UP = timedelta(seconds=0.5)
 """Unused starts of so much time may be used together later, so that a late lease costs no throughput."""
 
 
-async def lease_starts(
-    connection: Connection, name: tuple[str, str], limit: RateLimit, calls: int, tokens: float, owed: float
-) -> float:
-    """Reserve calls and tokens; in how many seconds the first call may start, below 0 when it might have already.
+class RateLimits:
+    """Limits that workers share, of runs and of the operator."""
 
-    What is owed are tokens that calls before took beyond their reservation, or below 0 what they left; it is settled first.
-    """
-    waits = await connection.fetchval(
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def lease_starts(self, name: tuple[str, str], limit: RateLimit, calls: int, tokens: float, owed: float) -> float:
+        """Reserve calls and tokens; in how many seconds the first call may start, below 0 when it might have already.
+
+        What is owed are tokens that calls before took beyond their reservation, or below 0 what they left; it is settled first.
         """
-        INSERT INTO rate_limits AS used (run_id, name, calls_until, tokens_until)
-        VALUES ($1, $2, clock_timestamp() - $6::interval + $3::interval,
-                        clock_timestamp() - $6::interval + $5::interval + $4::interval)
-        ON CONFLICT (run_id, name) DO UPDATE SET
-            calls_until = greatest(used.calls_until, clock_timestamp() - $6::interval) + $3::interval,
-            tokens_until = greatest(used.tokens_until, clock_timestamp() - $6::interval) + $5::interval + $4::interval
-        RETURNING extract(epoch FROM greatest(
-            CASE WHEN $3 > interval '0' THEN calls_until - $3 END,
-            CASE WHEN $4 > interval '0' THEN tokens_until - $4 END) - clock_timestamp())::float8
-        """,
-        *name,
-        _time_of(calls, limit.requests_per_minute),
-        _time_of(tokens, limit.tokens_per_minute),
-        _time_of(owed, limit.tokens_per_minute),
-        TIME_TO_CATCH_UP,
-    )
-    return float(waits or 0.0)
+        async with self._database.connection() as connection:
+            waits = await connection.fetchval(
+                """
+                INSERT INTO rate_limits AS used (run_id, name, calls_until, tokens_until)
+                VALUES ($1, $2, clock_timestamp() - $6::interval + $3::interval,
+                                clock_timestamp() - $6::interval + $5::interval + $4::interval)
+                ON CONFLICT (run_id, name) DO UPDATE SET
+                    calls_until = greatest(used.calls_until, clock_timestamp() - $6::interval) + $3::interval,
+                    tokens_until = greatest(used.tokens_until, clock_timestamp() - $6::interval) + $5::interval + $4::interval
+                RETURNING extract(epoch FROM greatest(
+                    CASE WHEN $3 > interval '0' THEN calls_until - $3 END,
+                    CASE WHEN $4 > interval '0' THEN tokens_until - $4 END) - clock_timestamp())::float8
+                """,
+                *name,
+                _time_of(calls, limit.requests_per_minute),
+                _time_of(tokens, limit.tokens_per_minute),
+                _time_of(owed, limit.tokens_per_minute),
+                TIME_TO_CATCH_UP,
+            )
+            return float(waits or 0.0)
 
 
 def _time_of(amount: float, per_minute: float | None) -> timedelta:

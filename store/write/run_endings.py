@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
-from store.write.budgets import SECONDS_UNTIL_STALE, settle_left_open
+from store.write.budget_accounts import SECONDS_UNTIL_STALE
+from store.write.budgets import settle_left_open
 from workflows.model.trial import SEARCHING
 
 CUT_OFF = "the run was ended from outside before this trial did"
@@ -45,94 +48,104 @@ class Ended:
     """By Temporal's clock; None when it does not say."""
 
 
-async def begin_looking(connection: Connection, namespace_id: str) -> bool:
-    """Whether nobody else looks after this namespace's runs now; who may, ends it on the same connection."""
-    return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", _ONE_LOOKS, namespace_id))
+class RunEndings:
+    """The ends of runs that could not write them themselves."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-async def end_looking(connection: Connection, namespace_id: str) -> None:
-    """Let others look."""
-    await connection.execute("SELECT pg_advisory_unlock($1, hashtext($2))", _ONE_LOOKS, namespace_id)
+    @asynccontextmanager
+    async def looked_after(self, namespace_id: str) -> AsyncIterator[bool]:
+        """Whether nobody else looks after this namespace's runs; until the block is left, nobody else may."""
+        async with self._database.connection() as connection:
+            key = (_ONE_LOOKS, namespace_id)
+            alone = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", *key))
+            try:
+                yield alone
+            finally:
+                if alone:
+                    await connection.execute("SELECT pg_advisory_unlock($1, hashtext($2))", *key)
 
+    async def settle_what_is_over(self) -> None:
+        """Give back what nobody renews any more of the budgets of runs that are over, and end what began after a termination.
 
-async def unended_runs(connection: Connection, namespace_id: str) -> list[UnendedRun]:
-    """Runs without an end, and those that were terminated of late, unless they are known to be another Temporal's."""
-    rows = await connection.fetch(
+        A worker hears of a terminated run some seconds later: until then it keeps its books, and its trials say how they ended.
         """
-        SELECT run_id, execution_id, namespace_id, status, extract(epoch FROM now() - updated_at)::float8 AS untouched FROM runs
-        WHERE namespace_id IN ('', $1) AND (status IN ('initialized', 'running', 'paused')
-              OR (status = 'terminated' AND finished_at > now() - make_interval(days => $2)))
-        ORDER BY run_id
-        """,
-        namespace_id,
-        DAYS_TO_COME_BACK,
-    )
-    return [UnendedRun(**row) for row in rows]
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                """
+                SELECT run_id FROM budget_leases JOIN runs USING (run_id)
+                WHERE status = ANY($1) AND renewed_at < now() - make_interval(secs => $2)
+                UNION
+                SELECT run_id FROM trials t JOIN runs r USING (run_id) WHERE r.status = 'terminated' AND t.status = 'running'
+                ORDER BY run_id
+                """,
+                sorted(TERMINAL),
+                SECONDS_UNTIL_STALE,
+            )
+            for row in rows:
+                async with connection.transaction():
+                    run = await lock_run(connection, row["run_id"])
+                    if run.status in TERMINAL:
+                        await settle_left_open(connection, run.run_id)
+                    if run.status == TERMINATED:
+                        await announce(connection, run, await _cut_off_trials(connection, run.run_id))
 
+    async def unended(self, namespace_id: str) -> list[UnendedRun]:
+        """Runs without an end, and those that were terminated of late, unless they are known to be another Temporal's."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                """
+                SELECT run_id, execution_id, namespace_id, status, extract(epoch FROM now() - updated_at)::float8 AS untouched
+                FROM runs
+                WHERE namespace_id IN ('', $1) AND (status IN ('initialized', 'running', 'paused')
+                      OR (status = 'terminated' AND finished_at > now() - make_interval(days => $2)))
+                ORDER BY run_id
+                """,
+                namespace_id,
+                DAYS_TO_COME_BACK,
+            )
+            return [UnendedRun(**row) for row in rows]
 
-async def write_end(connection: Connection, unended: UnendedRun, ended: Ended) -> bool:
-    """Write down a run's end in its place. False when the run has done so itself by now, or was started anew."""
-    run = await _locked_as_it_was(connection, unended)
-    if run is None:
-        return False
-    events = await _cut_off_trials(connection, run.run_id)
-    message = storable_text(ended.message)
-    stands = await connection.fetchrow(
-        """
-        UPDATE runs SET
-            status = $2, status_changes = status_changes + 1, stop_reason = NULL, message = $3, updated_at = now(),
-            finished_at = greatest(started_at, least(coalesce($4, now()), now()))
-        WHERE run_id = $1 RETURNING best_candidate_id, best_score, baseline_score
-        """,
-        run.run_id,
-        ended.status,
-        message,
-        ended.at,
-    )
-    ending = {"status": ended.status, "stop_reason": None, "message": message, **dict(stands or {})}
-    events.append(status_event(run, ended.status))
-    events.append(Event(f"finished/{ended.status}/{run.status_changes + 1}", "run_finished", ending))
-    await announce(connection, run, events)
-    return True
+    async def write(self, unended: UnendedRun, ended: Ended) -> bool:
+        """Write down a run's end in its place. False when the run has done so itself by now, or was started anew."""
+        async with self._database.transaction() as connection:
+            run = await _locked_as_it_was(connection, unended)
+            if run is None:
+                return False
+            events = await _cut_off_trials(connection, run.run_id)
+            message = storable_text(ended.message)
+            stands = await connection.fetchrow(
+                """
+                UPDATE runs SET
+                    status = $2, status_changes = status_changes + 1, stop_reason = NULL, message = $3, updated_at = now(),
+                    finished_at = greatest(started_at, least(coalesce($4, now()), now()))
+                WHERE run_id = $1 RETURNING best_candidate_id, best_score, baseline_score
+                """,
+                run.run_id,
+                ended.status,
+                message,
+                ended.at,
+            )
+            ending = {"status": ended.status, "stop_reason": None, "message": message, **dict(stands or {})}
+            events.append(status_event(run, ended.status))
+            events.append(Event(f"finished/{ended.status}/{run.status_changes + 1}", "run_finished", ending))
+            await announce(connection, run, events)
+            return True
 
-
-async def take_back_end(connection: Connection, terminated: UnendedRun) -> bool:
-    """Its execution was reset: the run goes on. Its trials that were cut off may still say how they ended."""
-    run = await _locked_as_it_was(connection, terminated)
-    if run is None:
-        return False
-    await connection.execute(
-        "UPDATE runs SET status = 'running', status_changes = status_changes + 1, message = '', finished_at = NULL,"
-        " updated_at = now() WHERE run_id = $1",
-        run.run_id,
-    )
-    await announce(connection, run, [status_event(run, "running")])
-    return True
-
-
-async def settle_what_is_over(connection: Connection) -> None:
-    """Give back what nobody renews any more of the budgets of runs that are over; end what began after a run was terminated.
-
-    A worker hears of a terminated run some seconds later: until then it keeps its books, and its trials say how they ended.
-    """
-    rows = await connection.fetch(
-        """
-        SELECT run_id FROM budget_leases JOIN runs USING (run_id)
-        WHERE status = ANY($1) AND renewed_at < now() - make_interval(secs => $2)
-        UNION
-        SELECT run_id FROM trials t JOIN runs r USING (run_id) WHERE r.status = 'terminated' AND t.status = 'running'
-        ORDER BY run_id
-        """,
-        sorted(TERMINAL),
-        SECONDS_UNTIL_STALE,
-    )
-    for row in rows:
-        async with connection.transaction():
-            run = await lock_run(connection, row["run_id"])
-            if run.status in TERMINAL:
-                await settle_left_open(connection, run.run_id)
-            if run.status == TERMINATED:
-                await announce(connection, run, await _cut_off_trials(connection, run.run_id))
+    async def take_back(self, terminated: UnendedRun) -> bool:
+        """Its execution was reset: the run goes on. Its trials that were cut off may still say how they ended."""
+        async with self._database.transaction() as connection:
+            run = await _locked_as_it_was(connection, terminated)
+            if run is None:
+                return False
+            await connection.execute(
+                "UPDATE runs SET status = 'running', status_changes = status_changes + 1, message = '', finished_at = NULL,"
+                " updated_at = now() WHERE run_id = $1",
+                run.run_id,
+            )
+            await announce(connection, run, [status_event(run, "running")])
+            return True
 
 
 async def _locked_as_it_was(connection: Connection, seen: UnendedRun) -> LockedRun | None:

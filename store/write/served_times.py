@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import storable_json
 from store.schema import StoreError
 from workflows.model.run.clock import RunClock, StoodStill
@@ -39,27 +39,39 @@ STOOD_STILL: Final = f"""
 """For how many seconds the run stood still so far: paused, or served by nobody."""
 
 
-async def mark_served(connection: Connection, task_queues: Sequence[str]) -> None:
-    """Say that task queues are served now. What nobody served since the mark before is kept."""
-    for task_queue in sorted(task_queues):
-        marked_at = await connection.fetchval(
-            "SELECT marked_at FROM served_task_queues WHERE task_queue = $1 FOR UPDATE", task_queue
-        )
-        await connection.execute(
-            """
-            WITH gap AS (
-                INSERT INTO unserved_times (task_queue, began_at, ended_at)
-                SELECT $1, coalesce($2::timestamptz, '-infinity'), clock_timestamp()
-                WHERE coalesce($2::timestamptz, '-infinity') < clock_timestamp() - make_interval(secs => $3)
-                ON CONFLICT DO NOTHING
-            )
-            INSERT INTO served_task_queues (task_queue, marked_at) VALUES ($1, clock_timestamp())
-            ON CONFLICT (task_queue) DO UPDATE SET marked_at = excluded.marked_at
-            """,
-            task_queue,
-            marked_at,
-            float(LONGEST_BETWEEN_MARKS_SECONDS),
-        )
+class ServedTimes:
+    """When task queues were served, and what that says of runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def mark(self, task_queues: Sequence[str]) -> None:
+        """Say that task queues are served now. What nobody served since the mark before is kept."""
+        async with self._database.transaction() as connection:
+            for task_queue in sorted(task_queues):
+                marked_at = await connection.fetchval(
+                    "SELECT marked_at FROM served_task_queues WHERE task_queue = $1 FOR UPDATE", task_queue
+                )
+                await connection.execute(
+                    """
+                    WITH gap AS (
+                        INSERT INTO unserved_times (task_queue, began_at, ended_at)
+                        SELECT $1, coalesce($2::timestamptz, '-infinity'), clock_timestamp()
+                        WHERE coalesce($2::timestamptz, '-infinity') < clock_timestamp() - make_interval(secs => $3)
+                        ON CONFLICT DO NOTHING
+                    )
+                    INSERT INTO served_task_queues (task_queue, marked_at) VALUES ($1, clock_timestamp())
+                    ON CONFLICT (task_queue) DO UPDATE SET marked_at = excluded.marked_at
+                    """,
+                    task_queue,
+                    marked_at,
+                    float(LONGEST_BETWEEN_MARKS_SECONDS),
+                )
+
+    async def run_clock(self, run_id: str) -> RunClock:
+        """For how long no worker has served the run so far, and its time budget."""
+        async with self._database.connection() as connection:
+            return await run_clock(connection, run_id)
 
 
 async def run_clock(connection: Connection, run_id: str) -> RunClock:

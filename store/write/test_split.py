@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ratchet._canonical import content_hash
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.schema import StoreError
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.trial import Split, TrialInput
@@ -50,32 +50,39 @@ async def reader_of(connection: Connection, run_id: str, retry_of: str | None) -
     return first
 
 
-async def open_test_split(connection: Connection, asked: OpenTestSplit) -> OpenedTestSplit:
-    """Note that the configurations are going to be read, unless that is more than was planned."""
-    reader = await _reader(connection, asked.run_id)
-    samples_hash = await _samples_hash(connection, asked.run_id)
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", samples_hash)
-    read = await connection.fetch(
-        "SELECT config_hash, run_id FROM test_reads WHERE samples_hash = $1 AND reader = $2", samples_hash, reader
-    )
-    known = {row["config_hash"]: row["run_id"] for row in read}
-    new = [config_hash for config_hash in dict.fromkeys(asked.config_hashes) if config_hash not in known]
-    if len(known) + len(new) > PLANNED:
-        first = sorted(set(known.values()))[0]
-        return OpenedTestSplit(
-            refused=(
-                f"the test split was read for another winner already, by {first}: a second one is not confirmed on the same "
-                "samples; start a new run, with other samples held back (another seed, or new data)"
+class HeldBackSplits:
+    """The test splits of runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(self, asked: OpenTestSplit) -> OpenedTestSplit:
+        """Note that the configurations are going to be read, unless that is more than was planned."""
+        async with self._database.transaction() as connection:
+            reader = await _reader(connection, asked.run_id)
+            samples_hash = await _samples_hash(connection, asked.run_id)
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", samples_hash)
+            read = await connection.fetch(
+                "SELECT config_hash, run_id FROM test_reads WHERE samples_hash = $1 AND reader = $2", samples_hash, reader
             )
-        )
-    await connection.executemany(
-        "INSERT INTO test_reads (samples_hash, reader, config_hash, run_id) VALUES ($1, $2, $3, $4)",
-        [(samples_hash, reader, config_hash, asked.run_id) for config_hash in new],
-    )
-    return OpenedTestSplit(
-        readers=await other_readers(connection, samples_hash, reader),
-        searched=await _searched_by_others(connection, asked.run_id, reader),
-    )
+            known = {row["config_hash"]: row["run_id"] for row in read}
+            new = [config_hash for config_hash in dict.fromkeys(asked.config_hashes) if config_hash not in known]
+            if len(known) + len(new) > PLANNED:
+                first = sorted(set(known.values()))[0]
+                return OpenedTestSplit(
+                    refused=(
+                        f"the test split was read for another winner already, by {first}: a second one is not confirmed "
+                        "on the same samples; start a new run, with other samples held back (another seed, or new data)"
+                    )
+                )
+            await connection.executemany(
+                "INSERT INTO test_reads (samples_hash, reader, config_hash, run_id) VALUES ($1, $2, $3, $4)",
+                [(samples_hash, reader, config_hash, asked.run_id) for config_hash in new],
+            )
+            return OpenedTestSplit(
+                readers=await other_readers(connection, samples_hash, reader),
+                searched=await _searched_by_others(connection, asked.run_id, reader),
+            )
 
 
 async def refuse_unopened(connection: Connection, trial: TrialInput) -> None:

@@ -3,29 +3,140 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from ratchet._canonical import canonical_json, content_hash
-from ratchet.optimizer import Part, TrialFacts
-from store.connection import Connection
-from store.encoding import from_json, optional_text, storable_json
-from store.events import TERMINAL, TERMINATED, Event, announce, lock_run, trial_key
+from store.connection import Connection, Database
+from store.encoding import optional_text, storable_json
+from store.events import TERMINAL, TERMINATED, Event, LockedRun, announce, lock_run, trial_key
 from store.schema import StoreError
-from store.write.runs import write_rounds
+from store.write.rounds import write_rounds
+from store.write.served_times import run_clock
 from store.write.test_split import refuse_unopened
-from workflows.model.activities.computation import StoredTrial
-from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import HistoryPage, TrialRow
-from workflows.model.run.decisions import Decision
-from workflows.model.trial import SEARCHING, Conclusion, Purpose, Split, TrialInput, TrialResult
+from workflows.model.run.clock import RunClock
+from workflows.model.trial import SEARCHING, Conclusion, Purpose, ShardInput, TrialInput, TrialResult
 from workflows.rules.statistics import interval_of_score
 
 
-async def begin_trial(connection: Connection, trial: TrialInput) -> None:
-    """The ledger that travels with the trial, its overlay, its candidate, its row and its event."""
-    run = await lock_run(connection, trial.run_id)
-    if run.status in TERMINAL - {TERMINATED}:
-        return  # its run was cancelled meanwhile; nobody would ever say how it ended
+@dataclass(frozen=True, slots=True)
+class TrialExperiment:
+    """What the store knows of a trial's experiment."""
+
+    experiment_id: str | None
+    life: int
+    """How often the run was started under its id; a later life asks for experiments of its own."""
+
+
+class Trials:
+    """Trials by the candidate that they measure, its purpose, and the part of the samples."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, trial: TrialInput) -> RunClock:
+        """The rounds that travel with the trial, its overlay, its candidate, its row and its event."""
+        async with self._database.transaction() as connection:
+            run = await lock_run(connection, trial.run_id)
+            # Where its run was cancelled meanwhile, nobody would ever say how it ended.
+            if run.status not in TERMINAL - {TERMINATED}:
+                await _begin(connection, run, trial)
+            return await run_clock(connection, trial.run_id)
+
+    async def record(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
+        """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
+        async with self._database.transaction() as connection:
+            trial = conclusion.trial
+            run = await lock_run(connection, trial.run_id)
+            before = await connection.fetchrow(
+                "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost FROM trials"
+                " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $4",
+                trial.run_id,
+                trial.candidate.candidate_id,
+                trial.purpose.value,
+                trial.part,
+            )
+            after = (
+                result.status,
+                result.objective_score,
+                result.coverage,
+                result.summary.total,
+                result.paid_samples,
+                result.paid_tokens,
+                result.paid_cost,
+            )
+            if before is None:
+                await _insert_trial(connection, trial)
+            elif tuple(before) == after:
+                return
+            counted = before["status"] if before is not None and before["status"] != "running" else None
+            await _end_trial(connection, result, conclusion, sample_means)
+            await connection.execute(
+                """
+                WITH unmetered AS (
+                    UPDATE budgets SET
+                        spent_samples = spent_samples + $6 - t.leased_samples,
+                        spent_tokens = spent_tokens + $7 - t.leased_tokens,
+                        spent_cost = spent_cost + $8 - t.leased_cost, tokens_of_calls = tokens_of_calls + $7 - t.leased_tokens,
+                        cost_of_calls = cost_of_calls + $8 - t.leased_cost
+                    FROM trials t
+                    WHERE budgets.run_id = $1 AND NOT $12
+                      AND t.run_id = $1 AND t.candidate_id = $10 AND t.purpose = $13 AND t.part = $14
+                )
+                UPDATE runs SET
+                    completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
+                    paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
+                    baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
+                    baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()
+                WHERE run_id = $1
+                """,
+                trial.run_id,
+                *_change_of_counts(trial.purpose, counted, result.status),
+                0 if counted else 1,
+                result.paid_samples - (before["paid_samples"] if before else 0),
+                result.paid_tokens - (before["paid_tokens"] if before else 0),
+                result.paid_cost - (before["paid_cost"] if before else 0.0),
+                trial.purpose is Purpose.BASELINE,
+                trial.candidate.candidate_id,
+                result.objective_score,
+                trial.metered,
+                trial.purpose.value,
+                trial.part,
+            )
+            if conclusion.lost:
+                await _count_lost(connection, conclusion)
+            if result.noise is not None and result.plan is not None:
+                noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
+                await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
+            await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
+
+    async def experiment_of(self, trial: ShardInput) -> TrialExperiment:
+        """The external experiment that was triggered for a trial, if there is one."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT t.experiment_id, r.life FROM trials t JOIN runs r USING (run_id)"
+                " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.trial_id = $3",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+            )
+            if row is None:
+                raise StoreError(f"trial {trial.trial_id!r} is not in the store")
+            return TrialExperiment(row["experiment_id"], row["life"])
+
+    async def record_experiment(self, trial: ShardInput, experiment_id: str) -> None:
+        """Keep which experiment belongs to a trial, before anything waits for it. The first stays: a trial never has two."""
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE trials SET experiment_id = $4 WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3"
+                " AND experiment_id IS NULL",
+                trial.run_id,
+                trial.candidate_id,
+                trial.trial_id,
+                experiment_id,
+            )
+
+
+async def _begin(connection: Connection, run: LockedRun, trial: TrialInput) -> None:
     await refuse_unopened(connection, trial)
     status = "running" if run.status == "initialized" else run.status
     status = trial.ledger[-1].status if trial.ledger else status
@@ -93,74 +204,6 @@ def _trial_event(trial: TrialInput, status: str, score: float | None) -> Event:
         payload |= {"part": trial.part, "samples": trial.samples}
     key = trial_key(trial.purpose.value, trial.candidate.candidate_id, trial.part)
     return Event(f"{key}/{status}{'/rest' if trial.completes else ''}", "trial_added_or_updated", payload)
-
-
-async def record_trial(
-    connection: Connection, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
-) -> None:
-    """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
-    trial = conclusion.trial
-    run = await lock_run(connection, trial.run_id)
-    before = await connection.fetchrow(
-        "SELECT status, score, coverage, total, paid_samples, paid_tokens, paid_cost FROM trials"
-        " WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $4",
-        trial.run_id,
-        trial.candidate.candidate_id,
-        trial.purpose.value,
-        trial.part,
-    )
-    after = (
-        result.status,
-        result.objective_score,
-        result.coverage,
-        result.summary.total,
-        result.paid_samples,
-        result.paid_tokens,
-        result.paid_cost,
-    )
-    if before is None:
-        await _insert_trial(connection, trial)
-    elif tuple(before) == after:
-        return
-    counted = before["status"] if before is not None and before["status"] != "running" else None
-    await _end_trial(connection, result, conclusion, sample_means)
-    await connection.execute(
-        """
-        WITH unmetered AS (
-            UPDATE budgets SET
-                spent_samples = spent_samples + $6 - t.leased_samples, spent_tokens = spent_tokens + $7 - t.leased_tokens,
-                spent_cost = spent_cost + $8 - t.leased_cost, tokens_of_calls = tokens_of_calls + $7 - t.leased_tokens,
-                cost_of_calls = cost_of_calls + $8 - t.leased_cost
-            FROM trials t
-            WHERE budgets.run_id = $1 AND NOT $12
-              AND t.run_id = $1 AND t.candidate_id = $10 AND t.purpose = $13 AND t.part = $14
-        )
-        UPDATE runs SET
-            completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
-            paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
-            baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
-            baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()
-        WHERE run_id = $1
-        """,
-        trial.run_id,
-        *_change_of_counts(trial.purpose, counted, result.status),
-        0 if counted else 1,
-        result.paid_samples - (before["paid_samples"] if before else 0),
-        result.paid_tokens - (before["paid_tokens"] if before else 0),
-        result.paid_cost - (before["paid_cost"] if before else 0.0),
-        trial.purpose is Purpose.BASELINE,
-        trial.candidate.candidate_id,
-        result.objective_score,
-        trial.metered,
-        trial.purpose.value,
-        trial.part,
-    )
-    if conclusion.lost:
-        await _count_lost(connection, conclusion)
-    if result.noise is not None and result.plan is not None:
-        noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
-        await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
-    await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
 
 
 async def _count_lost(connection: Connection, conclusion: Conclusion) -> None:
@@ -235,113 +278,3 @@ async def _end_trial(
         result.exhausted,
         trial.part,
     )
-
-
-async def history(connection: Connection, page: HistoryPage) -> tuple[TrialRow, ...]:
-    """Finished trials in the order of their proposals, those of parts after those in full; confirmations are no part of the
-    search."""
-    rows = await connection.fetch(
-        """
-        SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.score, t.status, t.pass_rate,
-               t.total_tokens, t.total_cost, t.first_replicate, t.stopped_early, t.judged, t.purpose, t.split,
-               t.first_sample, t.samples, t.split <> r.search_split AS apart
-        FROM trials t JOIN candidates c USING (run_id, candidate_id) JOIN runs r USING (run_id)
-        WHERE t.run_id = $1 AND t.purpose IN ('baseline', 'candidate', 'exploration') AND t.status <> 'running'
-        ORDER BY t.purpose = 'exploration', t.round, t.index, t.candidate_id OFFSET $2 LIMIT $3
-        """,
-        page.run_id,
-        page.after,
-        page.limit,
-    )
-    return tuple(TrialRow(facts=_facts(row), first_replicate=row["first_replicate"]) for row in rows)
-
-
-def _facts(row: Any) -> TrialFacts:
-    """Exactly what the workflow knew of the trial when it ended: a run that goes on from here decides the same."""
-    completed, part = row["status"] == "completed", _part(row)
-    decision = Decision.model_validate_json(row["judged"]) if row["judged"] else Decision(candidate_id=row["candidate_id"])
-    return TrialFacts(
-        candidate_id=row["candidate_id"],
-        config_hash=row["config_hash"],
-        parent_candidate_ids=tuple(row["parent_candidate_ids"]),
-        round=row["round"],
-        score=row["score"] if completed else None,
-        status=row["status"],
-        success_rate=row["pass_rate"] if completed else None,
-        tokens=row["total_tokens"] or 0,
-        cost=row["total_cost"] or 0.0,
-        kept=decision.kept,
-        verdict=decision.verdict.value if decision.verdict else None,
-        accepted=decision.accepted,
-        stopped_early=row["stopped_early"],
-        split=row["split"] if part else None,
-        part=part,
-    )
-
-
-def _part(row: Any) -> Part | None:
-    """Which samples a trial was measured on, when these were not all."""
-    if row["purpose"] != Purpose.EXPLORATION:
-        return None
-    return Part(split="train" if row["apart"] else "search", first=row["first_sample"], count=row["samples"])
-
-
-async def load_candidate(connection: Connection, run_id: str, candidate_id: str) -> Candidate | None:
-    """One candidate with its configuration."""
-    row = await connection.fetchrow(
-        "SELECT c.*, o.configuration FROM candidates c JOIN overlays o USING (config_hash)"
-        " WHERE c.run_id = $1 AND c.candidate_id = $2",
-        run_id,
-        candidate_id,
-    )
-    if row is None:
-        return None
-    return Candidate(
-        candidate_id=candidate_id,
-        config_hash=row["config_hash"],
-        configuration=from_json(row["configuration"]),
-        round=row["round"],
-        index=row["index"],
-        parent_candidate_ids=tuple(row["parent_candidate_ids"]),
-        rationale=row["rationale"],
-        first_replicate=row["first_replicate"],
-        extra=from_json(row["extra"]),
-    )
-
-
-async def stored_trials(connection: Connection, run_id: str) -> list[StoredTrial]:
-    """Every finished trial that is no confirmation, in the order of the proposals."""
-    rows = await connection.fetch(
-        """
-        SELECT t.candidate_id, t.config_hash, c.parent_candidate_ids, t.round, t.purpose, t.split, t.status, t.score,
-               t.sample_means, t.first_sample, t.samples, t.split <> r.search_split AS apart, c.extra
-        FROM trials t JOIN candidates c USING (run_id, candidate_id) JOIN runs r USING (run_id)
-        WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running'
-        ORDER BY t.round, t.index, t.candidate_id
-        """,
-        run_id,
-        [purpose.value for purpose in (*SEARCHING, Purpose.EXPLORATION)],
-    )
-    # Parts of one candidate share its configuration: it is read and decoded once.
-    overlays = await connection.fetch(
-        "SELECT config_hash, configuration FROM overlays WHERE config_hash = ANY($1)",
-        list({row["config_hash"]: None for row in rows}),
-    )
-    configurations = {row["config_hash"]: from_json(row["configuration"]) for row in overlays}
-    return [
-        StoredTrial(
-            candidate_id=row["candidate_id"],
-            config_hash=row["config_hash"],
-            configuration=configurations[row["config_hash"]],
-            parent_candidate_ids=tuple(row["parent_candidate_ids"]),
-            round=row["round"],
-            purpose=Purpose(row["purpose"]),
-            split=Split(row["split"]),
-            status=row["status"],
-            score=row["score"],
-            sample_means=tuple(row["sample_means"] or ()),
-            part=_part(row),
-            extra=from_json(row["extra"]),
-        )
-        for row in rows
-    ]

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.connection import Connection
+from store.connection import Connection, Database
 from store.encoding import from_json, optional_json
 from workflows.model.run.amounts import Amount
 from workflows.model.suite import EvaluationSuite, KeptAnswer, Outcome
-from workflows.model.trial import ShardInput
+from workflows.model.trial import ShardInput, TrialInput
 
 
-async def store(connection: Connection, shard: ShardInput, evaluator: str, answers: Sequence[KeptAnswer]) -> None:
+class UnscoredAnswers:
+    """Answers that wait for their score. They come and go with the outcomes, in the transactions of `Outcomes`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def paid_for(self, trial: TrialInput) -> Amount:
+        """What a trial paid for answers that nobody has scored so far."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                "SELECT count(*), coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0) FROM kept_answers"
+                " WHERE run_id = $1 AND config_hash = $2 AND trial_id = $3 AND reused_from IS NULL",
+                trial.run_id,
+                trial.candidate.config_hash,
+                trial.trial_id,
+            )
+            assert row is not None
+            return Amount(*row)
+
+
+async def keep(connection: Connection, shard: ShardInput, evaluator: str, answers: Sequence[KeptAnswer]) -> None:
     """Keep answers until they are scored. The first answer to a pair stays; a run that was deleted meanwhile keeps none."""
     await connection.execute(
         """
@@ -37,7 +57,7 @@ async def store(connection: Connection, shard: ShardInput, evaluator: str, answe
     )
 
 
-async def scored(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
+async def take_scored(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
     """Outcomes of kept answers are stored: who asked for the answer stays known, and who scored it if that is somebody else."""
     await connection.execute(
         """
@@ -62,7 +82,7 @@ async def scored(connection: Connection, shard: ShardInput, evaluator: str, outc
     )
 
 
-async def load(
+async def load_unscored(
     connection: Connection, shard: ShardInput, evaluator: str, item_hashes: Sequence[str]
 ) -> dict[tuple[str, int], KeptAnswer]:
     """What waits for its score, by sample and replicate."""
@@ -82,7 +102,7 @@ async def load(
     }
 
 
-async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite: EvaluationSuite) -> None:
+async def copy_unscored_from_other_runs(connection: Connection, shard: ShardInput, suite: EvaluationSuite) -> None:
     """Take over what other runs have paid for and never scored, where no scored answer was found."""
     await connection.execute(
         """
@@ -106,16 +126,3 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
         shard.trial_id,
         suite.retry_of,
     )
-
-
-async def paid_for(connection: Connection, run_id: str, config_hash: str, trial_id: str) -> Amount:
-    """What a trial paid for answers that nobody has scored so far."""
-    row = await connection.fetchrow(
-        "SELECT count(*), coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0) FROM kept_answers"
-        " WHERE run_id = $1 AND config_hash = $2 AND trial_id = $3 AND reused_from IS NULL",
-        run_id,
-        config_hash,
-        trial_id,
-    )
-    assert row is not None
-    return Amount(*row)

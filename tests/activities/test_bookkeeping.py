@@ -20,7 +20,7 @@ from activities.preparing.evaluation_plan import evaluator_fingerprint
 from store.connection import Database
 from store.errors import store_errors
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import CandidateKey, CommitRounds, HistoryPage, Prepared, PrepareInput
@@ -60,20 +60,20 @@ class TestPrepare:
 
     async def test_it_answers_what_the_workflow_needs_to_know(self, prepare: Run, reader: StoreReader) -> None:
         prepared = await prepare(dataset=[{"input": 1}, {"input": 2}, {"input": 1}])
-        run = await reader.run("triage-1")
+        run = await reader.runs.load("triage-1")
         assert run is not None
         assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (Split.ALL, 2, 0)
         assert (prepared.duplicates_dropped, prepared.search_attributes, prepared.versions) == (1, True, {"ratchet": "0.1.0"})
         assert (run.dataset_id, run.evaluation_suite_id) == (prepared.dataset_id, prepared.evaluation_suite_id)
         assert (run.status, run.task_queue) == ("initialized", "optimization")
-        assert [event.type for event in await reader.events("triage-1")] == ["run_status_changed"]
+        assert [event.type for event in await reader.events.after("triage-1")] == ["run_status_changed"]
 
     async def test_preparing_again_changes_nothing(self, prepare: Run, reader: StoreReader, store: Store) -> None:
         first = await prepare()
-        await store.mark_served(["optimization", "optimization-evaluation"])  # until then, time passes unserved
-        before = await reader.report("triage-1")
+        await store.served_times.mark(["optimization", "optimization-evaluation"])  # until then, time passes unserved
+        before = await reader.runs.report("triage-1")
         assert await prepare() == first
-        assert await reader.report("triage-1") == before
+        assert await reader.runs.report("triage-1") == before
 
     async def test_it_heartbeats_while_it_works(self, prepare: Run, environment: ActivityEnvironment) -> None:
         beats: list[Any] = []
@@ -95,10 +95,10 @@ class TestPrepare:
         items = [{"input": n} for n in range(10)]
         prepared = await prepare(dataset={"items": items, "splits": shares})
         assert (prepared.search_split, prepared.search_samples, prepared.test_samples) == (split, search, test)
-        searched = await example.store.suite("triage-1", split)
+        searched = await example.store.suites.load("triage-1", split)
         assert (searched.samples, searched.split, searched.metric) == (search, split, "exact")
         if test:
-            held_back = await example.store.suite("triage-1", Split.TEST)
+            held_back = await example.store.suites.load("triage-1", Split.TEST)
             assert (held_back.samples, held_back.evaluator) == (test, searched.evaluator)
             assert held_back.suite_id != searched.suite_id == prepared.evaluation_suite_id
 
@@ -148,7 +148,7 @@ class TestPrepare:
             await prepare(dataset=dataset)
         assert (caught.value.type, caught.value.non_retryable) == (INVALID_REQUEST, True)
         assert message in caught.value.message
-        assert await reader.runs() == []
+        assert await reader.runs.page() == []
 
     async def test_all_that_is_wrong_with_a_spec_comes_in_one_message(self, prepare: Run, reader: StoreReader) -> None:
         with pytest.raises(ApplicationError) as caught:
@@ -158,7 +158,7 @@ class TestPrepare:
             )
         assert (caught.value.type, caught.value.non_retryable) == (INVALID_REQUEST, True)
         assert len(caught.value.message.splitlines()) >= 3
-        assert await reader.datasets() == []
+        assert await reader.datasets.all() == []
 
 
 class TestEvaluator:
@@ -207,7 +207,7 @@ async def test_a_run_is_booked_from_its_first_trial_to_its_end(
 
     assert [(row.facts.candidate_id, row.facts.score) for row in history.rows] == [("baseline", 0.5), ("better", 0.75)]
     assert candidate == better.candidate
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None and (report.run.status, len(report.rounds)) == ("completed", 2)
 
 
@@ -233,7 +233,7 @@ class TestErrors:
         self, bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun, reader: StoreReader
     ) -> None:
         run = await example.open()
-        await reader.delete_run(run.run_id)
+        await run.store.runs.delete(run.run_id)
         with pytest.raises(ApplicationError, match="is not in the store") as caught:
             await environment.run(bookkeeping.begin_trial, run.trial())
         assert caught.value.non_retryable

@@ -17,7 +17,7 @@ from ratchet._canonical import content_hash
 from ratchet.prompts import Change, PromptTemplate
 from store.connection import Database
 from store.write.releases import NewRelease, Settlement
-from store.write.transactions import Store
+from store.write.repositories import Store
 from workflows.model.spec.release import ReleaseState
 
 GRACE = timedelta(days=1)
@@ -87,9 +87,9 @@ async def test_only_temporary_tags_of_runs_that_are_over_go(database: Database, 
     }
     assert left == {f"tag-{place}" for place in range(len(made))} - goes
     assert swept.tags >= len(goes)
-    for release in await rows.releases(prompt=template.name):
-        assert await rows.overlay(release.overlay_hash), "what a release refers to stays, decided or not"
-        assert await rows.overlay(release.base_hash)
+    for release in await rows.release_log.listed(prompt=template.name):
+        assert await rows.overlays.load(release.overlay_hash), "what a release refers to stays, decided or not"
+        assert await rows.overlays.load(release.base_hash)
     assert (await janitor.swept(GRACE, NOW, executions)).tags == 0
     await overrides.close()
 
@@ -107,16 +107,16 @@ async def asked(rows: Store, prompt: str, release_id: str, configuration: dict[s
         asked_at=NOW,
     )
     configurations = {content_hash(one): one for one in (base, configuration)}
-    await rows.open_release(NewRelease(state, "stable", configurations))
+    await rows.releases.open(NewRelease(state, "stable", configurations))
     if decided:
-        await rows.settle_release(release_id, Settlement("rejected", "no", "ann", NOW))
+        await rows.releases.settle(release_id, Settlement("rejected", "no", "ann", NOW))
 
 
 async def test_overlays_go_that_nothing_refers_to_and_no_others(database: Database, database_url: str, example: Any) -> None:
     rows = Store(database)
     await example.open()
     lonely: dict[str, Any] = {"x": "nobody tried this"}
-    await rows.store_overlay(content_hash(lonely), lonely)
+    await rows.overlays.store(content_hash(lonely), lonely)
     async with database.connection() as connection:
         await connection.execute("UPDATE overlays SET created_at = $1", NOW - timedelta(days=2))
         before = {row["config_hash"] for row in await connection.fetch("SELECT config_hash FROM overlays")}
@@ -131,4 +131,4 @@ async def test_overlays_go_that_nothing_refers_to_and_no_others(database: Databa
     assert (swept.overlays, before - after) == (1, {content_hash(lonely)})
     await overrides.close()
     with pytest.raises(Exception, match="not in the store"):
-        await rows.overlay(content_hash(lonely))
+        await rows.overlays.load(content_hash(lonely))

@@ -32,13 +32,13 @@ async def test_events_of_a_run_become_visible_in_the_order_of_their_ids(example:
     seen: list[int] = []
     writers = [asyncio.create_task(write(run, f"key {n}")) for n in range(150)]
     after = 0
-    while not all(writer.done() for writer in writers) or await reader.events(run.run_id, after=after, limit=1):
-        for event in await reader.events(run.run_id, after=after, limit=7):
+    while not all(writer.done() for writer in writers) or await reader.events.after(run.run_id, after=after, limit=1):
+        for event in await reader.events.after(run.run_id, after=after, limit=7):
             seen.append(event.id)
             after = event.id
     await asyncio.gather(*writers)
 
-    everything = [event.id for event in await reader.events(run.run_id)]
+    everything = [event.id for event in await reader.events.after(run.run_id)]
     assert seen == everything == sorted(everything)
     assert len(everything) == 151
 
@@ -53,7 +53,7 @@ async def test_a_writer_that_dawdles_before_its_commit_holds_later_ids_back(exam
     assert not done
     dawdling.go_on.set()
     await asyncio.gather(slow, fast)
-    keys = [event.payload.get("key") for event in await reader.events(run.run_id)]
+    keys = [event.payload.get("key") for event in await reader.events.after(run.run_id)]
     assert keys[1:] == ["slow", "fast"]
 
 
@@ -71,18 +71,18 @@ async def test_one_runs_writers_do_not_wait_for_anothers(example: ExampleRun) ->
 async def test_announcing_the_same_happening_again_changes_nothing(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     await asyncio.gather(*(write(run, "same") for _ in range(10)))
-    assert [event.payload for event in await reader.events(run.run_id)][1:] == [{"key": "same"}]
+    assert [event.payload for event in await reader.events.after(run.run_id)][1:] == [{"key": "same"}]
 
 
 async def test_reading_goes_on_after_the_last_event_seen(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     for n in range(5):
         await write(run, str(n))
-    events = await reader.events(run.run_id)
-    assert await reader.events(run.run_id, after=events[2].id) == events[3:]
-    assert await reader.events(run.run_id, after=events[0].id, limit=2) == events[1:3]
-    assert await reader.last_event_id(run.run_id) == events[-1].id
-    assert (await reader.events("unknown"), await reader.last_event_id("unknown")) == ([], 0)
+    events = await reader.events.after(run.run_id)
+    assert await reader.events.after(run.run_id, after=events[2].id) == events[3:]
+    assert await reader.events.after(run.run_id, after=events[0].id, limit=2) == events[1:3]
+    assert await reader.events.last_id(run.run_id) == events[-1].id
+    assert (await reader.events.after("unknown"), await reader.events.last_id("unknown")) == ([], 0)
 
 
 async def test_listeners_are_told_when_a_transaction_with_events_has_committed(
@@ -90,10 +90,10 @@ async def test_listeners_are_told_when_a_transaction_with_events_has_committed(
 ) -> None:
     run = await example.open()
     async with run.database.notifications(EVENTS_CHANNEL) as told:
-        before = await reader.last_event_id(run.run_id)
+        before = await reader.events.last_id(run.run_id)
         await write(run, "new")
         assert await asyncio.wait_for(told.get(), timeout=5) == run.run_id
-        assert [event.payload for event in await reader.events(run.run_id, after=before)] == [{"key": "new"}]
+        assert [event.payload for event in await reader.events.after(run.run_id, after=before)] == [{"key": "new"}]
         await write(run, "new")
         await write(run, "newer")
         assert await asyncio.wait_for(told.get(), timeout=5) == run.run_id

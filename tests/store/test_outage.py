@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from store.connection import Database, StoreAway, is_away
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun, PostgresServer
 
 
@@ -16,7 +16,7 @@ async def test_a_store_that_was_killed_and_came_back_is_used_as_before(mortal_po
     await mortal_postgres.execute("CREATE DATABASE store")
     database = await Database.open(mortal_postgres.url("store"))
     run = await ExampleRun(Store(database), database).open()
-    await asyncio.gather(*(run.store.adjusted_limits(run.run_id) for _ in range(20)))  # several connections
+    await asyncio.gather(*(run.store.runs.adjusted_limits(run.run_id) for _ in range(20)))  # several connections
 
     mortal_postgres.kill()
     errors: list[BaseException] = []
@@ -31,13 +31,13 @@ async def test_a_store_that_was_killed_and_came_back_is_used_as_before(mortal_po
     while (error := await error_of(run)) is not None:  # connections of before may still be found dead
         assert is_away(error), error
     await run.answer_everything()
-    assert len((await run.store.load_shard(run.shard())).pairs) == 0
+    assert len((await run.store.outcomes.missing(run.shard())).pairs) == 0
     await database.close()
 
 
 async def error_of(run: ExampleRun) -> BaseException | None:
     try:
-        await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
     except Exception as error:
         return error
     return None

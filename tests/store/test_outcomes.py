@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from store.connection import Connection, Database
 from store.schema import StoreError
-from store.write.deletion import delete_run
+from store.write.runs import Runs
 from tests.support.store_examples import ExampleRun
 from workflows.model.suite import MeasuredSample
 from workflows.model.trial import ShardInput
 
 
 async def pairs_of(run: ExampleRun, shard: ShardInput) -> list[tuple[int, int]]:
-    return [(pair.position, pair.replicate) for pair in (await run.store.load_shard(shard)).pairs]
+    return [(pair.position, pair.replicate) for pair in (await run.store.outcomes.missing(shard)).pairs]
 
 
 async def measured(run: ExampleRun, first_replicate: int = 0) -> list[MeasuredSample]:
-    return await run.store.measured(
+    return await run.store.measured_samples.load(
         run.run_id, run.suite.split, run.config_hash, run.suite.evaluator, first_replicate, run.replicates
     )
 
 
 async def test_a_shard_gets_the_suite_the_configuration_and_its_samples(example: ExampleRun) -> None:
     run = await example.open()
-    work = await run.store.load_shard(run.shard())
+    work = await run.store.outcomes.missing(run.shard())
 
     assert work.suite == run.suite
     assert work.configuration == run.configuration
@@ -66,9 +69,9 @@ async def test_a_resampled_candidate_gets_replicates_of_its_own(example: Example
 async def test_a_retried_shard_finds_what_is_there_and_gets_only_the_rest(example: ExampleRun) -> None:
     run = await example.open()
     shard = run.shard(first=1, last=6)
-    await run.store.commit_outcomes(shard, run.suite.evaluator, [run.outcome(0, 1), run.outcome(2, 0), run.outcome(4, 1)])
+    await run.store.outcomes.commit(shard, run.suite.evaluator, [run.outcome(0, 1), run.outcome(2, 0), run.outcome(4, 1)])
 
-    work = await run.store.load_shard(shard)
+    work = await run.store.outcomes.missing(shard)
 
     assert [(pair.position, pair.replicate) for pair in work.pairs] == [(1, 0), (1, 1), (2, 1)]
     assert work.found == 2
@@ -77,15 +80,15 @@ async def test_a_retried_shard_finds_what_is_there_and_gets_only_the_rest(exampl
 async def test_the_first_answer_to_a_pair_wins(example: ExampleRun) -> None:
     run = await example.open()
     shard = run.shard()
-    await run.store.commit_outcomes(shard, run.suite.evaluator, [run.outcome(score=1.0)])
-    await run.store.commit_outcomes(shard, run.suite.evaluator, [run.outcome(score=0.0), run.outcome(1, score=0.0)])
+    await run.store.outcomes.commit(shard, run.suite.evaluator, [run.outcome(score=1.0)])
+    await run.store.outcomes.commit(shard, run.suite.evaluator, [run.outcome(score=0.0), run.outcome(1, score=0.0)])
 
     assert [(sample.position, sample.scores["exact"]) for sample in await measured(run)] == [(0, 1.0), (1, 0.0)]
 
 
 async def test_two_answers_to_one_pair_in_one_batch_are_one(example: ExampleRun) -> None:
     run = await example.open()
-    await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(score=1.0), run.outcome(score=0.0)])
+    await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome(score=1.0), run.outcome(score=0.0)])
     assert [sample.scores["exact"] for sample in await measured(run)] == [1.0]
 
 
@@ -93,7 +96,7 @@ async def test_many_writers_of_the_same_answers_do_not_get_in_each_others_way(ex
     run = await example.open()
     outcomes = [run.outcome(position, replicate) for position in range(5) for replicate in range(2)]
     await asyncio.gather(
-        *(run.store.commit_outcomes(run.shard(), run.suite.evaluator, outcomes[turn:] + outcomes[:turn]) for turn in range(10))
+        *(run.store.outcomes.commit(run.shard(), run.suite.evaluator, outcomes[turn:] + outcomes[:turn]) for turn in range(10))
     )
     assert len(await measured(run)) == 10
 
@@ -101,7 +104,7 @@ async def test_many_writers_of_the_same_answers_do_not_get_in_each_others_way(ex
 async def test_measured_samples_come_in_order_with_all_that_aggregation_reads(example: ExampleRun) -> None:
     run = await example.open()
     failed = replace(run.outcome(1, 0), status="failed", scores={}, passed=False, error="boom", per_score={}, latency_ms=None)
-    await run.store.commit_outcomes(
+    await run.store.outcomes.commit(
         run.shard(), run.suite.evaluator, [failed, run.outcome(0, 1, score=0.25), run.outcome(0, 0)]
     )
 
@@ -118,37 +121,60 @@ async def test_an_overlay_that_was_tampered_with_is_refused(example: ExampleRun)
     async with run.database.connection() as connection:
         await connection.execute("UPDATE overlays SET configuration = $1", '{"prompt": "Leak it."}')
     with pytest.raises(StoreError, match="was changed in the store"):
-        await run.store.load_shard(run.shard())
+        await run.store.outcomes.missing(run.shard())
 
 
 @pytest.mark.parametrize("number", [1e22, 5e-324, 0.1 + 0.2, -0.0, 2**53 + 1, 1.7976931348623157e308])
 async def test_a_number_comes_back_as_it_was_hashed(example: ExampleRun, number: float) -> None:
     example.configuration = {"prompt": "Sort it.", "temperature": number}
     run = await example.open()
-    assert (await run.store.load_shard(run.shard())).configuration["temperature"] == number
+    assert (await run.store.outcomes.missing(run.shard())).configuration["temperature"] == number
 
 
 async def test_answers_of_a_deleted_run_are_not_kept(example: ExampleRun) -> None:
     run = await example.open()
     async with run.database.connection() as connection:
         await connection.execute("DELETE FROM runs")
-    await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+    await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
     async with run.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM outcomes") == 0
 
 
+class DawdlingDatabase(Database):
+    """One whose transactions wait before they commit."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._done, self._may_commit = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with super().transaction() as connection:
+            yield connection
+            self._done.set()
+            await self._may_commit.wait()
+
+    @asynccontextmanager
+    async def all_but_committed(self) -> AsyncIterator[None]:
+        await self._done.wait()
+        yield
+        self._may_commit.set()
+
+
 async def test_answers_committed_while_a_run_is_deleted_do_not_outlive_it(example: ExampleRun) -> None:
     run = await example.open()
-    async with run.database.transaction() as deleting:
-        assert await delete_run(deleting, run.run_id)
+    dawdling = DawdlingDatabase(run.database._pool, run.database.url)
+    deleting = asyncio.ensure_future(Runs(dawdling).delete(run.run_id))
+    async with dawdling.all_but_committed():
         committing = asyncio.ensure_future(
-            run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(0), run.outcome(1)])
+            run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome(0), run.outcome(1)])
         )
         async with asyncio.timeout(10), run.database.connection() as watching:
             while not committing.done() and not await watching.fetchval(
                 "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')"
             ):
                 await asyncio.sleep(0)
+    assert await deleting
     await committing
     async with run.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM outcomes") == 0
@@ -160,15 +186,15 @@ class TestReuse:
     async def other_run(self, example: ExampleRun, run_id: str, **changes: str) -> ExampleRun:
         run = ExampleRun(example.store, example.database, run_id=run_id)
         await run.open(execution_id=run_id, **changes)
-        await run.store.begin_trial(run.trial())
+        await run.store.trials.begin(run.trial())
         return run
 
     async def test_always_takes_over_what_another_run_has_paid_for(self, example: ExampleRun) -> None:
         first = await self.other_run(example, "first")
-        await first.store.commit_outcomes(first.shard(), first.suite.evaluator, [first.outcome(1, score=0.25)])
+        await first.store.outcomes.commit(first.shard(), first.suite.evaluator, [first.outcome(1, score=0.25)])
 
         second = await self.other_run(example, "second", reuse="always")
-        work = await second.store.load_shard(second.shard())
+        work = await second.store.outcomes.missing(second.shard())
 
         assert work.found == 1
         assert (1, 0) not in [(pair.position, pair.replicate) for pair in work.pairs]
@@ -181,7 +207,7 @@ class TestReuse:
         await first.answer_everything()
         second = await self.other_run(example, "second", reuse="always")
 
-        work = await second.store.load_shard(second.shard(first=2, last=6))
+        work = await second.store.outcomes.missing(second.shard(first=2, last=6))
 
         assert (work.found, work.pairs) == (4, [])
         assert {sample.position for sample in await measured(second)} == {1, 2}
@@ -191,7 +217,7 @@ class TestReuse:
         await first.answer_everything()
         for name in ("second", "third"):
             run = await self.other_run(example, name, reuse="always")
-            await run.store.load_shard(run.shard())
+            await run.store.outcomes.missing(run.shard())
         async with example.database.connection() as connection:
             sources = await connection.fetch("SELECT DISTINCT run_id, reused_from FROM outcomes ORDER BY run_id")
         assert [tuple(row) for row in sources] == [("first", None), ("second", "first"), ("third", "first")]
@@ -201,13 +227,13 @@ class TestReuse:
         first = await self.other_run(example, "first")
         await first.answer_everything()
         second = await self.other_run(example, "second", reuse=reuse)
-        assert len((await second.store.load_shard(second.shard())).pairs) == 10
+        assert len((await second.store.outcomes.missing(second.shard())).pairs) == 10
 
     async def test_answers_of_another_evaluator_are_never_taken_over(self, example: ExampleRun) -> None:
         first = await self.other_run(example, "first")
-        await first.store.commit_outcomes(first.shard(), "another evaluator", [first.outcome()])
+        await first.store.outcomes.commit(first.shard(), "another evaluator", [first.outcome()])
         second = await self.other_run(example, "second", reuse="always")
-        assert (await second.store.load_shard(second.shard())).found == 0
+        assert (await second.store.outcomes.missing(second.shard())).found == 0
 
 
 class TestWhatModelsAnswer:
@@ -234,7 +260,7 @@ class TestWhatModelsAnswer:
     ) -> None:
         run = await example.open()
         outcome = run.outcome(output=[hostile], error=hostile, feedback=hostile, trace={hostile: hostile})
-        await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [outcome])
+        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [outcome])
 
         output, error, feedback, trace = await self.stored(run)
 
@@ -246,7 +272,7 @@ class TestWhatModelsAnswer:
         circle: list[object] = []
         circle.append(circle)
         trace = {"nan": math.nan, "infinite": -math.inf, "set": {1}, "object": ValueError("x"), "circle": circle, 5: (1, 2)}
-        await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(output=["fine"], trace=trace)])
+        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome(output=["fine"], trace=trace)])
         *_, stored = await self.stored(run)
         assert stored is not None
         assert stored.startswith('{"nan":"nan","infinite":"-inf","set":[1],"object":"x","circle":[[[')
@@ -258,7 +284,7 @@ class TestWhatModelsAnswer:
         for _ in range(50_000):
             nested = [nested]
         outcomes = [run.outcome(0), run.outcome(1, output="\x00"), run.outcome(2, trace=nested), run.outcome(3, output=10**400)]
-        await run.store.commit_outcomes(run.shard(), run.suite.evaluator, outcomes)
+        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, outcomes)
         assert len(await measured(run)) == 4
 
 
@@ -266,7 +292,7 @@ class TestRecords:
     """Evaluated samples as proposers see them."""
 
     async def records(self, run: ExampleRun, **changes: bool) -> list[tuple[int, float, str]]:
-        found = await run.store.records(run.run_id, run.suite.split, run.config_hash, 4, **changes)
+        found = await run.store.evaluated_samples.records(run.run_id, run.suite.split, run.config_hash, 4, **changes)
         by_input = {record.inputs["n"]: record for record in found}
         assert all(record.expected == number for number, record in by_input.items())
         return [(record.inputs["n"], record.score, record.feedback) for record in found]
@@ -274,11 +300,11 @@ class TestRecords:
     async def answered(self, example: ExampleRun, **changes: Any) -> tuple[ExampleRun, list[int]]:
         example.replicates = 1
         run = await example.open(**changes)
-        work = await run.store.load_shard(run.shard())
+        work = await run.store.outcomes.missing(run.shard())
         numbers = [pair.sample.input["n"] for pair in work.pairs]
         failed = run.outcome(3, status="failed", scores={}, passed=False, error="boom", per_score={})
         rest = [run.outcome(0, score=1.0), run.outcome(1, score=0.25, feedback="too long"), run.outcome(2, score=0.75)]
-        await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [*rest, failed, run.outcome(4, score=0.0)])
+        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [*rest, failed, run.outcome(4, score=0.0)])
         return run, numbers
 
     async def test_failed_ones_come_first_and_then_the_worst(self, example: ExampleRun) -> None:

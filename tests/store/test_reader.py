@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -23,14 +24,14 @@ async def searched(example: ExampleRun) -> ExampleRun:
     for n, (name, of) in enumerate(parents.items()):
         candidate = run.candidate(name, parent_candidate_ids=of, round={"baseline": 0, "ab": 2}.get(name, 1), index=n)
         trial = run.trial(candidate)
-        await run.store.begin_trial(trial)
+        await run.store.trials.begin(trial)
         await run.answer_everything(trial, score=n / 4)
         await run.record(trial, n / 4)
     rejections = tuple(
         Rejection(round=2, proposed_index=index, reason_code=ReasonCode.NO_CHANGE, message="same") for index in (1, 2, 3)
     )
     record = run.round(2, rejections=rejections, new_best=True, best_so_far=0.75, best_so_far_id="ab")
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1), record)))
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1), record)))
     return run
 
 
@@ -38,17 +39,17 @@ async def test_runs_are_listed_with_the_newest_first(example: ExampleRun, reader
     for name in ("one", "two", "three"):
         await ExampleRun(example.store, example.database, run_id=name).open()
     last = ExampleRun(example.store, example.database, run_id="two")
-    await last.store.finish_run(last.finish())
+    await last.store.runs.finish(last.finish())
 
-    assert [run.run_id for run in await reader.runs()] == ["three", "two", "one"]
-    assert [run.run_id for run in await reader.runs(status="completed")] == ["two"]
-    assert [run.run_id for run in await reader.runs(offset=1, limit=1)] == ["two"]
+    assert [run.run_id for run in await reader.runs.page()] == ["three", "two", "one"]
+    assert [run.run_id for run in await reader.runs.page(status="completed")] == ["two"]
+    assert [run.run_id for run in await reader.runs.page(offset=1, limit=1)] == ["two"]
 
 
 async def test_trials_come_in_pages(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    page = await reader.trials(run.run_id, offset=1, limit=2)
-    newest = await reader.trials(run.run_id, limit=2, newest_first=True)
+    page = await reader.trials.page(run.run_id, offset=1, limit=2)
+    newest = await reader.trials.page(run.run_id, limit=2, newest_first=True)
     assert page is not None and newest is not None
     assert (page.total, [trial.candidate_id for trial in page.items]) == (4, ["a", "b"])
     assert [trial.candidate_id for trial in newest.items] == ["ab", "b"]
@@ -57,7 +58,7 @@ async def test_trials_come_in_pages(example: ExampleRun, reader: StoreReader) ->
 
 async def test_the_lineage_keeps_several_parents(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    graph = await reader.graph(run.run_id)
+    graph = await reader.candidates.graph(run.run_id)
     assert graph is not None
     assert [(node.candidate_id, node.score, node.is_best, node.is_baseline) for node in graph.nodes] == [
         ("baseline", 0.0, False, True),
@@ -75,19 +76,19 @@ async def test_the_lineage_keeps_several_parents(example: ExampleRun, reader: St
 
 async def test_rejections_come_in_pages(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    page = await reader.rejections(run.run_id, offset=1, limit=1)
+    page = await reader.runs.rejections(run.run_id, offset=1, limit=1)
     assert page is not None
     assert (page.total, [item.proposed_index for item in page.items]) == (3, [2])
 
 
 async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    page = await reader.items(run.run_id, "b", offset=2, limit=3)
+    page = await reader.trials.items(run.run_id, "b", offset=2, limit=3)
     assert page is not None
     assert (page.total, [(item.position, item.replicate) for item in page.items]) == (10, [(1, 0), (1, 1), (2, 0)])
     assert page.items[0].output == "answer 1" and page.items[0].scores == {"exact": 0.5} and "n" in page.items[0].input
-    failed = await reader.items(run.run_id, "a", only_failed=True)
-    passed = await reader.items(run.run_id, "b", only_failed=True)
+    failed = await reader.trials.items(run.run_id, "a", only_failed=True)
+    passed = await reader.trials.items(run.run_id, "b", only_failed=True)
     assert failed is not None and passed is not None
     assert (failed.total, passed.total) == (10, 0)
 
@@ -95,14 +96,14 @@ async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: Exa
 async def test_items_of_a_confirmation_are_those_of_the_test_split(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
     trial = await run.confirming()
-    await run.store.begin_trial(trial)
-    work = await run.store.load_shard(run.shard(trial))
+    await run.store.trials.begin(trial)
+    work = await run.store.outcomes.missing(run.shard(trial))
     answers = [run.outcome(item_hash=pair.item_hash, replicate=pair.replicate) for pair in work.pairs[:3]]
-    await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, answers)
+    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, answers)
 
-    progress = await reader.progress(run.run_id)
-    confirmed = await reader.items(run.run_id, "baseline", purpose="confirmation")
-    measured = await reader.items(run.run_id, "baseline")
+    progress = await reader.runs.progress(run.run_id)
+    confirmed = await reader.trials.items(run.run_id, "baseline", purpose="confirmation")
+    measured = await reader.trials.items(run.run_id, "baseline")
 
     assert confirmed is not None and measured is not None and progress is not None
     assert (confirmed.total, measured.total) == (3, 10)
@@ -111,24 +112,24 @@ async def test_items_of_a_confirmation_are_those_of_the_test_split(example: Exam
 
 async def test_live_counters_follow_a_trial_as_it_is_answered(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.begin_trial(run.trial())
-    await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome(n) for n in range(4)])
+    await run.store.trials.begin(run.trial())
+    await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome(n) for n in range(4)])
 
-    running = await reader.progress(run.run_id)
+    running = await reader.runs.progress(run.run_id)
     await run.record(run.trial(), 0.5)
-    ended = await reader.progress(run.run_id)
+    ended = await reader.runs.progress(run.run_id)
 
     assert running is not None and ended is not None
     assert (running.status, running.answered, running.expected, running.counts.running) == ("running", 4, 10, 1)
     assert (ended.answered, ended.expected, ended.counts.running, ended.counts.completed) == (0, 0, 0, 1)
     assert ended.baseline_score == 0.5
-    assert await reader.progress("unknown") is None
+    assert await reader.runs.progress("unknown") is None
 
 
 async def test_a_report_has_everything_and_is_json(example: ExampleRun, reader: StoreReader) -> None:
     run = await searched(example)
-    await run.store.finish_run(run.finish(best_score=0.75, best_candidate_id="ab"))
-    report = await reader.report(run.run_id)
+    await run.store.runs.finish(run.finish(best_score=0.75, best_candidate_id="ab"))
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert [row.round for row in report.rounds] == [0, 1, 2]
     assert [trial.configuration["prompt"] for trial in report.trials][1] == "Sort it, a."
@@ -139,16 +140,18 @@ async def test_a_report_has_everything_and_is_json(example: ExampleRun, reader: 
 
 async def test_a_running_trial_is_in_the_report_without_an_end(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.begin_trial(run.trial())
-    report = await reader.report(run.run_id)
+    await run.store.trials.begin(run.trial())
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     [trial] = report.trials
     assert (trial.status, trial.score, trial.sample_means, trial.finished_at) == ("running", None, None, None)
 
 
-@pytest.mark.parametrize("ask", ["run", "report", "trials", "graph", "rejections", "progress"])
+@pytest.mark.parametrize(
+    "ask", ["runs.load", "runs.report", "trials.page", "candidates.graph", "runs.rejections", "runs.progress"]
+)
 async def test_of_an_unknown_run_there_is_nothing(reader: StoreReader, ask: str) -> None:
-    assert await getattr(reader, ask)("unknown") is None
+    assert await attrgetter(ask)(reader)("unknown") is None
 
 
 class TestDeleting:
@@ -176,21 +179,21 @@ class TestDeleting:
 
     async def test_nothing_of_it_is_left(self, example: ExampleRun, reader: StoreReader) -> None:
         run = await searched(example)
-        assert await reader.delete_run(run.run_id)
-        assert not await reader.delete_run(run.run_id)
+        assert await run.store.runs.delete(run.run_id)
+        assert not await run.store.runs.delete(run.run_id)
         assert set((await self.counts(run)).values()) == {0}
 
     async def test_another_run_keeps_its_answers_and_its_configuration(self, example: ExampleRun, reader: StoreReader) -> None:
         run = await searched(example)
         other = await ExampleRun(example.store, example.database, run_id="other").open()
-        await other.store.begin_trial(other.trial())
+        await other.store.trials.begin(other.trial())
         await other.answer_everything()
-        await other.store.record_trial(other.result(other.trial()), Conclusion(trial=other.trial()), [0.5] * 5)
+        await other.store.trials.record(other.result(other.trial()), Conclusion(trial=other.trial()), [0.5] * 5)
 
-        await reader.delete_run(run.run_id)
+        await run.store.runs.delete(run.run_id)
 
-        assert [listed.run_id for listed in await reader.runs()] == ["other"]
-        items = await reader.items("other", "baseline")
+        assert [listed.run_id for listed in await reader.runs.page()] == ["other"]
+        items = await reader.trials.items("other", "baseline")
         assert items is not None and items.total == 10
-        assert await example.store.overlay(other.config_hash) == other.configuration
+        assert await example.store.overlays.load(other.config_hash) == other.configuration
         assert (await self.counts(run))["overlays"] == 1

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ratchet.optimizer import StopReason
-from store.model_answer import ModelAnswer
 from store.read.reader import StoreReader
+from store.write.proposals import ModelAnswer
 from tests.support.store_examples import NOON, ExampleRun
 from workflows.model.run.candidates import ReasonCode, Rejection
 from workflows.model.run.contract import CommitRounds, Proposed
@@ -27,51 +27,51 @@ def rejection(round_index: int = 1, proposed_index: int = 0) -> Rejection:
 
 
 async def types(reader: StoreReader, run: ExampleRun) -> list[str]:
-    return [event.type for event in await reader.events(run.run_id)]
+    return [event.type for event in await reader.events.after(run.run_id)]
 
 
 async def test_a_prepared_run_is_there_with_its_spec(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open(experiment="monday", seed=7)
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
 
     assert stored is not None
     assert (stored.name, stored.use_case, stored.experiment, stored.status) == ("triage", "triage", "monday", "initialized")
     assert (stored.optimizer, stored.objective, stored.direction) == ("refine", "exact", "maximize")
     assert (stored.dataset_count, stored.search_split, stored.versions) == (5, "all", {"ratchet": "0.1.0"})
     assert stored.spec["seed"] == 7 and stored.spec["configuration"]["prompt"]["value"] == "Sort it."
-    assert await run.store.suite(run.run_id, run.suite.split) == run.suite
+    assert await run.store.suites.load(run.run_id, run.suite.split) == run.suite
 
 
 async def test_opening_it_again_from_the_same_execution_changes_nothing(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
     await run.record(run.trial())
-    await run.store.mark_served(["optimization", "optimization-evaluation"])  # until then, time passes unserved
-    before = await reader.report(run.run_id)
+    await run.store.served_times.mark(["optimization", "optimization-evaluation"])  # until then, time passes unserved
+    before = await reader.runs.report(run.run_id)
 
     await asyncio.gather(*(run.open() for _ in range(4)))
 
-    assert await reader.report(run.run_id) == before
+    assert await reader.runs.report(run.run_id) == before
 
 
 async def test_another_execution_starts_afresh_and_pays_for_nothing_twice(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
     await run.answer_everything()
     await run.record(run.trial())
-    await run.store.commit_ledger(
+    await run.store.runs.commit_rounds(
         CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1, rejections=(rejection(),))))
     )
-    await run.store.finish_run(run.finish("cancelled"))
+    await run.store.runs.finish(run.finish("cancelled"))
 
     await run.open(execution_id="execution-2")
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert (report.run.status, report.run.life, report.run.spend, report.run.finished_at) == ("initialized", 2, Spend(), None)
     assert (report.rounds, report.trials, report.rejections) == ((), (), ())
-    assert (await run.store.load_shard(run.shard())).pairs == []
-    await run.store.begin_trial(run.trial())
+    assert (await run.store.outcomes.missing(run.shard())).pairs == []
+    await run.store.trials.begin(run.trial())
     await run.record(run.trial())
     assert (await types(reader, run))[-4:] == [
         "run_status_changed",
@@ -98,9 +98,9 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
     )
     ledger = CommitRounds(run_id=run.run_id, records=(record,))
     for _ in range(3):
-        await run.store.commit_ledger(ledger)
+        await run.store.runs.commit_rounds(ledger)
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert [(row.round, row.best_so_far, row.extra) for row in report.rounds] == [(1, 0.75, {"pareto_front": ["better"]})]
     assert [(row.proposed_index, row.reason_code, row.message) for row in report.rejections] == [
@@ -120,18 +120,18 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
 async def test_pausing_and_resuming_is_told_each_time_and_only_once(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     for status in ("running", "paused", "paused", "running", "running", "paused"):
-        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status=status))
-    told = [event.payload["status"] for event in await reader.events(run.run_id)]
+        await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status=status))
+    told = [event.payload["status"] for event in await reader.events.after(run.run_id)]
     assert told == ["initialized", "running", "paused", "running", "paused"]
 
 
 async def test_adjusted_limits_are_what_shards_ask_for(example: ExampleRun) -> None:
     run = await example.open()
-    assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits()
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_samples": 8}))
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_trials": 2}))
-    assert await run.store.adjusted_limits(run.run_id) == AdjustedLimits(concurrent_samples=8)
-    assert await run.store.adjusted_limits("unknown") == AdjustedLimits()
+    assert await run.store.runs.adjusted_limits(run.run_id) == AdjustedLimits()
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_samples": 8}))
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), limits={"concurrent_trials": 2}))
+    assert await run.store.runs.adjusted_limits(run.run_id) == AdjustedLimits(concurrent_samples=8)
+    assert await run.store.runs.adjusted_limits("unknown") == AdjustedLimits()
 
 
 async def test_counts_never_shrink_when_an_older_round_arrives_late(example: ExampleRun, reader: StoreReader) -> None:
@@ -139,8 +139,8 @@ async def test_counts_never_shrink_when_an_older_round_arrives_late(example: Exa
     newer = run.round(2, counts=Counts(proposed=4, completed=4), spend=Spend(tokens=400))
     older = run.round(1, counts=Counts(proposed=2, completed=2), spend=Spend(tokens=200))
     for record in (newer, older):
-        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(record,)))
-    stored = await reader.run(run.run_id)
+        await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(record,)))
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None
     assert (stored.round, stored.counts.proposed, stored.spend.tokens) == (2, 4, 400)
 
@@ -153,9 +153,9 @@ async def test_the_last_round_may_come_twice_and_ends_with_the_reason(example: E
     )
     finish = run.finish(best_score=0.5, best_candidate_id="baseline", rounds=0, finished_at=NOON)
     for _ in range(2):
-        await run.store.finish_run(finish.model_copy(update={"records": (first, last)}))
+        await run.store.runs.finish(finish.model_copy(update={"records": (first, last)}))
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert [(row.stopped, row.stop_reason) for row in report.rounds] == [(True, "max_rounds")]
     assert (report.run.status, report.run.stop_reason, report.run.finished_at) == ("completed", "max_rounds", NOON)
@@ -171,11 +171,11 @@ async def test_the_last_round_may_come_twice_and_ends_with_the_reason(example: E
 
 async def test_a_late_ledger_does_not_bring_a_finished_run_back_to_life(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1))))
-    await run.store.finish_run(run.finish())
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(1),), status="running"))
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(run.round(0), run.round(1))))
+    await run.store.runs.finish(run.finish())
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(run.round(1),), status="running"))
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert report.run.status == "completed"
     assert [row.stopped for row in report.rounds] == [False, True]
@@ -183,35 +183,35 @@ async def test_a_late_ledger_does_not_bring_a_finished_run_back_to_life(example:
 
 async def test_a_trial_that_the_run_left_behind_does_not_run_for_ever(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
-    await run.store.begin_trial(run.trial())
-    await run.store.finish_run(run.finish("cancelled"))
-    trial = await reader.trial(run.run_id, "baseline")
+    await run.store.trials.begin(run.trial())
+    await run.store.runs.finish(run.finish("cancelled"))
+    trial = await reader.trials.load(run.run_id, "baseline")
     assert trial is not None and (trial.status, trial.error) == ("cancelled", "the run ended before this trial did")
 
 
 async def test_a_models_answer_is_paid_for_once(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     first = ModelAnswer(round=1, index=0, text="Sort \x00 it.", cut_off=False, tokens=50, cost=0.25)
-    assert await run.store.model_answer(run.run_id, "a" * 64) is None
+    assert await run.store.model_answers.load(run.run_id, "a" * 64) is None
 
-    kept = await run.store.keep_model_answer(run.run_id, "a" * 64, first)
-    again = await run.store.keep_model_answer(run.run_id, "a" * 64, replace(first, text="other", tokens=70))
+    kept = await run.store.model_answers.keep(run.run_id, "a" * 64, first)
+    again = await run.store.model_answers.keep(run.run_id, "a" * 64, replace(first, text="other", tokens=70))
 
-    assert kept == again == await run.store.model_answer(run.run_id, "a" * 64)
+    assert kept == again == await run.store.model_answers.load(run.run_id, "a" * 64)
     assert kept.text == "Sort ␀ it."
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None and (stored.spend.tokens, stored.spend.cost) == (50, 0.25)
 
 
 async def test_a_proposal_is_made_once(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     first = Proposed(values={"prompt": "Sort \x00 it.", "n": 1e22}, rationale="shorter", tokens=50, cost=0.25)
-    assert await run.store.proposal(run.run_id, 1, 0) is None
+    assert await run.store.proposals.load(run.run_id, 1, 0) is None
 
-    kept = await run.store.store_proposal(run.run_id, 1, 0, first)
-    again = await run.store.store_proposal(run.run_id, 1, 0, Proposed(values={"prompt": "other"}, tokens=70, cost=9.0))
+    kept = await run.store.proposals.store(run.run_id, 1, 0, first)
+    again = await run.store.proposals.store(run.run_id, 1, 0, Proposed(values={"prompt": "other"}, tokens=70, cost=9.0))
 
-    assert kept == again == await run.store.proposal(run.run_id, 1, 0)
+    assert kept == again == await run.store.proposals.load(run.run_id, 1, 0)
     assert kept.values == {"prompt": "Sort ␀ it.", "n": 1e22}
 
 
@@ -220,11 +220,14 @@ async def test_all_of_a_run_can_be_written_at_once_without_deadlock(example: Exa
     trials = [run.trial(run.candidate(f"c{n}", index=n)) for n in range(10)]
     work: list[Any] = []
     for n, trial in enumerate(trials):
-        work += [run.store.begin_trial(trial), run.record(trial, 0.5), run.answer_everything()]
-        work += [run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(run.round(n),))), run.open()]
-        work += [run.store.store_proposal(run.run_id, n, 0, Proposed(values={}, tokens=1)), run.store.finish_run(run.finish())]
+        work += [run.store.trials.begin(trial), run.record(trial, 0.5), run.answer_everything()]
+        work += [run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(run.round(n),))), run.open()]
+        work += [
+            run.store.proposals.store(run.run_id, n, 0, Proposed(values={}, tokens=1)),
+            run.store.runs.finish(run.finish()),
+        ]
     await asyncio.gather(*work)
-    stored = await reader.run(run.run_id)
+    stored = await reader.runs.load(run.run_id)
     assert stored is not None and stored.status == "completed"
 
 
@@ -233,12 +236,12 @@ async def test_a_trial_that_begins_after_its_run_has_ended_does_not_run_for_ever
 ) -> None:
     """A run is cancelled while a trial writes that it begins: the one is stored before the other."""
     run = await example.open()
-    await run.store.finish_run(run.finish("cancelled"))
+    await run.store.runs.finish(run.finish("cancelled"))
     before = await types(reader, run)
 
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
 
-    report = await reader.report(run.run_id)
+    report = await reader.runs.report(run.run_id)
     assert report is not None
     assert (report.run.status, report.run.counts.running, report.trials) == ("cancelled", 0, ())
     assert await types(reader, run) == before

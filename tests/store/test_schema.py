@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from store.connection import Database, SchemaMoved, StoreAway, is_away
 from store.errors import store_errors
-from store.schema import Migration, SchemaTooNew, StoreError, migrate, migrations
+from store.schema import Migration, SchemaTooNew, SchemaTooOld, StoreError, migrate, migrations
 from tests.support.store_examples import ExampleRun, PostgresServer
 
 PASSWORD = "hunter2"
@@ -35,6 +35,17 @@ async def test_a_schema_newer_than_this_ratchet_is_refused_with_what_to_do(datab
 
     with pytest.raises(SchemaTooNew, match=r"schema version 999, this Ratchet knows \d+: upgrade Ratchet"):
         await Database.open(database_url)
+
+
+@pytest.mark.parametrize("version", [1, 24])
+async def test_a_schema_of_a_pre_release_is_refused_with_a_way_on(database: Database, database_url: str, version: int) -> None:
+    async with database.connection() as connection:
+        await connection.execute("UPDATE schema_migrations SET version = $1", version)
+
+        with pytest.raises(SchemaTooOld, match=rf"version {version} of a pre-release; .* anew with 25: give it an empty data"):
+            await Database.open(database_url)
+
+        assert await connection.fetchval("SELECT max(version) FROM schema_migrations") == version
 
 
 async def test_only_migrations_that_are_missing_are_applied(database: Database) -> None:
@@ -71,7 +82,7 @@ class TestSchemaThatMovedOn:
             await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
 
         with pytest.raises(SchemaMoved, match=r"schema version 999, this worker knows \d+: it waits") as caught, store_errors():
-            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
         assert is_away(caught.value)
 
     async def test_a_mistake_of_ours_in_a_schema_that_we_know_is_not_waited_for(self, example: ExampleRun) -> None:
@@ -80,7 +91,7 @@ class TestSchemaThatMovedOn:
             await connection.execute(self.STATEMENTS[0])
 
         with pytest.raises(ApplicationError, match="refuses this for good: UndefinedColumnError") as caught, store_errors():
-            await run.store.commit_outcomes(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
         assert caught.value.non_retryable
 
 
@@ -96,9 +107,9 @@ async def test_every_table_and_view_says_what_it_is_for(database: Database) -> N
 async def test_a_run_can_be_followed_with_psql(example: ExampleRun) -> None:
     run = await example.open()
     better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",), rationale="be polite"))
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
     await run.record(run.trial(), 0.5)
-    await run.store.begin_trial(better)
+    await run.store.trials.begin(better)
     await run.record(better, 0.75)
 
     async with run.database.connection() as connection:

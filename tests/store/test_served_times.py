@@ -9,7 +9,7 @@ import pytest
 
 from store.connection import Database
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.clock import StoodStill
 from workflows.model.run.contract import CommitRounds
@@ -31,7 +31,7 @@ async def passes(database: Database, hours: float) -> None:
 
 
 async def unserved(run: ExampleRun) -> timedelta:
-    return (await run.store.run_clock(run.run_id)).unserved
+    return (await run.store.served_times.run_clock(run.run_id)).unserved
 
 
 def about(hours: float) -> object:
@@ -39,46 +39,46 @@ def about(hours: float) -> object:
 
 
 async def test_time_that_somebody_serves_is_not_unserved(example: ExampleRun, database: Database) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     for _ in range(10):
         await passes(database, 5 / 3600)
-        await run.store.mark_served(BOTH)
+        await run.store.served_times.mark(BOTH)
     assert await unserved(run) == timedelta(0)
 
 
 async def test_a_night_without_workers_is_unserved_before_and_after_they_are_back(
     example: ExampleRun, database: Database
 ) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     await passes(database, 8)
     assert await unserved(run) == about(8)  # a suspended machine asks before its worker has left a mark again
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     assert await unserved(run) == about(8)
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     await passes(database, 2)
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     assert await unserved(run) == about(10)
 
 
 async def test_both_task_queues_are_needed_and_a_moment_without_either_counts_once(
     example: ExampleRun, database: Database
 ) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     await passes(database, 3)
-    await run.store.mark_served(BOTH[:1])  # somebody steers the run, and nobody evaluates
+    await run.store.served_times.mark(BOTH[:1])  # somebody steers the run, and nobody evaluates
     await passes(database, 1)
     assert await unserved(run) == about(4)
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     assert await unserved(run) == about(4)
 
 
 async def test_what_lies_before_the_run_and_other_queues_do_not_count(example: ExampleRun, database: Database) -> None:
-    await example.store.mark_served((*BOTH, "another"))
+    await example.store.served_times.mark((*BOTH, "another"))
     await passes(database, 5)
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     assert await unserved(run) == timedelta(0)
 
@@ -89,58 +89,58 @@ async def test_time_before_there_were_marks_is_not_unserved(example: ExampleRun,
     async with database.connection() as connection:
         await connection.execute("UPDATE runs SET started_at = started_at - interval '5 days'")
         await connection.execute("UPDATE schema_migrations SET applied_at = now()")  # the template may be older than a minute
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     assert await unserved(run) < SLACK
 
 
 async def test_a_queue_that_nobody_has_served_yet_is_unserved(example: ExampleRun, database: Database) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open(execution={"evaluation_task_queue": "own"})
     for _ in range(2):
         await passes(database, 1)
-        await run.store.mark_served(BOTH)
+        await run.store.served_times.mark(BOTH)
     assert await unserved(run) == about(2)
-    await run.store.mark_served(("own",))
+    await run.store.served_times.mark(("own",))
     assert await unserved(run) == about(2)
 
 
 async def test_workers_that_wake_together_count_a_night_once(example: ExampleRun, database: Database, store: Store) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     await passes(database, 8)
-    await asyncio.gather(*(store.mark_served(BOTH) for _ in range(5)))
+    await asyncio.gather(*(store.served_times.mark(BOTH) for _ in range(5)))
     assert await unserved(run) == about(8)
 
 
 async def test_whatever_is_written_for_a_run_says_what_the_clock_says(example: ExampleRun, database: Database) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open(budget={"wall_time": "1h"})
     await passes(database, 8)
-    begun = await run.store.begin_trial(run.trial())
+    begun = await run.store.trials.begin(run.trial())
     assert (begun.unserved, begun.wall_time) == (about(8), timedelta(hours=1))
     limits = {"budget": {"wall_time": 7200.0}}
-    committed = await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), limits=limits))
+    committed = await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), limits=limits))
     assert (committed.unserved, committed.wall_time) == (about(8), timedelta(hours=2))
 
 
 async def test_every_view_sees_the_same_clock_and_a_night_within_a_pause_counts_once(
     example: ExampleRun, database: Database, reader: StoreReader
 ) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
 
     async def hours_still() -> float:
-        progress, detail = await reader.progress(run.run_id), await reader.run(run.run_id)
+        progress, detail = await reader.runs.progress(run.run_id), await reader.runs.load(run.run_id)
         assert progress and detail
         assert progress.stood_still_seconds == pytest.approx(detail.stood_still_seconds, abs=10)
         return progress.stood_still_seconds / 3600
 
     async def told(stood_still: StoodStill) -> None:
-        await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), stood_still=stood_still))
+        await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), stood_still=stood_still))
 
     await passes(database, 8)
     assert await hours_still() == pytest.approx(8, abs=0.01)
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     await told(StoodStill(paused_for=timedelta(hours=8), unserved=timedelta(hours=8)))
     assert await hours_still() == pytest.approx(8, abs=0.01)
 
@@ -149,16 +149,16 @@ async def test_every_view_sees_the_same_clock_and_a_night_within_a_pause_counts_
     await told(StoodStill(paused_for=timedelta(hours=8), unserved=timedelta(hours=8), resting_since=now - timedelta(hours=3)))
     assert await hours_still() == pytest.approx(11, abs=0.01)
     await passes(database, 2)  # paused, and nobody serves it either
-    await run.store.mark_served(BOTH)
+    await run.store.served_times.mark(BOTH)
     await told(StoodStill(paused_for=timedelta(hours=13)))
     assert await hours_still() == pytest.approx(13, abs=0.01)
 
 
 async def test_another_execution_starts_a_clock_of_its_own(example: ExampleRun, database: Database) -> None:
-    await example.store.mark_served(BOTH)
+    await example.store.served_times.mark(BOTH)
     run = await example.open()
     await passes(database, 8)
-    await run.store.mark_served(BOTH)
-    await run.store.finish_run(run.finish("cancelled"))
+    await run.store.served_times.mark(BOTH)
+    await run.store.runs.finish(run.finish("cancelled"))
     await run.open(execution_id="execution-2")
     assert await unserved(run) == timedelta(0)

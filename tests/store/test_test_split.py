@@ -21,7 +21,7 @@ async def opened(example: ExampleRun, run_id: str, *, dataset: dict[str, Any] = 
 
 
 async def reads(run: ExampleRun, *configurations: str) -> OpenedTestSplit:
-    return await run.store.open_test_split(OpenTestSplit(run_id=run.run_id, config_hashes=configurations))
+    return await run.store.held_back_splits.open(OpenTestSplit(run_id=run.run_id, config_hashes=configurations))
 
 
 async def test_the_baseline_and_one_winner_are_measured_on_it_however_often_that_is_asked(example: ExampleRun) -> None:
@@ -82,9 +82,9 @@ async def test_a_trial_on_held_back_samples_that_nobody_opened_does_not_begin(ex
     run = await opened(example, "one")
     trial = run.trial(purpose=Purpose.CONFIRMATION, split="test", samples=10)
     with pytest.raises(StoreError, match="'one' was not opened for candidate 'baseline'"):
-        await run.store.begin_trial(trial)
+        await run.store.trials.begin(trial)
     await reads(run, trial.candidate.config_hash)
-    await run.store.begin_trial(trial)
+    await run.store.trials.begin(trial)
 
 
 async def test_a_run_without_held_back_samples_has_nothing_to_open(example: ExampleRun) -> None:

@@ -83,6 +83,12 @@ class Calls:
     def begun(self) -> int:
         return self._lines("start ").total()
 
+    @property
+    def extra(self) -> int:
+        """Calls that were made once more."""
+        begun = self._lines("start ")
+        return begun.total() - len(begun)
+
     def blame(self, kills: list[Kill]) -> None:
         """Attribute every repeated call to the first kill after it had begun; without one, to the last kill before."""
         last: dict[str, int] = {}

@@ -73,7 +73,7 @@ def random_budget(random: Random) -> Budget:
 
 async def opened(example: ExampleRun, budget: Budget, **changes: Any) -> ExampleRun:
     run = await example.open(budget=budget.model_dump(mode="json", exclude_defaults=True), **changes)
-    await run.store.begin_trial(run.trial())
+    await run.store.trials.begin(run.trial())
     return run
 
 

@@ -27,8 +27,9 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.spec.execution import OptimizerSpec, RefineOptimizer
+from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.optimizers.frame import Frame
+from workflows.optimizers.refine import RefineOptimizer
 
 FIRST, NEXT = Part(split="search", first=0, count=4), Part(split="search", first=4, count=4)
 MARK = 33

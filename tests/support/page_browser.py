@@ -9,6 +9,7 @@ from playwright.async_api import Page
 
 ARTIFACTS = Path(__file__).parents[2] / ".artifacts" / "page"
 """Screenshots of every run of the tests, for people to look at; never committed."""
+PATIENCE_MS = 30_000
 Opens = Callable[..., Awaitable[Page]]
 
 

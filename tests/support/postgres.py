@@ -9,7 +9,9 @@ import pytest
 
 from store.connection import Database
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
+from tests.support.interrupted_database import InterruptedDatabase
+from tests.support.measured_runs import MeasuredRun
 from tests.support.store_examples import TEMPLATE, ExampleRun, PostgresServer, started_server
 
 
@@ -68,3 +70,18 @@ def example(store: Store, database: Database) -> ExampleRun:
 @pytest.fixture
 def reader(database: Database) -> StoreReader:
     return StoreReader(database)
+
+
+@pytest.fixture(scope="session")
+async def shared_database(postgres: PostgresServer) -> AsyncIterator[InterruptedDatabase]:
+    """One for all tests that measure runs of their own making, one after the other."""
+    database = await InterruptedDatabase.open(postgres.url(await postgres.new_database()))
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def measured_runs(shared_database: InterruptedDatabase) -> AsyncIterator[None]:
+    MeasuredRun.database = shared_database
+    yield
+    await shared_database.empty()

@@ -12,7 +12,7 @@ from activities.releases.requests import ask_release_writer
 from ratchet._canonical import content_hash
 from ratchet.prompts import OverrideStore, Resolved, open_store
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.engines import Engines
 from workflows.model.spec.release import ReleaseRequest, ReleaseState, Ruling
 
@@ -61,7 +61,7 @@ class Prompt:
         """A configuration like the baseline but for these values, as if a trial had run against it; its hash."""
         configuration = {**self.baseline, **values}
         config_hash = content_hash(configuration)
-        await Store(self.engines.database).store_overlay(config_hash, configuration)
+        await Store(self.engines.database).overlays.store(config_hash, configuration)
         return config_hash
 
     async def ask(self, config_hash: str | None = None, **more: Any) -> ReleaseState:
@@ -92,4 +92,4 @@ class Prompt:
 
     async def log(self) -> list[ReleaseState]:
         """The audit log of the prompt, the oldest first."""
-        return (await self.reader.releases(prompt=self.name))[::-1]
+        return (await self.reader.releases.listed(prompt=self.name))[::-1]

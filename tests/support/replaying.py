@@ -21,7 +21,7 @@ HISTORIES = Path(__file__).parents[1] / "system" / "replay" / "histories"
 
 async def differences_in_store(database: Database, run_id: str) -> list[Difference]:
     """What the store says otherwise than its outcomes do."""
-    report = await StoreReader(database).report(run_id)
+    report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id
     found, _ = await replay_store(report, RecordedOutcomes(database))
     return found
@@ -29,7 +29,7 @@ async def differences_in_store(database: Database, run_id: str) -> list[Differen
 
 async def differences_in_export(database: Database, run_id: str, *, sample_means: bool = True) -> list[Difference]:
     """What the exported file says otherwise than its means do."""
-    report = await StoreReader(database).report(run_id)
+    report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.yaml"

@@ -23,8 +23,9 @@ from activities.preparing.evaluation_plan import plan_evaluation
 from clients.embedded.postgres import postgres_binaries
 from ratchet._canonical import content_hash
 from store.connection import Database, is_away
-from store.write.datasets import item_hashes
-from store.write.transactions import NewRun, Store
+from store.write.datasets import Datasets
+from store.write.repositories import Store
+from store.write.runs import NewRun
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import FinishInput, OptimizationResult, PrepareInput
 from workflows.model.run.rounds import RoundRecord
@@ -177,12 +178,11 @@ class ExampleRun:
         spec = self.spec(**changes)
         assert spec.dataset.items is not None
         dataset = await ingest(self.database, spec.dataset.items)
-        async with self.database.connection() as connection:
-            hashes = await item_hashes(connection, dataset.dataset_id)
+        hashes = await Datasets(self.database).item_hashes(dataset.dataset_id)
         prepare = PrepareInput(run_id=self.run_id, request=spec, evaluators={"my_pkg.eval:target": "source-1"})
         plan = plan_evaluation(prepare, dataset.dataset_id, hashes)
         self.suite, self.item_hashes = plan.search.suite, list(plan.search.item_hashes)
-        await self.store.open_run(
+        await self.store.runs.open(
             NewRun(
                 run_id=self.run_id,
                 execution_id=execution_id,
@@ -200,7 +200,7 @@ class ExampleRun:
         """A trial on the held-back samples, which are opened for it."""
         trial = self.trial(candidate, purpose=Purpose.CONFIRMATION, split="test", trial_id=f"{self.run_id}/test/baseline")
         asked = OpenTestSplit(run_id=self.run_id, config_hashes=(trial.candidate.config_hash,))
-        await self.store.open_test_split(asked)
+        await self.store.held_back_splits.open(asked)
         return trial
 
     def candidate(self, name: str = "baseline", **changes: Any) -> Candidate:
@@ -265,9 +265,9 @@ class ExampleRun:
 
     async def answer_everything(self, trial: TrialInput | None = None, score: float = 1.0) -> list[Outcome]:
         shard = self.shard(trial)
-        work = await self.store.load_shard(shard)
+        work = await self.store.outcomes.missing(shard)
         outcomes = [self.outcome(pair.position, pair.replicate, score) for pair in work.pairs]
-        await self.store.commit_outcomes(shard, self.suite.evaluator, outcomes)
+        await self.store.outcomes.commit(shard, self.suite.evaluator, outcomes)
         return outcomes
 
     def result(self, trial: TrialInput, score: float | None = 0.5, **changes: Any) -> TrialResult:
@@ -290,7 +290,7 @@ class ExampleRun:
 
     async def record(self, trial: TrialInput, score: float | None = 0.5, **changes: Any) -> TrialResult:
         result = self.result(trial, score, **changes)
-        await self.store.record_trial(result, Conclusion(trial=trial), [score] * trial.samples)
+        await self.store.trials.record(result, Conclusion(trial=trial), [score] * trial.samples)
         return result
 
     def round(self, number: int, **changes: Any) -> RoundRecord:

@@ -1,42 +1,47 @@
-"""One file per algorithm, one line per algorithm in the registry below."""
+"""One file per algorithm, with all that is known of it; one line per algorithm in the registry below."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
 from ratchet.optimizer import Optimizer
-from workflows.model.spec.execution import OptimizerSpec
-from workflows.optimizers.compress import Compress
-from workflows.optimizers.custom import ByReference
-from workflows.optimizers.evolve import Evolve
-from workflows.optimizers.few_shot import FewShot
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.optimizers.compress import Compress, CompressOptimizer
+from workflows.optimizers.custom import ByReference, PythonOptimizer
+from workflows.optimizers.evolve import Evolve, EvolveOptimizer
+from workflows.optimizers.few_shot import FewShot, FewShotOptimizer
 from workflows.optimizers.frame import Frame
-from workflows.optimizers.gepa import Gepa
-from workflows.optimizers.measure import Measure
-from workflows.optimizers.meta_prompt import MetaPrompt
-from workflows.optimizers.refine import Refine
-from workflows.optimizers.reflect import Reflect
-from workflows.optimizers.search import Search
+from workflows.optimizers.gepa import Gepa, GepaOptimizer
+from workflows.optimizers.measure import Measure, MeasureOptimizer
+from workflows.optimizers.meta_prompt import MetaPrompt, MetaPromptOptimizer
+from workflows.optimizers.refine import Refine, RefineOptimizer
+from workflows.optimizers.reflect import Reflect, ReflectOptimizer
+from workflows.optimizers.search import Search, SearchOptimizer
+
+
+class OptimizerKind(NamedTuple):
+    """An optimizer: what a spec says of it, and its algorithm."""
+
+    options: type[OptimizerSpec]
+    algorithm: Callable[[Any, Frame], Optimizer]
+
+
+OPTIMIZERS: Final[dict[str, OptimizerKind]] = {
+    "refine": OptimizerKind(RefineOptimizer, Refine),
+    "reflect": OptimizerKind(ReflectOptimizer, Reflect),
+    "gepa": OptimizerKind(GepaOptimizer, Gepa),
+    "meta_prompt": OptimizerKind(MetaPromptOptimizer, MetaPrompt),
+    "compress": OptimizerKind(CompressOptimizer, Compress),
+    "evolve": OptimizerKind(EvolveOptimizer, Evolve),
+    "search": OptimizerKind(SearchOptimizer, Search),
+    "few_shot": OptimizerKind(FewShotOptimizer, FewShot),
+    "none": OptimizerKind(MeasureOptimizer, Measure),
+    "python": OptimizerKind(PythonOptimizer, ByReference),
+}
+"""By the word in a spec, in the order in which they are described."""
 
 
 def build_optimizer(spec: OptimizerSpec, frame: Frame) -> Optimizer:
-    """The algorithm a spec names."""
-    match spec.name:
-        case "refine":
-            return Refine(spec, frame)
-        case "meta_prompt":
-            return MetaPrompt(spec, frame)
-        case "reflect":
-            return Reflect(spec, frame)
-        case "gepa":
-            return Gepa(spec, frame)
-        case "compress":
-            return Compress(spec, frame)
-        case "evolve":
-            return Evolve(spec, frame)
-        case "python":
-            return ByReference(spec, frame)
-        case "few_shot":
-            return FewShot(spec, frame)
-        case "search":
-            return Search(spec, frame)
-        case "none":
-            return Measure(spec, frame)
+    """Make the algorithm that a spec names."""
+    return OPTIMIZERS[spec.name].algorithm(spec, frame)

@@ -5,10 +5,10 @@ largest saving first. Who did no harm is decided by the frame's judgement, and t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from ratchet._canonical import content_hash, normalize
 from ratchet.optimizer import (
@@ -24,13 +24,16 @@ from ratchet.optimizer import (
 )
 from workflows.model.activities.computation import Reads
 from workflows.model.run.candidates import ReasonCode
-from workflows.model.run.compression_report import Compression
+from workflows.model.run.compression_report import Compression, Strategy
 from workflows.model.run.contract import OptimizationResult
-from workflows.model.spec.execution import CompressOptimizer
-from workflows.model.spec.factors import Configuration
+from workflows.model.spec.execution import Stop
+from workflows.model.spec.factors import Configuration, FrozenFactor, TextFactor
+from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
 from workflows.optimizers.frame import Frame, ProposalFailed
+from workflows.optimizers.states import first_state, next_state
 from workflows.rules.proposals.composition import Parts
 from workflows.rules.proposals.compression import (
     REWRITTEN,
@@ -43,6 +46,8 @@ from workflows.rules.proposals.compression import (
     worth_most,
 )
 from workflows.rules.proposals.text_cuts import may_shrink
+from workflows.rules.spec.prompt_factors import is_of_a_prompt
+from workflows.rules.spec.treatment import changed_by
 
 REQUEST = """\
 You make one section of a prompt shorter, so that it costs fewer tokens and still leads to the same answers. The section is
@@ -61,6 +66,79 @@ Give the complete shorter section between <new_value> and </new_value>; nothing 
 """
 
 
+class CompressOptimizer(OptimizerSpec):
+    """Makes texts shorter without loss: every edit alone, then all that did no harm together, then greedily, the largest saving
+    first. The winner is the shortest configuration that is not worse than the baseline by `judgement.margin`, and it is
+    confirmed on fresh answers."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "judgement": {"rule": "non_inferiority", "accept": "shorter", "correction": "none"},
+        "stop": {"no_improvement": 0},
+        "replicates": 3,
+    }
+
+    name: Literal["compress"]
+    strategies: list[Strategy] = Field(
+        default_factory=lambda: list[Strategy](["whitespace", "duplicates", "examples", "ablation"])
+    )
+    """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
+    parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
+    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    """Also rewrites each section shorter. Default: nobody does."""
+    factors: list[str] | None = None
+    """Which sections. Default: every text that may change, and every list of examples."""
+    min_section_tokens: Annotated[int, Field(ge=0)] = 20
+    """Shorter sections are left alone."""
+    max_edits: Annotated[int, Field(ge=1, le=200)] = 40
+    """How many edits are tried at most, those with the largest savings."""
+
+    @model_validator(mode="after")
+    def _knows_how(self) -> CompressOptimizer:
+        if not self.strategies and self.proposer is None:
+            raise ValueError("has no way to make anything shorter; give strategies or a proposer")
+        return self
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All edits are measured alone in one round."""
+        return self.max_edits
+
+    def most_trials(self, stop: Stop) -> int:
+        """Each edit alone, all together, and all but the first once more when they are added one by one."""
+        return 1 + 2 * self.max_edits
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        """Sections that are none, or that cannot become shorter."""
+        factors = request.configuration
+        for name in self.factors or []:
+            if name not in factors:
+                yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(factors)}"
+            elif isinstance(factors[name], FrozenFactor):
+                own = "write it as {value: …, change: text}"
+                fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
+                yield f"optimizer.factors: {name!r} is frozen; {fix}"
+            elif not may_shrink(factors[name]):
+                yield f"optimizer.factors: {name!r} is neither text nor a list, so it cannot become shorter; drop it"
+        treated = [factors[name] for name in self.factors or factors if name in factors and may_shrink(factors[name])]
+        if not treated and not self.factors:
+            yield "configuration: nothing can become shorter; let at least one text change ({value: …, change: text})"
+        if treated and not self.strategies and not any(isinstance(factor, TextFactor) for factor in treated):
+            yield "optimizer.proposer: rewrites text, but no treated factor is text; give strategies that drop examples"
+        if request.judgement.accept != "shorter":
+            yield (
+                f"judgement.accept: is {request.judgement.accept!r}, but compress keeps what is shorter; "
+                "leave it out, and say with judgement.rule what a shorter prompt must satisfy"
+            )
+
+    def describe(self, longest: int | None) -> str:
+        writer = {"model": "rewritten by a model", "python": "rewritten by a plug-in"}
+        ways = [*self.strategies, *([writer[self.proposer.kind]] if self.proposer else [])]
+        return f"Sections made shorter: {', '.join(ways)}"
+
+    def treatment(self, request: OptimizationRequest) -> Sequence[str]:
+        return changed_by(self.proposer, request)
+
+
 class Compress:
     """Tries edits, and puts those that did no harm together."""
 
@@ -72,7 +150,7 @@ class Compress:
         """The sets of this round, by the hashes of the configurations that they make."""
 
     def initialize(self, context: RunContext) -> OptimizerState:
-        return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
+        return first_state(context)
 
     async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
         self._in_flight = {}
@@ -91,13 +169,7 @@ class Compress:
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         assert self._found is not None
         found = self._found.having(self._in_flight, {trial.config_hash: trial for trial in trials})
-        best = next((trial for trial in trials if trial.kept), None)
-        return OptimizerState(
-            generation=state.generation + 1,
-            best_candidate_id=best.candidate_id if best else state.best_candidate_id,
-            best_score=best.score if best else state.best_score,
-            algorithm_data=found.as_data(),
-        )
+        return next_state(state, trials, found.as_data())
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         if not state.algorithm_data:
@@ -249,10 +321,3 @@ def _asking_for_less(proposer: ModelProposer | PythonProposer) -> ModelProposer 
     if isinstance(proposer, ModelProposer) and proposer.template is None:
         return proposer.model_copy(update={"template": REQUEST, "examples": 0})
     return proposer
-
-
-def describe_compression(options: CompressOptimizer) -> str:
-    """The mutator in words, as reports show it."""
-    writer = {"model": "rewritten by a model", "python": "rewritten by a plug-in"}
-    ways = [*options.strategies, *([writer[options.proposer.kind]] if options.proposer else [])]
-    return f"Sections made shorter: {', '.join(ways)}"

@@ -7,8 +7,12 @@ observe is kept until the next step, which begins with it: the order of its meth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from ratchet._values import CanonicalMapping, ShortText
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -19,10 +23,51 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.activities.optimizer_steps import Kept, OwnStep, OwnStepped
-from workflows.model.spec.optimizers.custom import PythonOptimizer
+from workflows.model.activities.optimizer_steps import Kept, OwnOptimizer, OwnStep, OwnStepped
+from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Frame
-from workflows.run.ending import RunEnded
+from workflows.optimizers.states import first_state
+from workflows.rules.spec.treatment import treatment_problems
+from workflows.run.ended import RunEnded
+
+
+class PythonOptimizer(OptimizerSpec):
+    """A class of yours with the four methods of `ratchet.Optimizer`. It runs in an activity, so any Python will do; it is made
+    anew for every step and keeps what it remembers in its state. `clients.testing.check_protocol` tests it."""
+
+    name: Literal["python"]
+    ref: PluginReference
+    """`package.module:Class`."""
+    version: ShortText | None = None
+    """Names the code's version. Default: a hash of the source of the module that defines it."""
+    options: CanonicalMapping = Field(default_factory=dict)
+    """What the class is made with, by the names of its parameters."""
+    factors: list[str] | None = None
+    """The treatment, which it is told as `context.factors`. Default: every factor that may change."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many candidates it is asked for at most."""
+    examples: Annotated[int, Field(ge=0, le=200)] = 20
+    """How many evaluated samples of each new trial `observe` is shown, failed ones first."""
+
+    @property
+    def proposer(self) -> None:
+        """It proposes itself."""
+        return
+
+    @property
+    def own_class(self) -> OwnOptimizer:
+        return OwnOptimizer(ref=self.ref, options=self.options, examples=self.examples)
+
+    def plugins(self) -> Iterator[NamedPlugin]:
+        yield NamedPlugin("optimizer.ref", self.ref, 0, self.version)
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        yield from treatment_problems(request)
+
+    def describe(self, longest: int | None) -> str:
+        return f"Python: {self.ref}"
 
 
 class ByReference:
@@ -34,7 +79,7 @@ class ByReference:
         self._stepped: OwnStepped | None = None
 
     def initialize(self, context: RunContext) -> OptimizerState:
-        return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
+        return first_state(context)
 
     async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
         kept = Kept.model_validate(state.algorithm_data) if state.algorithm_data else None
@@ -46,7 +91,7 @@ class ByReference:
         self._stepped = await self._frame.own_step(
             OwnStep(
                 run_id=context.optimization_id,
-                optimizer=self._options,
+                optimizer=self._options.own_class,
                 context=context.model_copy(update={"domains": domains}),
                 state=kept.state if kept else None,
                 observed=kept.observed if kept else None,

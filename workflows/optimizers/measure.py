@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
 
+from pydantic import Field, JsonValue
+
+from ratchet._canonical import canonical_json, content_hash
+from ratchet._values import CanonicalValue
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -14,8 +19,90 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.spec.execution import MeasureOptimizer
+from workflows.model.spec.execution import Stop
+from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Frame
+from workflows.optimizers.states import first_state
+from workflows.rules.proposals.validation import refuse_value
+from workflows.rules.spec.value_schemas import SchemaWork
+
+MOST_VARIATIONS = 1_000
+"""Configurations that one run measures side by side."""
+
+
+class MeasureOptimizer(OptimizerSpec):
+    """No search: measures the configuration, and the listed variations of it side by side, with the same machinery."""
+
+    rounds = 1
+    is_comparison = True
+
+    name: Literal["none"]
+    configurations: Annotated[list[dict[str, CanonicalValue]], Field(max_length=MOST_VARIATIONS)] = Field(default_factory=list)
+    """Variations to compare: each names the factors that differ from the baseline, frozen ones included."""
+
+    @property
+    def proposer(self) -> None:
+        """Nothing is proposed."""
+        return
+
+    @property
+    def factors(self) -> list[str] | None:
+        """Every factor that some variation names."""
+        return list(dict.fromkeys(name for variation in self.configurations for name in variation)) or None
+
+    @property
+    def candidates_per_round(self) -> int:
+        """All variations are one round."""
+        return max(len(self.configurations), 1)
+
+    def most_trials(self, stop: Stop) -> int:
+        return 1 + len(self.configurations)
+
+    def in_play(self, configuration: Mapping[str, Factor]) -> Mapping[str, Factor]:
+        """What a variation names may take its values, frozen or not."""
+        return {
+            name: ChoiceFactor(
+                change="structured", type="choice", value=factor.value, choices=self._variants(name, factor.value)
+            )
+            if isinstance(factor, FrozenFactor)
+            else factor
+            for name, factor in configuration.items()
+        }
+
+    def _variants(self, name: str, baseline: JsonValue) -> list[JsonValue]:
+        given = [variation[name] for variation in self.configurations if name in variation]
+        return list({canonical_json(value): value for value in [baseline, *given]}.values())
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        """Variations that cannot be, or that are the same as others."""
+        seen = {content_hash(request.baseline): "the baseline"}
+        factors, work = request.factors_in_play, SchemaWork()
+        for index, variation in enumerate(self.configurations):
+            where = f"optimizer.configurations[{index}]"
+            unknown = [name for name in variation if name not in request.configuration]
+            if unknown:
+                yield f"{where}: {unknown[0]!r} is no factor; known are {', '.join(request.configuration)}"
+                continue
+            for name, value in variation.items():
+                refusal = refuse_value(name, value, factors[name], work)
+                if refusal is not None:
+                    yield f"{where}.{name}: {refusal.message}"
+            config_hash = content_hash({**request.baseline, **variation})
+            if config_hash in seen:
+                yield f"{where}: is the same as {seen[config_hash]}; drop it, or raise replicates to measure it more often"
+            seen.setdefault(config_hash, where)
+
+    def describe(self, longest: int | None) -> str:
+        return "None (the configurations were given)"
+
+    def treatment(self, request: OptimizationRequest) -> Sequence[str]:
+        return self.factors or []
+
+    @property
+    def looks_further(self) -> bool:
+        return bool(self.configurations)
 
 
 class Measure:
@@ -26,7 +113,7 @@ class Measure:
         self._frame = frame
 
     def initialize(self, context: RunContext) -> OptimizerState:
-        return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
+        return first_state(context)
 
     async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
         baseline = self._frame.context.baseline_candidate_id

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ratchet._canonical import derive_seed
 from ratchet.optimizer import (
@@ -19,9 +20,13 @@ from ratchet.optimizer import (
     TrialFacts,
     TrialHistory,
 )
-from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
+from workflows.optimizers.states import next_state
 from workflows.optimizers.text_rewrites import recent_iterations, rewritable, rewritten, those_that_came
+from workflows.rules.spec.treatment import changed_by, rewriting_problems
 
 HALL_OF_FAME = "hall_of_fame"
 """In the state: the best candidates as [id, score], the best first."""
@@ -51,6 +56,34 @@ will be measured on others.
 """
 
 
+class MetaPromptOptimizer(OptimizerSpec):
+    """Rewrites texts from the history: the proposer reads a hall of fame, the best candidates with their scores, and what the
+    newest ones still got wrong. Every candidate of a round is measured in full."""
+
+    name: Literal["meta_prompt"]
+    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")]
+    """Who writes. A model's request shows `{{hall_of_fame}}`; a template of your own may show it, too. A callable is given the
+    failures and the values of the candidate that it starts from."""
+    factors: list[str] | None = None
+    """The texts to rewrite, all in one request. Default: every text that may change; with a callable, every such factor."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 4
+    """How many candidates a round writes and measures side by side: every other one from the best, the rest from others of the
+    hall of fame."""
+    hall_of_fame: Annotated[int, Field(ge=1, le=20)] = 5
+    """How many of the best candidates are kept in it."""
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        yield from rewriting_problems(self.proposer, request)
+
+    def describe(self, longest: int | None) -> str:
+        if self.proposer.kind == "python":
+            return f"Python: {self.proposer.ref}, from the best {self.hall_of_fame}"
+        return f"LLM-based rewriting from the best {self.hall_of_fame} (max length: {longest})"
+
+    def treatment(self, request: OptimizationRequest) -> Sequence[str]:
+        return changed_by(self.proposer, request)
+
+
 class MetaPrompt:
     """Learns from the best, and from what the newest got wrong."""
 
@@ -73,16 +106,10 @@ class MetaPrompt:
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         measured = [trial for trial in trials if trial.score is not None and trial.stopped_early is None]
         hall = self._ranked([*_hall_of(state), *((trial.candidate_id, trial.score or 0.0) for trial in measured)])
-        kept = next((trial for trial in trials if trial.kept), None)
         shown: list[JsonValue] = [[name, score] for name, score in hall]
         newest: list[JsonValue] = [trial.candidate_id for trial in measured]
-        return OptimizerState(
-            generation=state.generation + 1,
-            best_candidate_id=kept.candidate_id if kept else state.best_candidate_id,
-            best_score=kept.score if kept else state.best_score,
-            algorithm_data={HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]},
-            notes={"selection_meta": {HALL_OF_FAME: shown}},
-        )
+        after = next_state(state, trials, {HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]})
+        return after.model_copy(update={"notes": {"selection_meta": {HALL_OF_FAME: shown}}})
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         return GO_ON
@@ -146,10 +173,3 @@ def _hall_of(state: OptimizerState) -> list[tuple[str, float]]:
 def _listed(value: JsonValue) -> list[JsonValue]:
     assert isinstance(value, list)
     return value
-
-
-def describe_meta_prompting(options: MetaPromptOptimizer, longest: int | None) -> str:
-    """The mutator in words, as reports show it."""
-    if options.proposer.kind == "python":
-        return f"Python: {options.proposer.ref}, from the best {options.hall_of_fame}"
-    return f"LLM-based rewriting from the best {options.hall_of_fame} (max length: {longest})"

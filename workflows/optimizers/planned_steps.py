@@ -23,11 +23,10 @@ from ratchet.optimizer import (
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.reflection_plans import MeasuredPart, Rewriting, SamplePart, ShownPart, Situation, StepPlan
 from workflows.model.run.candidates import ReasonCode
-from workflows.model.spec.factors import Configuration, FrozenFactor, TextFactor
-from workflows.model.spec.optimizers.gepa import GepaOptimizer
-from workflows.model.spec.optimizers.reflect import ReflectOptimizer
+from workflows.model.spec.factors import Configuration
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.frame import BudgetRefused, Frame, ProposalFailed, Shown
+from workflows.optimizers.states import next_state
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark, with_placeholders_of
 
 MOST_ADDED = 100
@@ -35,15 +34,6 @@ MOST_ADDED = 100
 
 IDLE_STEPS = 3
 """So many steps in a row in which nothing new was measured end the search."""
-
-
-def treatment(options: ReflectOptimizer | GepaOptimizer, frame: Frame) -> tuple[str, ...]:
-    """Name the factors that may be rewritten, of those the spec lets us."""
-    factors = frame.factors
-    named = options.factors or [name for name, factor in factors.items() if not isinstance(factor, FrozenFactor)]
-    if isinstance(options.proposer, ModelProposer):
-        return tuple(name for name in named if isinstance(factors[name], TextFactor))
-    return tuple(named)
 
 
 async def planned(frame: Frame, function: str, situation: Situation) -> StepPlan:
@@ -61,19 +51,13 @@ async def carried_out(plan: StepPlan, proposer: ModelProposer | PythonProposer, 
 
 def after(plan: StepPlan, state: OptimizerState, trials: Sequence[TrialFacts], own: Mapping[str, JsonValue]) -> OptimizerState:
     """Remember what a step came to, and what the algorithm keeps of its own."""
-    best = next((trial for trial in trials if trial.kept), None)
     unchanged = plan.answers == state.algorithm_data.get("answers")
     data: dict[str, JsonValue] = {
         "answers": plan.answers,
         "idle": count(state, "idle") + 1 if unchanged else 0,
         "over": plan.is_empty,
     }
-    return OptimizerState(
-        generation=state.generation + 1,
-        best_candidate_id=best.candidate_id if best else state.best_candidate_id,
-        best_score=best.score if best else state.best_score,
-        algorithm_data={**data, **own},
-    )
+    return next_state(state, trials, {**data, **own})
 
 
 def convergence(state: OptimizerState) -> StopDecision:

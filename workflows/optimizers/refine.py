@@ -3,30 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from random import Random
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ratchet._canonical import content_hash, derive_seed
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
-from workflows.model.spec.execution import CompressOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
-from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
-from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
-from workflows.model.spec.proposers import ModelProposer, NoOpProposer, PythonProposer, StepProposer
-from workflows.optimizers.compress import describe_compression
-from workflows.optimizers.evolve import describe_evolution
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.proposers import ModelProposer, NoOpProposer, Proposer, PythonProposer, StepProposer
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Frame, Shown
-from workflows.optimizers.meta_prompt import describe_meta_prompting
-from workflows.optimizers.text_rewrites import may_change, recent_iterations, rewritable, rewritten
+from workflows.optimizers.text_rewrites import described, may_change, recent_iterations, rewritable, rewritten
 from workflows.rules.proposals.seeded_steps import can_step, step
+from workflows.rules.spec.treatment import changed_by, rewriting_problems
 
 STEP_DRAWS = 24
 """How often a step is drawn again when it leads to a configuration that was tried already."""
+
+
+class RefineOptimizer(OptimizerSpec):
+    """Changes the treatment factors of the best (or last) candidate, round after round."""
+
+    most_lost_rounds = 1  # there is one thing to ask for: where that fails, nothing is left
+
+    name: Literal["refine"] = "refine"
+    proposer: Proposer
+    """Where new values come from."""
+    parent: Literal["best", "last"] = "best"
+    """Which candidate the next one starts from."""
+    factors: list[str] | None = None
+    """The treatment. Default: every factor that may change and that the proposer can change."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many candidates a round tries side by side."""
+    examples_from: Literal["search", "train"] = "search"
+    """Which of the parent's samples a proposer is shown: those that candidates are scored on, or training samples, which no
+    candidate is scored on, so that texts are not fitted to the score. For `train` every new parent is measured on them once,
+    which costs as many calls as there are."""
+    shorter_wins_ties: bool = False
+    """Whether a candidate with the best's own score and shorter texts becomes the best. Default: equal scores keep the
+    earlier one."""
+
+    @property
+    def prefers_shorter(self) -> bool:
+        return self.shorter_wins_ties
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        splits = request.dataset.splits
+        if self.examples_from == "train" and (splits is None or not splits.train or not splits.validation):
+            yield (
+                "optimizer.examples_from: is train, but there are no training samples beside those that candidates are scored "
+                "on; give dataset.splits shares for train and validation, or drop examples_from"
+            )
+        yield from rewriting_problems(self.proposer, request)
+
+    def describe(self, longest: int | None) -> str:
+        match self.proposer:
+            case NoOpProposer():
+                return "No-op (value unchanged)"
+            case StepProposer():
+                return "Seeded step over structured factors"
+            case proposer:
+                return described(proposer, longest)
+
+    def treatment(self, request: OptimizationRequest) -> Sequence[str]:
+        return changed_by(self.proposer, request)
 
 
 class Refine:
@@ -153,30 +196,3 @@ def _unchanged(configuration: Configuration, parent: str) -> CandidateProposal:
     return CandidateProposal(
         configuration=configuration, parent_candidate_ids=(parent,), resample=True, extra={"origin": "resample"}
     )
-
-
-def describe_proposer(options: OptimizerSpec, longest: int | None) -> str:
-    """The mutator in words, as reports show it."""
-    if isinstance(options, EvolveOptimizer):
-        return describe_evolution(options)
-    if isinstance(options, CompressOptimizer):
-        return describe_compression(options)
-    if isinstance(options, MetaPromptOptimizer):
-        return describe_meta_prompting(options, longest)
-    if isinstance(options, PythonOptimizer):
-        return f"Python: {options.ref}"
-    if isinstance(options, FewShotOptimizer):
-        return f"Few-shot examples: {options.min_examples} to {options.max_examples} of {options.pool} training samples"
-    if isinstance(options, SearchOptimizer):
-        return f"Structured search ({options.sampler})"
-    match options.proposer:
-        case None:
-            return "None (the configurations were given)"
-        case ModelProposer():
-            return f"LLM-based string mutator (max length: {longest})"
-        case NoOpProposer():
-            return "No-op (value unchanged)"
-        case StepProposer():
-            return "Seeded step over structured factors"
-        case PythonProposer() as proposer:
-            return f"Python: {proposer.ref}"

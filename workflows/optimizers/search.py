@@ -6,11 +6,13 @@ nothing from batch to batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ratchet._canonical import canonical_json
+from ratchet._values import ShortText
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,
@@ -23,14 +25,25 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.activities.computation import BOUNDED, Bounded, Reads
-from workflows.model.activities.search_plans import SearchedSpace, Suggestion, Suggestions, SuggestionsWanted
+from workflows.model.activities.search_plans import (
+    Importances,
+    Sampler,
+    SearchedSpace,
+    Suggestion,
+    Suggestions,
+    SuggestionsWanted,
+)
 from workflows.model.run.contract import OptimizationResult
-from workflows.model.spec.factors import Configuration, TextFactor
-from workflows.model.spec.optimizers.search import Importances, SearchOptimizer
+from workflows.model.spec.factors import Conditional, Configuration, Factor, NumberFactor, TextFactor
+from workflows.model.spec.optimizer_options import OptimizerSpec
+from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
 from workflows.optimizers.frame import Frame, ProposalFailed
+from workflows.optimizers.states import first_state, next_state
 from workflows.optimizers.text_rewrites import recent_iterations, rewritten, those_that_came
-from workflows.rules.spec.search_check import searched_factors
+
+MOST_EARLIER_RUNS = 20
 
 READ_AT_THE_END = Bounded(best=500, newest=1_500)
 """What importance is computed from."""
@@ -40,6 +53,75 @@ CURSOR = "cursor"
 
 EXHAUSTED = "exhausted"
 """Set when every combination was tried."""
+
+
+class SearchOptimizer(OptimizerSpec):
+    """Searches structured factors: numbers, integers, choices, flags, orders, and factors that count only `when` others have
+    certain values. Learns from every trial of the run, people's own candidates included, and never tries a configuration
+    twice."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {"stop": {"no_improvement": 0}}
+    packages = ("optuna",)
+
+    name: Literal["search"]
+    sampler: Sampler = "auto"
+    """Where values come from. `auto`, what measures best in `benchmarks/search_quality.py`: for numbers alone, tree-structured
+    Parzen estimators first, then a quadratic model of the best region; where there is more than numbers, some random values
+    first, then those of which a Gaussian process expects the largest improvement. `tpe`, `random` and `grid` (every
+    combination once, in a seeded order; numbers need a `step`) are there for comparison."""
+    factors: list[str] | None = None
+    """Which factors. Default: every structured factor but those of type json. All others keep the best candidate's values."""
+    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 4
+    """How many configurations a round tries side by side. What a round learns helps the next one: fewer find more with the
+    same number of trials, more find it sooner."""
+    warm_start: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(max_length=MOST_EARLIER_RUNS)] = Field(
+        default_factory=list
+    )
+    """Ids of earlier runs to learn from: over the same samples, with the same scorers and objective. Factors are matched by
+    name; trials with values that are out of range here are left out."""
+    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    """Also rewrites the text factors, so that one run treats both: every `rewrite_every`th round asks for new texts of the best
+    candidate, whose numbers stay; the rounds between search numbers for its texts. Default: texts stay as they are."""
+    rewrite_every: Annotated[int, Field(ge=2, le=1_000)] = 2
+    """With a proposer: which rounds rewrite texts. 2: every other one."""
+
+    def searched(self, factors: Mapping[str, Factor]) -> list[str]:
+        """The factors that are searched, in the order of the spec."""
+        named = factors if self.factors is None else self.factors
+        return [name for name, factor in factors.items() if name in named and isinstance(factor, Conditional)]
+
+    @property
+    def earlier_runs(self) -> Sequence[str]:
+        return self.warm_start
+
+    def problems(self, request: OptimizationRequest) -> Iterator[str]:
+        factors = request.configuration
+        for name in self.factors or ():
+            if name not in factors:
+                yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(factors)}"
+            elif not isinstance(factors[name], Conditional):
+                yield (
+                    f"optimizer.factors: {name!r} is not searched; let it be a number, an integer, a choice, an order or a "
+                    "flag ({value: …, change: structured, type: …})"
+                )
+        searched = self.searched(factors)
+        if not searched and not self.factors:
+            example = "({value: …, change: structured, type: number, …})"
+            yield f"configuration: has no structured factor to search; give one {example}"
+        for name in searched:
+            factor = factors[name]
+            if self.sampler == "grid" and isinstance(factor, NumberFactor) and factor.step is None and factor.min < factor.max:
+                yield f"configuration.{name}.step: is missing, and a grid needs it; give step, or use another sampler"
+        if self.proposer is not None and not any(isinstance(factor, TextFactor) for factor in factors.values()):
+            yield "optimizer.proposer: has no text to rewrite; let a factor change as text, or drop it"
+
+    def describe(self, longest: int | None) -> str:
+        return f"Structured search ({self.sampler})"
+
+    def treatment(self, request: OptimizationRequest) -> Sequence[str]:
+        factors = request.configuration
+        texts = [name for name, factor in factors.items() if isinstance(factor, TextFactor) and self.proposer is not None]
+        return [*self.searched(factors), *texts]
 
 
 class Search:
@@ -52,7 +134,7 @@ class Search:
         """What this round's batch said beside its suggestions."""
 
     def initialize(self, context: RunContext) -> OptimizerState:
-        return OptimizerState(best_candidate_id=context.baseline_candidate_id, best_score=context.baseline_score)
+        return first_state(context)
 
     async def propose(self, state: OptimizerState, history: TrialHistory, max_candidates: int) -> Sequence[CandidateProposal]:
         parent = state.best_candidate_id or self._frame.context.baseline_candidate_id
@@ -66,13 +148,7 @@ class Search:
         return [_proposal(parent, held, suggestion) for suggestion in found.suggestions]
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
-        best = next((trial for trial in trials if trial.kept), None)
-        return OptimizerState(
-            generation=state.generation + 1,
-            best_candidate_id=best.candidate_id if best else state.best_candidate_id,
-            best_score=best.score if best else state.best_score,
-            algorithm_data=self._found,
-        )
+        return next_state(state, trials, self._found)
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         if not state.algorithm_data.get(EXHAUSTED) or self._options.proposer is not None:
@@ -111,7 +187,7 @@ class Search:
 
     def _space(self, base: str) -> SearchedSpace:
         factors = self._frame.factors
-        searched = searched_factors(self._options, factors)
+        searched = self._options.searched(factors)
         return SearchedSpace(
             factors={name: factors[name].model_dump(mode="json", exclude_defaults=True) for name in searched},
             base=base,

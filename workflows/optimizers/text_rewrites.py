@@ -35,6 +35,11 @@ def rewritable(
     return tuple(name for name in wanted if isinstance(factors[name], TextFactor))
 
 
+def described(proposer: ModelProposer | PythonProposer, longest: int | None) -> str:
+    """Say in words who rewrites."""
+    return f"LLM-based string mutator (max length: {longest})" if proposer.kind == "model" else f"Python: {proposer.ref}"
+
+
 def rewritten(
     answer: Proposed, configuration: Configuration, parent: str, treatment: Sequence[str], extra: Mapping[str, JsonValue]
 ) -> CandidateProposal:

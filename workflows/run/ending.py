@@ -7,17 +7,16 @@ from datetime import datetime
 
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import StopReason
-from workflows.model.failures import one_line
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, EndedBy, Ending, FactorChange, OptimizationResult
+from workflows.model.run.contract import Confirmation, Ending, FactorChange, OptimizationResult
 from workflows.model.run.decisions import Reference
-from workflows.model.run.rounds import RunStatus
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult
 from workflows.rules.decisions.budget import confirmation_fits, exhausted, exhausted_by
 from workflows.rules.decisions.sentences import on_confirmation
 from workflows.rules.decisions.stop_rules import decide
 from workflows.rules.scoring.objective_score import gain
+from workflows.run.ended import RunEnded
 from workflows.run.state import RunState
 
 NOTHING_NEW = (
@@ -25,25 +24,6 @@ NOTHING_NEW = (
     "hold back samples with dataset.splits.test"
 )
 """Why the confirmation gives no verdict."""
-
-
-class RunEnded(Exception):
-    """The run is over: raised where that is found out, answered in one place."""
-
-    def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed", *, by: EndedBy | None = None) -> None:
-        self.message = one_line(message)  # it may repeat what a plug-in said, and is shown in lists, logs and terminals
-        super().__init__(self.message)
-        self.reason = reason
-        self.status = status
-        self.by = by or _BY.get(reason, "rules")
-
-
-_BY: dict[StopReason, EndedBy] = {
-    StopReason.STOPPED_EARLY: "person",
-    StopReason.CANCELLED: "person",
-    StopReason.EXECUTION_FAILURE: "failure",
-    StopReason.PROPOSAL_FAILURE: "proposer",
-}
 
 
 def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:

@@ -20,7 +20,8 @@ from workflows.model.run.test_split import OpenTestSplit
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.frame import Reporting
 from workflows.policies import LOCAL_STORE, STORE
-from workflows.run.ending import RunEnded, confirmation_references, confirmed, ending_of, result_of, to_confirm, uncovered
+from workflows.run.ended import RunEnded
+from workflows.run.ending import confirmation_references, confirmed, ending_of, result_of, to_confirm, uncovered
 from workflows.run.error_reason import reason_of
 from workflows.run.outbox import RoundOutbox
 from workflows.run.references import references_of

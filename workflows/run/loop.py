@@ -15,7 +15,8 @@ from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
-from workflows.run.ending import RunEnded, ended_by_rules, scoring_broke, unmeasured
+from workflows.run.ended import RunEnded
+from workflows.run.ending import ended_by_rules, scoring_broke, unmeasured
 from workflows.run.round_records import round_record, step_record
 from workflows.run.state import RunState
 

@@ -10,7 +10,7 @@ from workflows.model.run.candidates import Candidate, Rejection
 from workflows.optimizers.frame import BudgetRefused, ProposalFailed
 from workflows.optimizers.guard import OptimizerGuard
 from workflows.rules.decisions.budget import exhausted_by
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.loop import Surroundings
 from workflows.run.manual_proposals import own_proposal
 from workflows.run.state import RunState

@@ -13,17 +13,16 @@ from ratchet._canonical import derive_seed
 from ratchet.optimizer import Part, RunContext, StopReason
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
+from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped, version_key
 from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
-from workflows.model.spec.optimizers.custom import version_key
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.rules.proposals.validation import Refusal
 from workflows.rules.scoring.objective_score import describe_objective
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.remaining_work import prospects_of
 from workflows.run.state import RunState

@@ -10,8 +10,6 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from workflows.contracts import Bookkeeping, Evaluating, Ingesting
 from workflows.model.run.contract import IngestedDataset, IngestInput, InspectInput, NamedQueue, Prepared, PrepareInput
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.policies import INSPECT, LOCAL_STORE, PREPARE
 
@@ -44,16 +42,16 @@ async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_qu
 
 async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -> dict[str, str]:
     references = request.plugin_references
-    search = request.optimizer if isinstance(request.optimizer, SearchOptimizer) else None
-    if not references and search is None:
+    optimizer = request.optimizer
+    if not references and not optimizer.packages:
         return {}
     inspected = await workflow.execute_activity_method(
         Evaluating.inspect_plugins,
         InspectInput(
             references=references,
             arguments=request.plugin_arguments,
-            optimizer=request.optimizer if isinstance(request.optimizer, PythonOptimizer) else None,
-            search=search,
+            optimizer=optimizer.own_class,
+            search=optimizer if optimizer.packages else None,
         ),
         task_queue=evaluation_task_queue,
         summary="import plug-ins",

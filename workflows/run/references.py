@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from workflows.model.run.decisions import Reference
-from workflows.model.spec.targets.external import ExternalTarget
 from workflows.model.trial import Planning, Race
 from workflows.rules.decisions.round_decision import decided_against
 from workflows.run.state import RunState
@@ -38,7 +37,7 @@ def references_of(state: RunState) -> tuple[Reference, ...]:
 def race_of(state: RunState, candidates: int) -> Race | None:
     """How a round's trials race, where the spec lets them, and a trial has more samples than one block."""
     spec, samples = state.request.judgement, state.design.samples
-    if spec.racing is None or isinstance(state.request.target, ExternalTarget):
+    if spec.racing is None or state.request.target.runs_whole_trials:
         return None
     assert state.baseline and state.best
     against = decided_against(spec, state.baseline.candidate_id, state.best.candidate_id)

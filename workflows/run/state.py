@@ -16,7 +16,7 @@ from workflows.model.run.contract import OpenRound, Pending, Prepared, Standing,
 from workflows.model.run.decisions import Decision, FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus
 from workflows.model.spec.design import Design
-from workflows.model.spec.execution import Adjustment, MeasureOptimizer, only_given
+from workflows.model.spec.execution import Adjustment, only_given
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Noise, Plan
 from workflows.model.spec.limits import changed_limits
@@ -32,7 +32,7 @@ from workflows.rules.decisions.round_decision import (
     front_after,
     unfinished_winner,
 )
-from workflows.rules.decisions.stop_rules import Facts, Limits, most_lost_rounds
+from workflows.rules.decisions.stop_rules import Facts, Limits
 from workflows.rules.decisions.trial_facts import facts_of
 from workflows.rules.decisions.verdicts import Family, share_of_round
 from workflows.rules.proposals.parts import Extents
@@ -177,7 +177,7 @@ class RunState:
     def lose_round(self, why: str) -> bool:
         """The optimizer has nothing to propose in this round, because what it asked for failed. Whether that ends the run."""
         self.lost_rounds, self.lost_why = self.lost_rounds + 1, why
-        return self.lost_rounds >= most_lost_rounds(self.request.optimizer.name)
+        return self.lost_rounds >= self.request.optimizer.most_lost_rounds
 
     def use_round(self) -> None:
         """The optimizer has something to propose, or knows that it has nothing."""
@@ -303,8 +303,7 @@ class RunState:
         """What a round's decision is corrected for beside its own candidates. A best of several trials was lucky."""
         assert self.best and self.baseline
         spec, baseline = self.request.judgement, self.baseline.candidate_id
-        rounds = 1 if isinstance(self.request.optimizer, MeasureOptimizer) else None
-        share = share_of_round(spec, number, rounds=rounds)
+        share = share_of_round(spec, number, rounds=self.request.optimizer.rounds)
         against = decided_against(spec, baseline, self.best.candidate_id)
         chosen = against != baseline or (spec.accept == "score" and spec.rule == "improvement")
         scored = sum(1 for trial in self.history if trial.score is not None)
@@ -315,7 +314,7 @@ class RunState:
             self.request.judgement,
             self.request.objective.direction,
             self.limits.stop.min_delta,
-            getattr(self.request.optimizer, "shorter_wins_ties", False),
+            self.request.optimizer.prefers_shorter,
             self.family_of(number),
         )
 

@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ChildWorkflowError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
 
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.clock import ClockKey
+from workflows.model.run.clock import ClockKey, TimeBudget
 from workflows.model.run.rounds import RoundRecord
-from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
 from workflows.model.trial import Conclusion, Purpose, Split, TrialInput, TrialResult
 from workflows.policies import (
     CALLS_PER_SHARD,
@@ -40,6 +39,8 @@ class TrialRuns:
         self._outbox = ledger
         self._evaluation_task_queue = evaluation_task_queue
         self._asked_at: datetime | None = None
+        self._timed: dict[str, workflow.ChildWorkflowHandle[TrialWorkflow, TrialResult]] = {}
+        """Trials in flight that end when the time budget is over."""
 
     async def run_all(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         """So many side by side as the limit allows; which one finishes first decides nothing."""
@@ -89,7 +90,7 @@ class TrialRuns:
     async def _run(self, trial: TrialInput) -> TrialResult:
         candidate = trial.candidate
         try:
-            result = await workflow.execute_child_workflow(
+            handle = await workflow.start_child_workflow(
                 TrialWorkflow.run,
                 trial,
                 id=trial.workflow_id,
@@ -97,14 +98,28 @@ class TrialRuns:
                 parent_close_policy=TRIAL_PARENT_CLOSE,
                 static_summary=f"{trial.purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
             )
+            if trial.purpose is not Purpose.CONFIRMATION:
+                self._timed[trial.workflow_id] = handle
+            result = await handle
         except ChildWorkflowError as error:
             if is_cancelled_exception(error):
                 raise
             result = await self._conclude_for(trial, reason_of(error))
         else:
             self._outbox.settle(trial.ledger)
+        finally:
+            self._timed.pop(trial.workflow_id, None)
         self._state.note_unserved(result.unserved)
         return result
+
+    async def tell_time_budget(self) -> None:
+        """Tell trials in flight that the time budget was changed; one that ends in this moment needs no telling."""
+        state = self._state
+        changed = TimeBudget(wall_time=state.limits.budget.wall_time, deadline=state.deadline)
+        signals = [handle.signal(TrialWorkflow.time_budget_changed, changed) for handle in self._timed.values()]
+        for failure in await asyncio.gather(*signals, return_exceptions=True):
+            if isinstance(failure, BaseException) and not isinstance(failure, ApplicationError):
+                raise failure
 
     async def _conclude_for(self, trial: TrialInput, error: str) -> TrialResult:
         """A child that failed or was terminated recorded nothing; its run does it in its place."""
@@ -148,8 +163,8 @@ class TrialRuns:
             seed=state.request.seed,
             metered=state.metered,
             concurrent_trials=side_by_side,
-            activity=target.calls(execution.sample_timeout) if isinstance(target, ActivityTarget) else None,
-            experiment=target.rules() if isinstance(target, ExternalTarget) else None,
+            activity=target.calls(execution.sample_timeout),
+            experiment=target.rules(),
         )
 
     def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:

@@ -14,7 +14,7 @@ from workflows.model.run.contract import RunInput
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.run.carry_over import carried, request_in_force
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.optimizer_calls import OptimizerCalls
 from workflows.run.optimizer_frame import WorkflowFrame
 from workflows.run.outbox import RoundOutbox

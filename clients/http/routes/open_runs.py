@@ -20,8 +20,10 @@ from temporalio.service import RPCError
 from clients.runs.lookup import WORKFLOW
 from clients.runs.servers import Servers
 from clients.runs.waits import pollers_of, queues_waited_for
+from clients.wire import ListedOptimization
 from ratchet._shortening import shorten
 from store.read.reader import StoreReader
+from workflows.model.run.rounds import Counts, Spend
 
 log = structlog.get_logger("http.open_runs")
 
@@ -77,7 +79,7 @@ class OpenRuns:
     async def _look(self, servers: Servers, reader: StoreReader) -> tuple[OpenRun, ...]:
         query = f"WorkflowType='{WORKFLOW}' AND ExecutionStatus='Running'"
         listed = [execution async for execution in servers.client.list_workflows(query, limit=MOST_OPEN)]
-        stored = await reader.stored_among([execution.id for execution in listed])
+        stored = await reader.runs.known_among([execution.id for execution in listed])
         pollers = pollers_of(servers)
         heads: dict[str, Mapping[str, str]] = {}
         found: list[OpenRun] = []
@@ -126,3 +128,37 @@ def _words(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         value = value.get(within) if isinstance(value, dict) and within is not None else value
         if isinstance(value, str):
             yield field_, shorten(value, LONGEST_WORD)
+
+
+def waiting_of(run: OpenRun) -> ListedOptimization:
+    """A run of the list that the store does not know yet."""
+    said = run.head
+    return ListedOptimization(
+        optimization_id=run.run_id,
+        name=said.get("name") or run.run_id,
+        use_case=said.get("use_case", ""),
+        experiment=said.get("experiment", ""),
+        status="initialized",
+        stop_reason=None,
+        message="",
+        optimizer=said.get("optimizer", ""),
+        objective_name=said.get("objective", ""),
+        direction="maximize",
+        round=0,
+        counts=Counts(),
+        spend=Spend(),
+        baseline_candidate_id=None,
+        baseline_score=None,
+        best_candidate_id=None,
+        best_score=None,
+        verdict=None,
+        search_verdict=None,
+        started_at=run.started_at,
+        updated_at=run.started_at,
+        finished_at=None,
+        max_rounds=0,
+        budget={},
+        confirmation=None,
+        stood_still_seconds=0,
+        waits_for=run.waits_for,
+    )

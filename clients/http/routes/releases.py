@@ -39,7 +39,7 @@ class Word(Payload):
 async def list_releases(run_id: RunId, backend: Served) -> list[ReleaseState]:
     """The releases that a run asked for, the newest first, with what became of them."""
     await refuse_unknown_run(backend, run_id)
-    return await backend.reader.releases(run_id=run_id)
+    return await backend.reader.releases.listed(run_id=run_id)
 
 
 @router.post("/approve", operation_id="approveRelease", responses=responses(404, 409, 504))
@@ -62,7 +62,7 @@ def established(request: Request) -> str:
 
 async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word, through: str) -> ReleaseState:
     await refuse_unknown_run(backend, run_id)
-    waiting = [state for state in await backend.reader.releases(run_id=run_id) if state.status == "pending"]
+    waiting = [state for state in await backend.reader.releases.listed(run_id=run_id) if state.status == "pending"]
     if not waiting:
         raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
     said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment, through=through)

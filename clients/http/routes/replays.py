@@ -48,7 +48,7 @@ class Replay(Payload):
 async def replay_optimization(run_id: RunId, backend: Served) -> Replay:
     """Recompute every score, comparison, verdict, decision and stop from the stored answers. Large runs take a moment."""
     async with _ONE_AT_A_TIME:
-        row = await backend.reader.run(run_id)
+        row = await backend.reader.runs.load(run_id)
         if row is None:
             raise await why_unknown(backend, run_id)
         if row.status not in TERMINAL:
@@ -65,7 +65,7 @@ async def _replayed(database_url: str, run_id: str) -> Replay | None:
 
     database = await Database.open(database_url, most_connections=2)
     try:
-        report = await StoreReader(database).report(run_id)
+        report = await StoreReader(database).runs.report(run_id)
         if report is None:
             return None
         found, gone = await replay_store(report, RecordedOutcomes(database))

@@ -14,32 +14,26 @@ from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Ser
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run, why_unknown
-from clients.http.responses import (
-    Done,
-    Graph,
-    Happening,
-    InFlight,
-    Log,
-    Node,
-    OptimizationDetail,
-    OptimizationPage,
-    RejectionPage,
-    RoundPage,
-    budget_in_seconds,
-    listed_of,
-    optimization_of,
-    rejection_of,
-    round_of,
-    waiting_of,
-)
+from clients.http.routes.open_runs import waiting_of
 from clients.reports.history.entries import get_entries
 from clients.reports.load import facts_of
 from clients.runs.lookup import TERMINAL
 from clients.runs.waits import pollers_of, queues_waited_for
+from clients.wire import (
+    Done,
+    Happening,
+    Log,
+    OptimizationDetail,
+    OptimizationPage,
+    RoundPage,
+    detail_of,
+    listed_of,
+    round_of,
+)
 from store.read.outlines import Outline
-from store.read.rows import RunDetail
+from store.read.rows import Graph, RejectionPage, RunDetail
+from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus
-from workflows.model.spec.execution import Stop
 
 DESCRIBING_TAKES_AT_MOST = 2.0
 
@@ -60,11 +54,13 @@ async def list_optimizations(
     """Runs, the newest first; before them those that have not begun, as they wait for a worker."""
     open_runs = await backend.open_runs.now(backend.servers, backend.reader)
     unknown = [run for run in open_runs if not run.in_store and run.matches(status, search)]
-    begun = await backend.reader.stored_among([run.run_id for run in unknown]) if unknown else set()  # since it was looked at
+    begun = (
+        await backend.reader.runs.known_among([run.run_id for run in unknown]) if unknown else set()
+    )  # since it was looked at
     waiting = [waiting_of(run) for run in unknown if run.run_id not in begun]
     first = waiting[offset : offset + limit]
     rest = {"offset": max(offset - len(waiting), 0), "limit": limit - len(first)}
-    page = await backend.reader.listed_runs(status=status, search=search, **rest)
+    page = await backend.reader.runs.listed(status=status, search=search, **rest)
     waits = {run.run_id: run.waits_for for run in open_runs}
     rows = [listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else ()) for row in page.items]
     return OptimizationPage(total=len(waiting) + page.total, items=(*first, *rows))
@@ -77,26 +73,19 @@ async def get_optimization(
     spec: Annotated[bool, Query(description="False leaves the spec empty: for those who have it and ask often.")] = True,
 ) -> OptimizationDetail:
     """Where a run stands, with its spec, its limits as in force, and its result once it is over."""
-    newest = await backend.reader.last_event_id(run_id)
-    progress, row = await existing_run(backend, run_id), await backend.reader.run(run_id)
+    newest = await backend.reader.events.last_id(run_id)
+    progress, row = await existing_run(backend, run_id), await backend.reader.runs.load(run_id)
     if row is None:
         raise await why_unknown(backend, run_id)
     execution, waits_for = await _execution(backend, row)
-    stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
-    return OptimizationDetail(
-        **{
-            **optimization_of(row),
-            "spec": row.spec if spec else {},
-            "stop": stop,
-            "max_rounds": stop.max_rounds,
-            "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
-            "confirmation": row.result.confirmation if row.result else None,
-            "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
-            "execution": execution,
-            "waits_for": waits_for,
-            "temporal_url": backend.servers.page_of(run_id),
-            "last_event_id": newest,
-        }
+    return detail_of(
+        row,
+        progress,
+        execution=execution,
+        last_event_id=newest,
+        with_spec=spec,
+        waits_for=waits_for,
+        temporal_url=backend.servers.page_of(run_id),
     )
 
 
@@ -122,14 +111,14 @@ async def delete_optimization(run_id: RunId, backend: Served) -> Done:
     execution = await execution_of(backend, run_id)
     if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING:
         raise Refused(409, f"{run_id} is {row.status}; cancel or stop it first", "optimization_id")
-    await backend.reader.delete_run(run_id)
+    await Runs(backend.database).delete(run_id)
     return Done(optimization_id=run_id, status=row.status, message="deleted, with its trials, answers and events")
 
 
 @router.get("/{optimization_id}/rounds", operation_id="listRounds", responses=responses(404))
 async def list_rounds(run_id: RunId, backend: Served, offset: Offset = 0, limit: Limit = 100) -> RoundPage:
     """Decided rounds, the baseline's first."""
-    page = await backend.reader.rounds(run_id, offset=offset, limit=limit)
+    page = await backend.reader.runs.rounds(run_id, offset=offset, limit=limit)
     if page is None:
         raise await why_unknown(backend, run_id)
     return RoundPage(total=page.total, items=tuple(round_of(row) for row in page.items))
@@ -138,11 +127,10 @@ async def list_rounds(run_id: RunId, backend: Served, offset: Offset = 0, limit:
 @router.get("/{optimization_id}/graph", operation_id="getGraph", responses=responses(404))
 async def get_graph(run_id: RunId, backend: Served) -> Graph:
     """The true lineage: every candidate, and an edge from each of its parents."""
-    graph = await backend.reader.graph(run_id)
+    graph = await backend.reader.candidates.graph(run_id)
     if graph is None:
         raise await why_unknown(backend, run_id)
-    nodes = (Node(**node.model_dump(), mask_id=node.config_hash, objective_score=node.score) for node in graph.nodes)
-    return Graph(nodes=tuple(nodes), edges=graph.edges)
+    return graph
 
 
 @router.get("/{optimization_id}/outline", operation_id="getOutline", responses=responses(404), response_model=Outline)
@@ -155,7 +143,7 @@ async def get_outline(
 
     `last_event_id` is the newest event it knows; the stream of events goes on from there. Fields without a value are left out.
     """
-    found = await backend.reader.outline(run_id, since=since)
+    found = await backend.reader.outlines.load(run_id, since=since)
     if found is None:
         raise await why_unknown(backend, run_id)
     return await encoded(lambda: found.model_dump_json(exclude_none=True))
@@ -171,7 +159,7 @@ async def get_log(
 ) -> Log:
     """What happened to a run, the newest first: the same events as those of the stream."""
     await refuse_unknown_run(backend, run_id)
-    found = await backend.reader.newest_events(run_id, before=before, with_trials=trials, limit=limit + 1)
+    found = await backend.reader.events.newest(run_id, before=before, with_trials=trials, limit=limit + 1)
     happened = (Happening(id=event.id, type=event.type, at=event.created_at, facts=event.payload) for event in found[:limit])
     return Log(items=tuple(happened), has_more=len(found) > limit)
 
@@ -179,10 +167,10 @@ async def get_log(
 @router.get("/{optimization_id}/rejections", operation_id="listRejections", responses=responses(404))
 async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, limit: Limit = 100) -> RejectionPage:
     """Proposals that were kept out before anything was spent on them, and why."""
-    page = await backend.reader.rejections(run_id, offset=offset, limit=limit)
+    page = await backend.reader.runs.rejections(run_id, offset=offset, limit=limit)
     if page is None:
         raise await why_unknown(backend, run_id)
-    return RejectionPage(total=page.total, items=tuple(rejection_of(row) for row in page.items))
+    return page
 
 
 @router.get(
@@ -194,7 +182,7 @@ async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, li
 async def get_history(run_id: RunId, backend: Served) -> Response:
     """The whole history as rounds of trials and candidates, of one shape for every optimizer."""
     await refuse_unknown_run(backend, run_id)
-    report = await backend.reader.report(run_id)
+    report = await backend.reader.runs.report(run_id)
     if report is None:
         raise await why_unknown(backend, run_id)
     return await encoded(lambda: json.dumps(get_entries(facts_of(report)), ensure_ascii=False, allow_nan=False))

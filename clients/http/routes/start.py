@@ -16,11 +16,11 @@ from clients.http.backend import Backend, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of
-from clients.http.responses import Started
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
+from clients.wire import Started
 from ratchet._canonical import NotCanonical
-from store.write.datasets import dataset_size, named_dataset
+from store.write.datasets import Datasets
 from workflows.model.spec.request import OptimizationRequest
 
 
@@ -58,7 +58,7 @@ async def start(
         raise Refused(422, f"the spec has no canonical form: {error}") from None
     for run_id in further_ids(first):
         execution = await execution_of(backend, run_id)
-        row = await backend.reader.progress(run_id)
+        row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
         if not known and await _started(backend, request, run_id):
@@ -96,10 +96,10 @@ async def _dataset_id(backend: Backend, request: OptimizationRequest) -> str:
             raise Refused(422, str(error), "dataset.items") from None
     if given.path is not None or given.ref is not None:
         return given.path or given.ref or ""
-    async with backend.database.connection() as connection:
-        found = given.id or await named_dataset(connection, given.name or "")
-        if found is None:
-            raise Refused(422, f"dataset.name: {given.name!r} is not in the store; add it first", "dataset.name")
-        if await dataset_size(connection, found) is None:
-            raise Refused(422, f"dataset.id: {found[:12]}… is not in the store; add the dataset first", "dataset.id")
+    datasets = Datasets(backend.database)
+    found = given.id or await datasets.named(given.name or "")
+    if found is None:
+        raise Refused(422, f"dataset.name: {given.name!r} is not in the store; add it first", "dataset.name")
+    if await datasets.size(found) is None:
+        raise Refused(422, f"dataset.id: {found[:12]}… is not in the store; add the dataset first", "dataset.id")
     return found

@@ -17,8 +17,8 @@ from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
-from clients.http.responses import Done, StopWish
 from clients.runs.lookup import TERMINAL
+from clients.wire import Done, StopWish
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Pending, UpdateAnswer
 from workflows.model.spec.execution import Adjustment
@@ -86,7 +86,7 @@ async def propose(run_id: RunId, backend: Served, proposal: Pending, key: Idempo
 async def _open_run(backend: Backend, run_id: str) -> AsyncIterator[tuple[WorkflowHandle[Any, Any], str]]:
     """The handle of a run that is not over, and its status; it may still end while it is asked."""
     execution = await execution_of(backend, run_id)
-    row = await backend.reader.progress(run_id)
+    row = await backend.reader.runs.progress(run_id)
     if row is None and execution is None:
         raise await why_unknown(backend, run_id)
     if execution is None or execution.status != WorkflowExecutionStatus.RUNNING:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from clients.http.backend import NO_CONTROLS, CandidateId, Limit, Offset, RunId, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import existing_run, refuse_unknown_run, why_unknown
-from clients.http.responses import Trial as TrialAnswer
-from clients.http.responses import TrialDetail, TrialPage, TrialSlices, slices_of, trial_of
-from clients.reports.diff import FactorDifference, differences
-from ratchet._frozen import Payload
-from store.read.candidates import Ancestor, StoredCandidate
+from clients.wire import CandidateDetail, TrialSlices, candidate_of, slices_of
 from store.read.comparisons import Comparison
-from store.read.rows import ItemPage
+from store.read.rows import ItemPage, TrialDetail, TrialPage
 from store.read.sample_pairs import Turn
-from store.read.slice_scores import RunSlices, SliceScores, TooMuch, slice_scores, slices_in_run
+from store.read.slice_scores import RunSlices, SliceScores, TooMuch
 from workflows.model.trial import Purpose
 
 router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["trials"])
@@ -39,32 +35,6 @@ WhichPart = Annotated[
 ]
 
 
-class ComparedAncestor(Payload):
-    """A candidate and what another one changed of it."""
-
-    candidate_id: str | None
-    mask_id: str
-    objective_score: float | None
-    changes: tuple[FactorDifference, ...]
-
-
-class CandidateDetail(Payload):
-    """A candidate, and what it changes of the baseline and of each of its parents."""
-
-    optimization_id: str
-    candidate_id: str
-    mask_id: str
-    round: int
-    index: int
-    rationale: str | None
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """What the optimizer noted: origin, operators, components, parameters."""
-    configuration: dict[str, Any]
-    baseline: ComparedAncestor
-    parents: tuple[ComparedAncestor, ...]
-    children: tuple[str, ...]
-
-
 @router.get("/trials", operation_id="listTrials", responses=responses(404), response_model=TrialPage)
 async def list_trials(
     run_id: RunId,
@@ -74,15 +44,10 @@ async def list_trials(
     newest_first: Annotated[bool, Query(description="The newest trials first, instead of the order of proposals.")] = False,
 ) -> Response:
     """Trials in the order of their proposals, confirmations last."""
-    page = await backend.reader.trials(run_id, offset=offset, limit=limit, newest_first=newest_first)
+    page = await backend.reader.trials.page(run_id, offset=offset, limit=limit, newest_first=newest_first)
     if page is None:
         raise await why_unknown(backend, run_id)
-
-    def told() -> str:
-        items = tuple(TrialAnswer(**trial_of(row)) for row in page.items)
-        return TrialPage(total=page.total, items=items).model_dump_json(by_alias=True)
-
-    return await encoded(told)
+    return await encoded(lambda: page.model_dump_json(by_alias=True))
 
 
 @router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
@@ -90,11 +55,11 @@ async def get_trial(
     run_id: RunId, candidate_id: CandidateId, backend: Served, purpose: WhichPurpose = None, part: WhichPart = None
 ) -> TrialDetail:
     """One trial with its configuration and what each sample scored."""
-    row = await backend.reader.trial(run_id, candidate_id, purpose, part)
+    row = await backend.reader.trials.load(run_id, candidate_id, purpose, part)
     if row is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
-    return TrialDetail(**trial_of(row))
+    return row
 
 
 @router.get("/trials/{candidate_id}/items", operation_id="listItems", responses=responses(404))
@@ -109,7 +74,7 @@ async def list_items(
     limit: Limit = 50,
 ) -> ItemPage:
     """What a trial was answered, with the samples, in their order."""
-    page = await backend.reader.items(
+    page = await backend.reader.trials.items(
         run_id, candidate_id, purpose=purpose, part=part, only_failed=only_failed, offset=offset, limit=limit
     )
     if page is None:
@@ -134,7 +99,7 @@ async def list_slices(
     ] = [],  # noqa: B006 (FastAPI copies it)
 ) -> TrialSlices:
     """What a trial and the baseline scored on each part of the dataset."""
-    found = await backend.reader.slices_of_trial(run_id, candidate_id, purpose, field)
+    found = await backend.reader.slices.of_trial(run_id, candidate_id, purpose, field)
     if found is None:
         await refuse_unknown_run(backend, run_id)
         raise _no_trial(run_id, candidate_id, purpose)
@@ -144,8 +109,7 @@ async def list_slices(
 @router.get("/slices", operation_id="listRunSlices", responses=responses(404))
 async def list_run_slices(run_id: RunId, backend: Served) -> RunSlices:
     """By which fields the trials of a run can be looked at, and which slices there are of each."""
-    async with backend.database.snapshot() as connection:
-        found = await slices_in_run(connection, run_id)
+    found = await backend.reader.slice_scores.slices(run_id)
     if found is None:
         raise await why_unknown(backend, run_id)
     return found
@@ -167,8 +131,7 @@ async def list_slice_scores(
 ) -> SliceScores:
     """What many trials scored on each slice: what a table of trials shows beside their scores."""
     try:
-        async with backend.database.snapshot() as connection:
-            found = await slice_scores(connection, run_id, field, candidate)
+        found = await backend.reader.slice_scores.scores(run_id, field, candidate)
     except TooMuch as error:
         raise Refused(409, f"{error}; name the candidates that are wanted", "candidate") from None
     if found is None:
@@ -179,35 +142,11 @@ async def list_slice_scores(
 @router.get("/candidates/{candidate_id}", operation_id="getCandidate", responses=responses(404))
 async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Served) -> CandidateDetail:
     """A candidate's configuration, and what it changes of the baseline and of its parents."""
-    candidate = await backend.reader.candidate(run_id, candidate_id)
+    candidate = await backend.reader.candidates.load(run_id, candidate_id)
     if candidate is None:
         await refuse_unknown_run(backend, run_id)
         raise Refused(404, f"run {run_id} has no candidate {candidate_id!r}", "candidate_id")
-    return await asyncio.to_thread(_compared, run_id, candidate)
-
-
-def _compared(run_id: str, candidate: StoredCandidate) -> CandidateDetail:
-    def against(ancestor: Ancestor) -> ComparedAncestor:
-        return ComparedAncestor(
-            candidate_id=ancestor.candidate_id,
-            mask_id=ancestor.config_hash,
-            objective_score=ancestor.score,
-            changes=differences(ancestor.configuration, candidate.configuration),
-        )
-
-    return CandidateDetail(
-        optimization_id=run_id,
-        candidate_id=candidate.candidate_id,
-        mask_id=candidate.config_hash,
-        round=candidate.round,
-        index=candidate.index,
-        rationale=candidate.rationale,
-        extra=candidate.extra,
-        configuration=candidate.configuration,
-        baseline=against(candidate.baseline),
-        parents=tuple(against(parent) for parent in candidate.parents),
-        children=candidate.children,
-    )
+    return await asyncio.to_thread(candidate_of, run_id, candidate)
 
 
 @router.get("/comparison", operation_id="compareTrials", responses=responses(404), response_model=Comparison)
@@ -246,11 +185,11 @@ async def compare_trials(
     if reference is None:
         told = f"the baseline of {other_run} is not measured yet; name another candidate with `against`"
         raise Refused(404, told, "against")
-    found = await backend.reader.comparison(
+    found = await backend.reader.comparisons.load(
         (other_run, reference, purpose), (run_id, candidate, purpose), only=only, offset=offset, limit=limit
     )
     if found is None:
-        if await backend.reader.trial(other_run, reference, purpose) is None:
+        if await backend.reader.trials.load(other_run, reference, purpose) is None:
             raise _no_trial(other_run, reference, purpose)
         raise _no_trial(run_id, candidate, purpose)
     return await encoded(lambda: found.model_dump_json(by_alias=True))

@@ -13,7 +13,7 @@ const KINDS = [
 ];
 
 /** Every budget, limited or not, as `{name, title, text, limit, used, points, rate}`; `points` are `[second, used]`. */
-export function budgetsOf(run, now = Date.now()) {
+export function budgetsOf(run, now = run.now) {
   const { detail, rounds } = run;
   const start = Date.parse(detail.started_at);
   const end = run.isOver ? Date.parse(detail.finished_at ?? detail.updated_at) : Math.max(now, Date.parse(detail.updated_at));
@@ -35,7 +35,7 @@ function rateOf(points) {
 }
 
 /** Seconds until all rounds are done at the present rate; null where that is not known. */
-export function secondsOfRounds(run, now = Date.now()) {
+export function secondsOfRounds(run, now = run.now) {
   const { detail, rounds } = run;
   if (run.isOver || detail.status === "paused" || !detail.max_rounds || rounds.length < 2) return null;
   const [first, last] = [rounds.at(-Math.min(RECENT + 1, rounds.length)), rounds.at(-1)];

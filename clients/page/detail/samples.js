@@ -2,6 +2,7 @@
 
 import { h, replace, say } from "../dom.js";
 import { score, whole } from "../format.js";
+import { isLive } from "../source.js";
 import { answersOf } from "./answers.js";
 import { reading } from "./reading.js";
 import { turnsStrip } from "./strip.js";
@@ -42,7 +43,7 @@ export function samplesView(element, { ask, names, options, go, announce, verdic
     replace(list,
       h("h3", {}, only ? `${TURNS[only].word}: ${whole(found.total)} of ${whole(found.turns.length)} samples` : `All ${whole(found.total)} samples`),
       only ? h("p", {}, h("button", { type: "button", onclick: () => go({ only: null, page: null }) }, "Show all samples")) : null,
-      items.length ? h("ol", { class: "sample-list", start: query.offset + 1 }, items) : h("p", { class: "soft" }, "No sample took this turn."),
+      items.length ? h("ol", { class: "sample-list", start: query.offset + 1 }, items) : h("p", { class: "soft" }, isLive || !found.total ? "No sample took this turn." : "What was asked and answered is not in this report; with --verbosity full it is."),
       pages > 1 ? pager(page, pages, (to) => go({ page: to === 1 ? null : to, sample: null })) : null,
     );
     items[open]?.scrollIntoView({ block: "nearest" });

@@ -1,7 +1,7 @@
 // Whether what is shown is how things stand: live, by polling, or of when.
 
 import { h, replace } from "../dom.js";
-import { clock } from "../format.js";
+import { clock, day } from "../format.js";
 
 const TOLD = {
   live: ["good", "Live", "Shown as it happens"],
@@ -9,6 +9,7 @@ const TOLD = {
   polling: ["warn", "Polling", "There is no live stream just now: the page asks every 5 seconds instead"],
   lost: ["bad", "Not connected", "The server does not answer"],
   resting: ["", "Resting", "Nobody looked at this page for a while; it catches up by itself"],
+  kept: ["", "Report", "As it was when this file was written"],
   gone: ["bad", "Gone", "The server has no such run any more"],
 };
 
@@ -29,7 +30,7 @@ export function connectionChip(again) {
       chip.setAttribute("data-state", kind);
       chip.classList.toggle("alive", kind === "live");
       chip.title = meaning;
-      replace(text, stale ? `${word} · as of ${clock(at)}` : kind === "polling" ? `${word} every 5 s` : word);
+      replace(text, kind === "kept" ? `${word} of ${day(at)}` : stale ? `${word} · as of ${clock(at)}` : kind === "polling" ? `${word} every 5 s` : word);
       retry.hidden = kind !== "lost" && kind !== "polling";
     },
   };

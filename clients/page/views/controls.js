@@ -2,6 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { cost, duration, whole } from "../format.js";
+import { isLive } from "../source.js";
 import { ask } from "./dialogs.js";
 
 /** The buttons of a run, as its status allows; what was answered is told by `tell(kind, text)`. */
@@ -48,7 +49,7 @@ export function mount(element, { run, api, subscribe }, tell) {
   }
 
   function buttonsFor(status, execution) {
-    if (run.isOver || execution === "closed") return [];
+    if (!isLive || run.isOver || execution === "closed") return [];
     const paused = status === "paused";
     return [
       h("button", { type: "button", class: paused ? "primary" : null, onclick: paused ? resume : pause }, paused ? "Go on" : "Pause"),

@@ -3,6 +3,7 @@
 import { h, replace } from "../dom.js";
 import { clock, day } from "../format.js";
 import { linkTo } from "../router.js";
+import { isLive } from "../source.js";
 import { linesOf } from "./log_words.js";
 import { glyph } from "./marks.js";
 
@@ -18,7 +19,7 @@ export function mount(element, { run, api, subscribe }, { short = 0 } = {}) {
   const problem = h("p", { class: "problem", role: "alert" });
   replace(element,
     h("div", { class: "card-head" }, h("h2", {}, "Decisions"),
-      h("div", { class: "tools" }, short ? h("a", { href: linkTo(["runs", run.id, "log"]) }, "All of them") : h("label", { class: "check" }, withTrials, "beginnings and ends of trials"))),
+      h("div", { class: "tools" }, short ? h("a", { href: linkTo(["runs", run.id, "log"]) }, "All of them") : isLive && h("label", { class: "check" }, withTrials, "beginnings and ends of trials"))),
     live, problem, short ? null : h("div", { class: "buttons" }, more),
   );
   let oldest = null, newest = null; // ids of the events that are shown

@@ -9,6 +9,8 @@ import { h, replace, say } from "../dom.js";
 import { whole } from "../format.js";
 import { linkTo } from "../router.js";
 import { openRun } from "../run.js";
+import { isLive } from "../source.js";
+import * as figures from "./figures.js";
 import * as lineage from "./lineage.js";
 import * as log from "./log.js";
 import * as rejections from "./rejections.js";
@@ -30,7 +32,7 @@ const PARTS = {
   lineage: { title: "Lineage", ...inCard(lineage) },
   rejections: { title: "Rejections", count: (run) => run.rejections.length, ...rejections },
   budget: { title: "Budget", ...inCard(burndown) },
-  compare: { title: "Compare", ...compare },
+  compare: { title: "Compare", hidden: !isLive, ...compare },
   log: { title: "Log", ...inCard(log) },
   spec: { title: "Spec", ...spec },
   candidates: { hidden: true, ...candidate },
@@ -145,9 +147,10 @@ export function mount(element, { api, navigate, announce, params, rest, options 
 function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
-  const [scores, verdicts, decisions, changes, front, budget] = ["scores", "verdicts", "decisions", "changes", "front", "burndown"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, scores, changes, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const [words, scores, verdicts, decisions, changes, front, budget] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown"].map(section);
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, scores, changes, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
   const closing = [
+    isLive ? () => {} : figures.mount(words, context),
     scoreChart.mount(scores, context),
     verdict.mount(verdicts, context, tell),
     log.mount(decisions, context, { short: 14 }),

@@ -3,6 +3,7 @@
 import { h, replace, say } from "../dom.js";
 import { compact, cost, duration, percent, score, share, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
+import { isLive } from "../source.js";
 import { connectionChip } from "./connection.js";
 import * as controls from "./controls.js";
 import { statusPill, waitsOf } from "./status.js";
@@ -19,7 +20,7 @@ export function mount(element, context, tell) {
   replace(element,
     h("div", { class: "head-line" },
       h("div", { class: "head-words" },
-        h("nav", { class: "crumbs small", "aria-label": "Where you are" }, h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / "), h("span", { class: "mono soft" }, run.id)),
+        h("nav", { class: "crumbs small", "aria-label": "Where you are" }, isLive ? [h("a", { href: linkTo(["runs"]) }, "Runs"), h("span", { "aria-hidden": "true" }, " / ")] : null, h("span", { class: "mono soft" }, run.id)),
         h("div", { class: "title" }, heading, pill, chip.element),
         facts),
       buttons),
@@ -128,8 +129,8 @@ function spend() {
 
 function time() {
   const place = card("Time");
-  return { element: place.element, draw({ detail, isOver }) {
-    const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : new Date()) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
+  return { element: place.element, draw({ detail, isOver, now }) {
+    const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : now) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
     const limit = detail.budget.wall_time;
     const left = detail.status === "running" && !waitsOf(detail) && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
     const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");

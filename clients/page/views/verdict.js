@@ -3,6 +3,7 @@
 import { scale } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
 import { ago, capital, score, signed, whole, words } from "../format.js";
+import { isLive } from "../source.js";
 import { rulingQuestion } from "./controls.js";
 
 const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
@@ -36,7 +37,7 @@ export function mount(element, { run, api, subscribe }, tell) {
       Object.keys(release.changes ?? {}).length ? h("p", { class: "soft" }, `Changes ${Object.keys(release.changes).join(", ")}.`) : null,
       release.decided_by ? h("p", { class: "soft" }, `${capital(words(release.status))} by ${release.decided_by}${release.comment ? `: ${release.comment}` : ""}`) : null,
       waits ? h("p", { class: "soft" }, `Asked ${ago(release.asked_at)}.${release.approvers?.length ? ` May approve: ${release.approvers.join(", ")}.` : ""}`) : null,
-      waits ? h("div", { class: "buttons" },
+      waits && isLive ? h("div", { class: "buttons" },
         h("button", { type: "button", class: "primary", onclick: () => rule("approve") }, "Approve…"),
         h("button", { type: "button", class: "danger", onclick: () => rule("reject") }, "Reject…")) : null,
     );

@@ -34,7 +34,7 @@ async def with_answers(facts: RunFacts, outcomes: RecordedOutcomes, most: int | 
     """The run with as much of its single answers as its verdicts depend on; with `most`, only when it has no more of them."""
     if not depends_on_answers(facts) or (most is not None and facts.answers > most):
         return facts
-    suites = {drawn.split: await outcomes.suite(facts.run_id, drawn.split) for drawn in facts.splits}
+    suites = {drawn.split: await outcomes.suites.load(facts.run_id, drawn.split) for drawn in facts.splits}
 
     async def of(trials: Sequence[Iteration]) -> tuple[Iteration, ...]:
         return tuple([await _with_answers(one, suites[Split(one.split or Split.ALL)], outcomes) for one in trials])
@@ -52,7 +52,7 @@ async def _with_must_pass(drawn: Drawn, facts: RunFacts, outcomes: RecordedOutco
     named = facts.request.judgement.must_pass
     if named is None:
         return drawn
-    return drawn.model_copy(update={"must_pass": await outcomes.must_pass(facts.run_id, drawn.split, named)})
+    return drawn.model_copy(update={"must_pass": await outcomes.suites.must_pass(facts.run_id, drawn.split, named)})
 
 
 async def _with_answers(trial: Iteration, suite: EvaluationSuite, outcomes: RecordedOutcomes) -> Iteration:

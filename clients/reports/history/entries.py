@@ -150,6 +150,8 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
                 "iteration": iteration.number,
                 "candidate_id": iteration.candidate_id,
                 "score": iteration.score,
+                "low": iteration.low,
+                "high": iteration.high,
                 "difference": asdict(difference) if difference else None,
             }
             for iteration, difference in compared(facts)

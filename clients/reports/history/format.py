@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from pydantic import AliasChoices, Field, JsonValue, PlainSerializer
-from pydantic.alias_generators import to_camel
 
-from clients.reports.facts import IterationStatus
-from ratchet._frozen import Payload
+from clients.reports.facts import Answers, Drawn, HistoryPart, IterationStatus, Statistics
 from ratchet.optimizer import StopReason, TrialStatus
+from store.read.rows import ProposalCost
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult
@@ -24,6 +23,7 @@ from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Purpose, Split
+from workflows.rules.scoring.slices import Slice
 
 SCHEMA_VERSION: Final = "ratchet-optimize-1"
 FINGERPRINT: Final = "contentFingerprint"
@@ -38,34 +38,16 @@ def instant(moment: datetime) -> str:
 Instant = Annotated[datetime, PlainSerializer(instant, return_type=str)]
 
 
-class HistoryPart(Payload):
-    """A part of the document; fields are written in camel case and read in either."""
-
-    model_config = Payload.model_config | {"alias_generator": to_camel, "populate_by_name": True}
-
-
 class TreatmentFactor(HistoryPart):
     name: str
     type: str
-
-
-class RecordedStatistics(HistoryPart):
-    sample_count: int
-    success_rate: float
-    total_tokens: int
-    mean_latency_ms: float | None = None
-    success_count: int | None = None
-    failure_count: int | None = None
-    total_cost: float | None = None
-    coverage: float | None = None
-    errors: dict[str, int] = Field(default_factory=dict)
 
 
 class _Measured(HistoryPart):
     iteration_number: int
     candidate_id: str | None = None
     factor_suit: Configuration = Field(validation_alias=AliasChoices("factorSuit", "factor_suit", "factorValues"))
-    statistics: RecordedStatistics
+    statistics: Statistics
     score: float | None = None
 
 
@@ -90,17 +72,6 @@ class RecordedTrial(HistoryPart):
     reused: int = 0
 
 
-class RecordedAnswers(HistoryPart):
-    """What verdicts depend on beside scores, sample by sample in the order of the split."""
-
-    passes: tuple[tuple[int, int], ...] | None = None
-    """How often each sample passed, of how many answers."""
-    measures: dict[str, tuple[tuple[float, ...], ...]] = Field(default_factory=dict)
-    """What its answers took or scored, by what constraints and further objectives name."""
-    scores: tuple[tuple[float, ...], ...] | None = None
-    """What each answer adds to the objective, of samples that were answered more than once."""
-
-
 class RecordedIteration(_Measured):
     status: IterationStatus
     failure_reason: str | None = None
@@ -120,7 +91,7 @@ class RecordedIteration(_Measured):
     """What each look at it decided, where it raced."""
     sample_means: tuple[float | None, ...] | None = None
     """The score of every sample, in the order of the split; none where it was not answered."""
-    answers: RecordedAnswers | None = None
+    answers: Answers | None = None
 
 
 class BestIteration(_Measured):
@@ -191,34 +162,10 @@ class RecordedConfirmation(HistoryPart):
     explanation: str = ""
 
 
-class RecordedSlice(HistoryPart):
-    name: str
-    samples: int
-    baseline: float | None = None
-    best: float | None = None
-
-
 class RecordedSlices(HistoryPart):
     split: str
-    slices: tuple[RecordedSlice, ...]
+    slices: tuple[Slice, ...]
     left_out: dict[str, int] = Field(default_factory=dict)
-
-
-class RecordedSplit(HistoryPart):
-    split: Split
-    samples: int
-    weights: tuple[float, ...] | None = None
-    """Of the samples, in order; none where all are alike."""
-    must_pass: dict[int, str] = Field(default_factory=dict)
-    """The ids of samples that candidates must pass, by their places."""
-    same_as: dict[int, int] = Field(default_factory=dict)
-    """Of samples that count as one with another, the place of the first of them, by their places."""
-
-
-class RecordedCost(HistoryPart):
-    round: int
-    tokens: int = 0
-    cost: float = 0.0
 
 
 class TerminationReason(HistoryPart):
@@ -263,14 +210,14 @@ class RecordedHistory(HistoryPart):
     dataset_id: str | None = None
     evaluation_suite_id: str | None = None
     search_split: Split = Split.ALL
-    splits: tuple[RecordedSplit, ...] = ()
+    splits: tuple[Drawn, ...] = ()
     start_time: Instant
     end_time: Instant | None = None
     total_duration_ms: int | None = None
     iterations: tuple[RecordedIteration, ...]
     further_trials: tuple[RecordedIteration, ...] = ()
     """Of the noise, on some samples only, and of the confirmation."""
-    proposals: tuple[RecordedCost, ...] = ()
+    proposals: tuple[ProposalCost, ...] = ()
     """What the proposals of each round took."""
     rounds: tuple[RecordedRound, ...] = ()
     rejections: tuple[RecordedRejection, ...] = ()

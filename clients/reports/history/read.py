@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clients.reports.facts import Answers, Drawn, Iteration, ProposalCost, RunFacts, Statistics
+from clients.reports.facts import Iteration, RunFacts
 from clients.reports.history.format import RecordedHistory, RecordedIteration
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.rounds import LimitsInForce, RoundRecord
 from workflows.rules.scoring.slices import Slices
+from workflows.rules.statistics import interval_of_score
 
 
 def facts_from(history: RecordedHistory) -> RunFacts:
@@ -39,8 +40,8 @@ def facts_from(history: RecordedHistory) -> RunFacts:
         dataset_id=history.dataset_id,
         evaluation_suite_id=history.evaluation_suite_id,
         search_split=history.search_split,
-        splits=tuple(Drawn.model_validate(drawn.model_dump()) for drawn in history.splits),
-        proposals=tuple(ProposalCost.model_validate(cost.model_dump()) for cost in history.proposals),
+        splits=history.splits,
+        proposals=history.proposals,
         versions=history.versions,
         slices=Slices.model_validate(history.slices.model_dump()) if history.slices else None,
         plan=history.plan,
@@ -64,6 +65,7 @@ def _iterations(recorded: Sequence[RecordedIteration]) -> tuple[Iteration, ...]:
 def _iteration(one: RecordedIteration) -> Iteration:
     trial: dict[str, Any] = one.trial.model_dump()
     status = trial.pop("status")
+    low, high = interval_of_score(one.score, one.sample_means or ()) or (None, None)
     return Iteration(
         number=one.iteration_number,
         round=one.round,
@@ -74,16 +76,16 @@ def _iteration(one: RecordedIteration) -> Iteration:
         rationale=one.rationale,
         extra=one.extra,
         split=one.dataset_split,
-        statistics=Statistics.model_validate(
-            {name: value for name, value in one.statistics.model_dump().items() if value is not None}
-        ),
+        statistics=one.statistics,
         score=one.score,
+        low=low,
+        high=high,
         status=one.status,
         failure_reason=one.failure_reason,
         started_at=one.start_time,
         ended_at=one.end_time,
         sample_means=one.sample_means,
-        answers=Answers.model_validate(one.answers.model_dump()) if one.answers is not None else None,
+        answers=one.answers,
         evidence=one.evidence,
         looks=one.looks,
         trial_status=status,

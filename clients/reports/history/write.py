@@ -16,14 +16,12 @@ from clients.reports.history.format import (
     BestIteration,
     Components,
     RecordedConfirmation,
-    RecordedCost,
     RecordedHistory,
     RecordedInterval,
     RecordedIteration,
     RecordedRejection,
     RecordedRound,
     RecordedSlices,
-    RecordedSplit,
     RecordedTrial,
     TerminationReason,
     TreatmentFactor,
@@ -32,7 +30,6 @@ from clients.reports.score_differences import difference_of
 from workflows.model.run.rounds import LimitsInForce
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.request import OptimizationRequest
-from workflows.optimizers.refine import describe_proposer
 from workflows.rules.decisions.stop_rules import Limits, describe
 from workflows.rules.scoring.objective_score import describe_objective
 
@@ -53,7 +50,7 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         fixed_factors=fixed_factors(facts),
         objective="MAXIMIZE" if facts.direction == "maximize" else "MINIMIZE",
         scorer_description=describe_objective(request.objective, request.metric),
-        mutator_description=describe_proposer(request.optimizer, _longest_text(request, factors)),
+        mutator_description=request.optimizer.describe(_longest_text(request, factors)),
         termination_policy_description=describe(
             Limits(facts.limits.stop, facts.limits.budget, request.execution.max_consecutive_failed_trials)
         ),
@@ -61,13 +58,13 @@ def history_of(facts: RunFacts, *, sample_means: bool = True) -> RecordedHistory
         dataset_id=facts.dataset_id,
         evaluation_suite_id=facts.evaluation_suite_id,
         search_split=facts.search_split,
-        splits=tuple(RecordedSplit.model_validate(drawn.model_dump()) for drawn in facts.splits),
+        splits=facts.splits,
         start_time=facts.started_at,
         end_time=ended,
         total_duration_ms=_duration_as_shown(facts.started_at, ended),
         iterations=tuple(_recorded(iteration, sample_means, factors) for iteration in facts.iterations),
         further_trials=tuple(_recorded(trial, sample_means, factors) for trial in facts.further),
-        proposals=tuple(RecordedCost.model_validate(cost.model_dump()) for cost in facts.proposals),
+        proposals=facts.proposals,
         rounds=tuple(RecordedRound.model_validate(record.model_dump()) for record in facts.rounds),
         rejections=tuple(
             RecordedRejection(
@@ -135,7 +132,7 @@ def _measured(iteration: Iteration, treated: tuple[str, ...]) -> dict[str, Any]:
         "iteration_number": iteration.number,
         "candidate_id": iteration.candidate_id,
         "factor_suit": {name: suit[name] for name in [*(name for name in suit if name not in last), *last]},
-        "statistics": iteration.statistics.model_dump(),
+        "statistics": iteration.statistics,
         "score": iteration.score,
     }
 
@@ -156,10 +153,10 @@ def _recorded(iteration: Iteration, sample_means: bool, treated: tuple[str, ...]
             "duration_ms": _duration_as_shown(iteration.started_at, iteration.ended_at),
             "extra": iteration.extra,
             "trial": _trial(iteration),
-            "evidence": [evidence.model_dump() for evidence in iteration.evidence],
-            "looks": [look.model_dump() for look in iteration.looks],
+            "evidence": iteration.evidence,
+            "looks": iteration.looks,
             "sample_means": iteration.sample_means if sample_means else None,
-            "answers": iteration.answers.model_dump() if sample_means and iteration.answers else None,
+            "answers": iteration.answers if sample_means else None,
         }
     )
 

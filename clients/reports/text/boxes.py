@@ -38,13 +38,13 @@ from clients.reports.text.summary import (
     importance_text,
     lost_text,
     reused_text,
+    score_interval,
     score_line,
 )
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import Direction
 from workflows.model.run.contract import Confirmation
-from workflows.model.spec.execution import MeasureOptimizer
 from workflows.rules.scoring.slices import Slice, Slices
 
 COLUMNS: Final = 68
@@ -80,7 +80,7 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
         blocks += _decisions(facts)
     blocks += _edits(facts, verbosity) + _front(facts, verbosity)
-    if isinstance(facts.request.optimizer, MeasureOptimizer):
+    if facts.request.optimizer.is_comparison:
         blocks.append(_compared(facts))
     slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
     if slices is not None:
@@ -110,6 +110,8 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
     rows += _labelled("Score:", score_line(facts)) if score_line(facts) else []
+    if verbosity is Verbosity.FULL and score_interval(facts):
+        rows += _labelled("Interval:", score_interval(facts))
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
     if facts.result is not None and facts.result.compression is not None:

@@ -138,6 +138,14 @@ def score_line(facts: RunFacts) -> str:
     return f"{before} → {after} ({change_text(change.before, change.after)})" if looks_further(facts) else after
 
 
+def score_interval(facts: RunFacts) -> str:
+    """How sure the best score is, where that is known: `95% CI 0.71…0.93`."""
+    best = best_iteration(facts)
+    if best is None or best.low is None or best.high is None:
+        return ""
+    return f"95% CI {'…'.join(telling_apart(best.low, best.high))}"
+
+
 def can_find(facts: RunFacts) -> str:
     """The smallest gain that the run could find, and how surely."""
     found = plan_of(facts)

@@ -10,8 +10,8 @@ import pytest
 
 from activities.budget.external_reservations import ExternalReservations
 from store.connection import Database, is_away
+from tests.support.activity_attempts import activity_environment
 from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
-from tests.support.evaluation_doubles import activity_environment
 from tests.support.store_examples import ExampleRun
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import NOTHING, Amount
@@ -93,7 +93,7 @@ class Strangers:
 async def strangers(run: ExampleRun, random: Random) -> Strangers:
     trial = run.trial()
     shard = run.shard(trial).model_copy(update={"metered": True})
-    return Strangers(ExternalReservations(run.store, is_away), shard, random)
+    return Strangers(ExternalReservations(run.store.budgets, is_away), shard, random)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -113,7 +113,7 @@ async def test_no_budget_is_overshot_by_calls_that_nobody_of_ours_sees(
 
     async with watched(database, run.run_id, lambda: budget):
         await activity_environment().run(trials)
-    await run.store.settle_trial(run.trial())
+    await run.store.budgets.settle_trial(run.trial())
     account = await used(database, run.run_id)
     assert account.held == NOTHING
     assert covers(budget, world.paid), f"paid {world.paid} of {budget}"

@@ -20,7 +20,7 @@ from activities.endpoints.gate import Gates
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
-from store.write.transactions import Store
+from store.write.budgets import Budgets
 from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.amounts import NOTHING, Amount
@@ -35,12 +35,10 @@ class Killed(RuntimeError):
     """What a dead worker's calls to the store end with, so that nothing it still does arrives there."""
 
 
-@dataclass
-class Connection:
+class MortalBudgets(Budgets):
     """A worker's way to the store, which death cuts."""
 
-    store: Store
-    dead: bool = False
+    dead = False
 
     def _alive(self) -> None:
         if self.dead:
@@ -48,17 +46,17 @@ class Connection:
 
     async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
         self._alive()
-        leased = await self.store.lease(key, balance, request)
+        leased = await super().lease(key, balance, request)
         self._alive()
         return leased
 
     async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.write_balance(key, balance)
+        await super().write_balance(key, balance)
 
     async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
         self._alive()
-        await self.store.close_lease(key, balance)
+        await super().close_lease(key, balance)
 
 
 @dataclass
@@ -116,22 +114,22 @@ class Shard:
     answered: int = 0
     exhausted: str | None = None
 
-    def budget_lease(self, connection: Connection) -> BudgetLease:
+    def budget_lease(self, budgets: MortalBudgets) -> BudgetLease:
         self.attempt += 1
         key = LeaseKey(self.run.run_id, self.holder, self.attempt, fresh_nonce(), "baseline", self.run.trial().trial_id)
-        return BudgetLease(connection, key, is_away, most_needed=self.calls - self.answered)
+        return BudgetLease(budgets, key, is_away, most_needed=self.calls - self.answered)
 
-    async def work(self, connection: Connection, side_by_side: int) -> None:
+    async def work(self, budgets: MortalBudgets, side_by_side: int) -> None:
         room = asyncio.Semaphore(side_by_side)
-        budget_lease = self.budget_lease(connection)
+        budget_lease = self.budget_lease(budgets)
         async with budget_lease.open(), asyncio.TaskGroup() as group:
             for _ in range(self.calls - self.answered):
                 await room.acquire()
-                if self.exhausted is not None or connection.dead:
+                if self.exhausted is not None or budgets.dead:
                     break
-                group.create_task(self._pair(budget_lease, connection)).add_done_callback(lambda _: room.release())
+                group.create_task(self._pair(budget_lease, budgets)).add_done_callback(lambda _: room.release())
 
-    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, budgets: MortalBudgets) -> None:
         try:
             reservation = await budget_lease.reservation()
         except BudgetExhausted as error:
@@ -147,7 +145,7 @@ class Shard:
         finally:
             reservation.close()
         if self.world.random.random() < 0.5:
-            await budget_lease.written_with(connection.write_balance)
+            await budget_lease.written_with(budgets.write_balance)
 
 
 @dataclass
@@ -159,12 +157,12 @@ class Chains(Shard):
     """What the purse is told."""
     refused: Amount = NOTHING
 
-    def budget_lease(self, connection: Connection) -> BudgetLease:
-        budget_lease = super().budget_lease(connection)
+    def budget_lease(self, budgets: MortalBudgets) -> BudgetLease:
+        budget_lease = super().budget_lease(budgets)
         budget_lease._calls_each = self.known_steps
         return budget_lease
 
-    async def _pair(self, budget_lease: BudgetLease, connection: Connection) -> None:
+    async def _pair(self, budget_lease: BudgetLease, budgets: MortalBudgets) -> None:
         most = Amount(samples=1)
         reservation = None
         try:
@@ -202,18 +200,18 @@ class Workers:
 
     async def _until_it_ends(self, shard: Shard) -> None:
         while shard.answered < shard.calls and shard.exhausted is None:
-            connection = Connection(self.run.store)
-            work = asyncio.create_task(shard.work(connection, self.random.randint(1, 8)))
+            budgets = MortalBudgets(self.run.database)
+            work = asyncio.create_task(shard.work(budgets, self.random.randint(1, 8)))
             if self.kills_left and self.random.random() < 0.7:
                 self.kills_left -= 1
                 await asyncio.wait({work}, timeout=self.random.uniform(0.005, 0.08))
                 if not work.done():
                     self.kills += 1
-                    connection.dead = True
+                    budgets.dead = True
                     work.cancel()
                     shard.exhausted = None  # nobody heard of it
             await asyncio.wait({work})
-            if not connection.dead:
+            if not budgets.dead:
                 work.result()
                 return
 
@@ -230,7 +228,7 @@ async def test_no_budget_is_ever_overshot(seed: int, example: ExampleRun, databa
     workers = Workers(run, world, shards, random, kills_left=random.choice([0, 3, 8]))
     async with watched(database, run.run_id, lambda: budget):
         await workers.all_done()
-    await run.store.settle_trial(run.trial())
+    await run.store.budgets.settle_trial(run.trial())
     account = await used(database, run.run_id)
     assert account.held == NOTHING
     assert covers(budget, world.paid), f"paid {world.paid} of {budget}"
@@ -262,7 +260,7 @@ async def test_samples_of_several_calls_never_starve_each_other(seed: int, examp
     side_by_side = random.randint(5, 40)
     async with watched(database, run.run_id, lambda: budget), asyncio.timeout(60), asyncio.TaskGroup() as group:
         for shard in shards:
-            group.create_task(shard.work(Connection(run.store), side_by_side))
+            group.create_task(shard.work(MortalBudgets(run.database), side_by_side))
     account = await used(database, run.run_id)
     assert account.held == NOTHING
     assert covers(budget, account.all)
@@ -290,7 +288,7 @@ async def test_an_adjusted_budget_holds_from_then_on(seed: int, example: Example
             changed = Budget(samples=random.randint(5, 120), cost=random.uniform(0.05, 1.0))
             # Before it takes effect: what is granted from then on may need it.
             highest = Budget(samples=max(highest.samples, changed.samples), cost=max(highest.cost, changed.cost))
-            await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=changed))
+            await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=changed))
 
     adjusting = asyncio.create_task(adjust())
     async with watched(database, run.run_id, lambda: highest):
@@ -304,15 +302,15 @@ async def test_a_lowered_budget_lets_nothing_new_begin(example: ExampleRun, data
     run = await opened(example, Budget(samples=30))
     world = World(Random(1), known=True)
     stated = AtMost(tokens=EACH.tokens)
-    await Shard(run, world, "before", 10, stated).work(Connection(run.store), 4)
+    await Shard(run, world, "before", 10, stated).work(MortalBudgets(run.database), 4)
     lowered = Budget(samples=5)
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=lowered))
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=lowered))
     after = Shard(run, world, "after", 10, stated)
-    await after.work(Connection(run.store), 4)
+    await after.work(MortalBudgets(run.database), 4)
     assert (world.paid.samples, after.exhausted) == (10, "samples")
     raised = Budget(samples=15)
-    await run.store.commit_ledger(CommitRounds(run_id=run.run_id, records=(), status="running", budget=raised))
-    await Shard(run, world, "later", 10, stated).work(Connection(run.store), 4)
+    await run.store.runs.commit_rounds(CommitRounds(run_id=run.run_id, records=(), status="running", budget=raised))
+    await Shard(run, world, "later", 10, stated).work(MortalBudgets(run.database), 4)
     assert world.paid.samples == 15
 
 
@@ -331,7 +329,7 @@ async def test_what_nobody_states_is_learned_by_one_call_at_a_time(seed: int, ex
 async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
     world = World(Random(3), known=True)
-    await Shard(run, world, "liar", 10, AtMost(cost=EACH.cost / 4)).work(Connection(run.store), 1)
+    await Shard(run, world, "liar", 10, AtMost(cost=EACH.cost / 4)).work(MortalBudgets(run.database), 1)
     account = await used(database, run.run_id)
     assert account.exceeded == 10
     assert account.spent.cost == pytest.approx(world.paid.cost)
@@ -340,17 +338,17 @@ async def test_a_call_that_takes_more_than_stated_is_counted_in_full_and_told(ex
 async def test_what_a_dead_worker_had_set_aside_counts_as_lost(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    dying = shard.budget_lease(Connection(run.store))
+    dying = shard.budget_lease(MortalBudgets(run.database))
     reservation = await dying.reservation()
     assert await reservation.reserve(lambda: EACH) == EACH
     held = (await used(database, run.run_id)).held
     assert held.short_of(Amount(1, EACH.tokens, EACH.cost)) is None
-    await shard.budget_lease(Connection(run.store)).reservation()
+    await shard.budget_lease(MortalBudgets(run.database)).reservation()
     account = await used(database, run.run_id)
     assert account.lost == held
     with pytest.raises(LeaseTaken):
         await reservation.reserve(lambda: EACH.times(5))
-    lost = await run.store.settle_trial(run.trial())
+    lost = await run.store.budgets.settle_trial(run.trial())
     assert lost.samples >= held.samples
 
 
@@ -359,11 +357,11 @@ async def test_a_superseded_attempt_adds_nothing_to_the_books_after_its_successo
 ) -> None:
     run = await opened(example, Budget(samples=100, cost=1.0))
     shard = Shard(run, World(Random(4), known=True), "shard", 10, AtMost(cost=EACH.cost))
-    superseded = shard.budget_lease(Connection(run.store))
+    superseded = shard.budget_lease(MortalBudgets(run.database))
     reservation = await superseded.reservation()
     reservation.answered(0, 0.01)
     reservation.close()
-    successor = shard.budget_lease(Connection(run.store))
+    successor = shard.budget_lease(MortalBudgets(run.database))
     async with successor.open():
         (await successor.reservation()).close()
     settled = await used(database, run.run_id)
@@ -376,13 +374,13 @@ async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are
     example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(samples=100))
-    dying = BudgetLease(run.store, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    dying = BudgetLease(run.store.budgets, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
     for _ in range(3):
         await dying.reservation()
     held = (await used(database, run.run_id)).held.samples
     assert held > 3
     key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 3),))
-    await BudgetLease(run.store, key, is_away, most_needed=50).reservation()
+    await BudgetLease(run.store.budgets, key, is_away, most_needed=50).reservation()
     assert (await used(database, run.run_id)).lost == Amount(samples=3)
 
 
@@ -393,10 +391,10 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
     run = await opened(example, Budget(samples=100), dataset={"items": items, "splits": splits})
     world = World(Random(5), known=True)
     search = Shard(run, world, "search", 100, AtMost(cost=0.1))
-    await search.work(Connection(run.store), 4)
+    await search.work(MortalBudgets(run.database), 4)
     assert (search.answered, search.exhausted) == (60, "samples")
     key = LeaseKey(run.run_id, "confirmation", 1, fresh_nonce(), confirming=True)
-    leased = await run.store.lease(key, LeaseBalance(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
+    leased = await run.store.budgets.lease(key, LeaseBalance(), LeaseRequest(Amount(samples=40), Amount(samples=40)))
     assert (leased.granted.samples, leased.short_of) == (40, None)
 
 
@@ -420,7 +418,7 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
     error: Exception, lost: Amount, example: ExampleRun, database: Database
 ) -> None:
     run = await opened(example, Budget(cost=1.0))
-    budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(Connection(run.store))
+    budget_lease = Shard(run, World(Random(6)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
     async with budget_lease.open():
         reservation = await budget_lease.reservation()
         with carrying(reservation), contextlib.suppress(type(error)):
@@ -434,7 +432,7 @@ async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_
 
 async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRun, database: Database) -> None:
     run = await opened(example, Budget(cost=1.0))
-    budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(Connection(run.store))
+    budget_lease = Shard(run, World(Random(7)), "shard", 1, None).budget_lease(MortalBudgets(run.database))
     models = ChatModels(Gates(), environment={}, patience=Patience(attempts=1))
     hello = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "parameters": {"max_tokens": 5}}
     async with budget_lease.open():

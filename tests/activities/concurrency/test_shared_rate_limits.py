@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ from activities.concurrency.fair_queue import Caller, FairQueue, calling_for
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.gate import Gates
 from store.connection import Database, is_away
-from store.write.deletion import delete_run
-from store.write.transactions import Store
+from store.write.rate_limits import RateLimits
+from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun, PostgresServer
 from workflows.model.spec.limits import RateLimit
 
@@ -24,7 +25,7 @@ PER_SECOND_100 = RateLimit(requests_per_minute=6000)
 
 def worker(store: Store, **limits: RateLimit) -> SharedLimits:
     """What one worker process has; several share a store."""
-    return SharedLimits(store, is_away, limits)
+    return SharedLimits(store.rate_limits, is_away, limits)
 
 
 async def start(limits: SharedLimits, calls: int, caller: Caller | None = None, tokens: int = 0) -> list[float]:
@@ -63,7 +64,10 @@ class TestRequests:
         assert 0.5 <= max(slowly) - started <= 1.5
 
     async def test_an_endpoint_may_be_named_by_its_url(self, store: Store) -> None:
-        limits, started = SharedLimits(store, is_away, {f"{URL}/": RateLimit(requests_per_minute=600)}), time.monotonic()
+        limits, started = (
+            SharedLimits(store.rate_limits, is_away, {f"{URL}/": RateLimit(requests_per_minute=600)}),
+            time.monotonic(),
+        )
         assert max(await start(limits, 12)) - started >= 0.5
 
     async def test_what_was_not_used_long_ago_is_not_caught_up_with(self, store: Store) -> None:
@@ -84,16 +88,16 @@ class TestRequests:
         async with asyncio.timeout(3):
             assert len(await start(limits, 3)) == 3
 
-    async def test_few_statements_are_enough(self, store: Store) -> None:
+    async def test_few_statements_are_enough(self, database: Database) -> None:
         leases = 0
 
-        class Counting:
-            async def lease_starts(self, *wanted: object) -> float:
+        class Counting(RateLimits):
+            async def lease_starts(self, *wanted: Any) -> float:
                 nonlocal leases
                 leases += 1
-                return await store.lease_starts(*wanted)  # type: ignore[arg-type]
+                return await super().lease_starts(*wanted)
 
-        limits = SharedLimits(Counting(), is_away, {MODEL: RateLimit(requests_per_minute=60_000)})
+        limits = SharedLimits(Counting(database), is_away, {MODEL: RateLimit(requests_per_minute=60_000)})
         await start(limits, 1000)
         assert leases <= 60
 
@@ -189,7 +193,7 @@ class TestTheStore:
     async def test_a_deleted_run_leaves_nothing_of_its_limits(self, example: ExampleRun, database: Database) -> None:
         run = await example.open()
         await start(worker(run.store), 1, Caller(run.run_id, rate_limits={MODEL: PER_SECOND_100}))
-        async with database.transaction() as connection:
+        async with database.connection() as connection:
             assert await connection.fetchval("SELECT count(*) FROM rate_limits") == 1
-            await delete_run(connection, run.run_id)
+            await run.store.runs.delete(run.run_id)
             assert await connection.fetchval("SELECT count(*) FROM rate_limits") == 0

@@ -11,6 +11,7 @@ from activities.datasets import DatasetError, ingest
 from activities.datasets.run_dataset import dataset_of
 from store.connection import Database
 from store.read.reader import StoreReader
+from store.write.datasets import Datasets
 from tests.support.store_examples import ExampleRun
 from workflows.model.spec.dataset import Item
 from workflows.model.spec.request import OptimizationRequest
@@ -26,7 +27,7 @@ def spec(example: ExampleRun, **dataset: Any) -> OptimizationRequest:
 
 async def names(reader: StoreReader) -> dict[str, list[str]]:
     """The names of every dataset, by its size."""
-    return {str(row.count): [f"{v.name}@{v.version}" for v in row.versions] for row in await reader.datasets()}
+    return {str(row.count): [f"{v.name}@{v.version}" for v in row.versions] for row in await reader.datasets.all()}
 
 
 async def test_other_content_under_a_name_is_a_new_version_and_equal_content_is_not(
@@ -40,7 +41,7 @@ async def test_other_content_under_a_name_is_a_new_version_and_equal_content_is_
 
 async def test_versions_number_themselves_whoever_comes_at_once(database: Database, reader: StoreReader) -> None:
     await asyncio.gather(*(ingest(database, items(*range(n + 1)), "tickets") for n in range(8)))
-    versions = [version.version for row in await reader.datasets() for version in row.versions]
+    versions = [version.version for row in await reader.datasets.all() for version in row.versions]
     assert sorted(versions) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
@@ -76,17 +77,17 @@ async def test_what_is_not_stored_is_said(
 async def test_a_deleted_version_is_gone_and_its_number_never_comes_back(database: Database, reader: StoreReader) -> None:
     await ingest(database, items(1), "tickets")
     gone = await ingest(database, items(1, 2), "tickets")
-    assert await reader.delete_dataset(gone.dataset_id)
+    assert await Datasets(database).delete(gone.dataset_id)
     await ingest(database, items(1, 2, 3), "tickets")
     assert await names(reader) == {"1": ["tickets@1"], "3": ["tickets@3"]}
 
 
 async def test_an_id_may_be_shortened_as_long_as_it_says_which(database: Database, reader: StoreReader) -> None:
     stored = await ingest(database, items(1), "tickets")
-    assert await reader.datasets_called(stored.dataset_id[:8]) == [stored.dataset_id]
-    assert await reader.datasets_called(stored.dataset_id[:5]) == []
-    assert await reader.datasets_called("tickets") == [stored.dataset_id]
-    assert await reader.datasets_called("%") == []
+    assert await reader.datasets.called(stored.dataset_id[:8]) == [stored.dataset_id]
+    assert await reader.datasets.called(stored.dataset_id[:5]) == []
+    assert await reader.datasets.called("tickets") == [stored.dataset_id]
+    assert await reader.datasets.called("%") == []
 
 
 async def test_what_samples_have_in_common_is_counted(database: Database, reader: StoreReader, example: ExampleRun) -> None:
@@ -96,33 +97,10 @@ async def test_what_samples_have_in_common_is_counted(database: Database, reader
         {"input": "c", "expected": {"y": 1}},
     ]
     stored = await ingest(database, [Item.model_validate(item) for item in given], "tickets")
-    detail = await reader.dataset(stored.dataset_id)
+    detail = await reader.datasets.load(stored.dataset_id)
     assert detail is not None
     assert (detail.count, detail.total_weight, detail.used_by) == (3, 4.0, ())
     assert [(value.value, value.samples) for value in detail.tags] == [("urgent", 2), ("old", 1)]
     assert [(value.value, value.samples) for value in detail.expected] == [("x", 2), ({"y": 1}, 1)]
     assert [(value.value, value.samples) for value in detail.input_fields] == [("ticket", 2), ("language", 1)]
-    assert await reader.dataset("0" * 64) is None
-
-
-async def test_datasets_of_before_have_a_first_version(postgres: Any) -> None:
-    """The schema of the first release, with data in it, brought up to date."""
-    import asyncpg
-
-    from store.schema import migrate, migrations
-
-    url = postgres.url(await postgres.new_database(template="template0"))
-    connection = await asyncpg.connect(url)
-    try:
-        await migrate(connection, migrations()[:1])
-        await connection.execute(
-            "INSERT INTO datasets VALUES ('a', 'tickets', 1, '2024-01-01'), ('b', 'tickets', 2, '2024-01-02'),"
-            " ('c', 'x', 3, now())"
-        )
-        await migrate(connection)
-        found = await connection.fetch("SELECT name, version, dataset_id FROM dataset_versions ORDER BY name, version")
-        newest = await connection.fetch("SELECT name, newest FROM dataset_names ORDER BY name")
-    finally:
-        await connection.close()
-    assert [tuple(row) for row in found] == [("tickets", 1, "a"), ("tickets", 2, "b"), ("x", 1, "c")]
-    assert [tuple(row) for row in newest] == [("tickets", 2), ("x", 1)]
+    assert await reader.datasets.load("0" * 64) is None

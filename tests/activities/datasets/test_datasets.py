@@ -22,7 +22,7 @@ from clients.checks.copies import Members
 from store.connection import Database
 from store.read.reader import StoreReader
 from store.schema import StoreError
-from store.write.datasets import delete_dataset, item_hashes
+from store.write.datasets import Datasets
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.dataset import Dataset, Item, Splits
 from workflows.model.spec.request import OptimizationRequest
@@ -88,25 +88,25 @@ class TestStoring:
             '{"id": "t1", "input": {"ticket": "é"}, "expected": ["x"], "weight": 2.5, "tags": ["a", "b"]}', '{"input": null}'
         )
         stored = await ingest(database, path)
-        first, second = await reader.samples(stored.dataset_id)
+        first, second = await reader.datasets.samples(stored.dataset_id)
         assert (first.item_id, first.input, first.expected) == ("t1", {"ticket": "é"}, ["x"])
         assert (first.weight, first.tags) == (2.5, ("a", "b"))
         assert (second.input, second.expected, second.item_id) == (None, None, second.item_hash[:16])
-        [listed] = await reader.datasets()
+        [listed] = await reader.datasets.all()
         assert (listed.name, listed.count, listed.runs) == ("tickets.jsonl", 2, 0)
 
     async def test_ingesting_again_changes_nothing_even_at_the_same_time(self, database: Database, reader: StoreReader) -> None:
         many = items(*({"input": n} for n in range(2500)))
         stored = await asyncio.gather(*(ingest(database, many) for _ in range(5)))
         assert set(stored) == {Ingested(stored[0].dataset_id, 2500)}
-        assert len(await reader.samples(stored[0].dataset_id, limit=10_000)) == 2500
+        assert len(await reader.datasets.samples(stored[0].dataset_id, limit=10_000)) == 2500
 
     async def test_a_dataset_that_is_wrong_somewhere_leaves_nothing_behind(
         self, database: Database, reader: StoreReader, write: Any
     ) -> None:
         with pytest.raises(DatasetError, match="line 2001"):
             await ingest(database, write(*(f'{{"input": {n}}}' for n in range(2000)), '{"inputt": 1}'))
-        assert await reader.datasets() == []
+        assert await reader.datasets.all() == []
 
     async def test_twenty_thousand_rows_take_bounded_time_and_memory(
         self, database: Database, reader: StoreReader, write: Any
@@ -129,11 +129,10 @@ class TestStoring:
     ) -> None:
         unused = await ingest(database, items({"input": 1}))
         run = await example.open()
-        async with database.transaction() as connection:
-            assert await delete_dataset(connection, unused.dataset_id)
-            assert not await delete_dataset(connection, unused.dataset_id)
-            with pytest.raises(StoreError, match="is used by run 'triage-1'"):
-                await delete_dataset(connection, run.suite.dataset_id)
+        assert await Datasets(database).delete(unused.dataset_id)
+        assert not await Datasets(database).delete(unused.dataset_id)
+        with pytest.raises(StoreError, match="is used by run 'triage-1'"):
+            await Datasets(database).delete(run.suite.dataset_id)
 
 
 MALFORMED: list[tuple[str, str | bytes, str]] = [
@@ -378,15 +377,13 @@ class TestStrata:
             {"input": 7},
         )
         stored = await ingest(database, given)
-        async with database.connection() as connection:
-            assert await strata_of(connection, stored.dataset_id, Splits(validation=1, stratify_by=field)) == values
+        assert await strata_of(Datasets(database), stored.dataset_id, Splits(validation=1, stratify_by=field)) == values
         assert [stratum(item, field) or "" for item in given] == values
 
     async def test_a_field_that_no_sample_has_is_refused(self, database: Database) -> None:
         stored = await ingest(database, items({"input": {"language": "de"}}))
-        async with database.connection() as connection:
-            with pytest.raises(DatasetError, match=r"stratify_by: no sample has 'input\.lang'; correct the field"):
-                await strata_of(connection, stored.dataset_id, Splits(validation=1, stratify_by="input.lang"))
+        with pytest.raises(DatasetError, match=r"stratify_by: no sample has 'input\.lang'; correct the field"):
+            await strata_of(Datasets(database), stored.dataset_id, Splits(validation=1, stratify_by="input.lang"))
 
 
 class TestClustersInTheStore:
@@ -417,8 +414,7 @@ class TestClustersInTheStore:
         given = items(*self.ITEMS)
         stored = await ingest(database, given)
         dataset = Dataset(items=given, group_by=group_by)
-        async with database.connection() as connection:
-            assert (await clusters_in(connection, stored.dataset_id, dataset)).first == first
+        assert (await clusters_in(Datasets(database), stored.dataset_id, dataset)).first == first
         members = Members(dataset, 0)
         check_items(given, members.look)
         assert members.clusters.first == first
@@ -427,9 +423,8 @@ class TestClustersInTheStore:
         given = items(*self.ITEMS)
         stored = await ingest(database, given)
         for field, named in (("input.qestion", "'input.qestion'"), ("tags.custom", "a tag such as 'custom:…'")):
-            async with database.connection() as connection:
-                with pytest.raises(DatasetError, match=f"dataset.group_by: no sample has {re.escape(named)}"):
-                    await clusters_in(connection, stored.dataset_id, Dataset(items=given, group_by=field))
+            with pytest.raises(DatasetError, match=f"dataset.group_by: no sample has {re.escape(named)}"):
+                await clusters_in(Datasets(database), stored.dataset_id, Dataset(items=given, group_by=field))
 
     async def test_the_suites_of_a_run_say_which_samples_count_as_one(self, database: Database) -> None:
         given = [{"id": f"s{n}", "input": {"q": n % 10}} for n in range(60)]
@@ -445,9 +440,8 @@ class TestClustersInTheStore:
         for racing in (False, True):
             judgement = {"judgement": {"racing": racing}}
             request = PrepareInput(run_id="r", request=OptimizationRequest.model_validate(spec | judgement))
-            async with database.connection() as connection:
-                hashes = await item_hashes(connection, stored.dataset_id)
-                clusters = await clusters_in(connection, stored.dataset_id, request.request.dataset)
+            hashes = await Datasets(database).item_hashes(stored.dataset_id)
+            clusters = await clusters_in(Datasets(database), stored.dataset_id, request.request.dataset)
             plan = plan_evaluation(request, stored.dataset_id, hashes, None, clusters)
             assert plan.sizes == {Split.VALIDATION: 30, Split.TEST: 12, Split.TRAIN: 18}
             assert plan.counting == {Split.VALIDATION: 5, Split.TEST: 2, Split.TRAIN: 3}

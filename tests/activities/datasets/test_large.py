@@ -91,5 +91,5 @@ async def test_it_takes_bounded_memory_and_time(
     assert told["count"] == SAMPLES
     assert told["seconds"] < MOST_SECONDS
     assert told["megabytes"] < MOST_MEGABYTES
-    [last] = await reader.samples(told["id"], offset=SAMPLES - 1)
+    [last] = await reader.datasets.samples(told["id"], offset=SAMPLES - 1)
     assert (last.item_id, last.expected) == (f"t{SAMPLES - 1}", f"class {(SAMPLES - 1) % 7}")

@@ -49,7 +49,7 @@ def test_every_format_is_the_dataset_that_its_file_is(s3: ObjectStore, tmp_path:
 async def test_it_is_stored_under_the_objects_name(s3: ObjectStore, database: Database, reader: StoreReader) -> None:
     url = s3.put("sets", "more/questions.jsonl", b'{"input": 1}\n{"input": 2}')
     stored = await ingest(database, source(url))
-    [listed] = await reader.datasets()
+    [listed] = await reader.datasets.all()
     assert (listed.dataset_id, listed.name, listed.count) == (stored.dataset_id, "questions.jsonl", 2)
 
 

@@ -106,7 +106,7 @@ async def test_however_it_is_given_it_is_the_same_dataset(give: Give, reader: St
     given = await give(f"giving:{name}")
     same = [Item(input={"q": 1}, expected="a", tags=["t"]), Item(id="x", input={"q": 2})]
     assert given == IngestedDataset(dataset_id=check_items(same).dataset_id, count=2, duplicates_dropped=1)
-    [listed] = await reader.datasets()
+    [listed] = await reader.datasets.all()
     assert [(version.name, version.version) for version in listed.versions] == [("given", 1)]
 
 
@@ -117,7 +117,7 @@ async def test_a_generator_is_asked_once(give: Give) -> None:
 
 async def test_samples_may_be_given_as_targets_see_them(give: Give, reader: StoreReader) -> None:
     given = await give("giving:samples")
-    [sample] = await reader.samples(given.dataset_id)
+    [sample] = await reader.datasets.samples(given.dataset_id)
     assert (sample.item_id, sample.input, sample.expected, sample.weight, sample.tags) == ("s", 1, 2, 3.0, ("a", "b"))
 
 
@@ -161,4 +161,4 @@ async def test_what_is_wrong_is_said_once_and_leaves_nothing_behind(
         await give(ref)
     assert message in caught.value.message
     assert caught.value.non_retryable
-    assert await reader.datasets() == []
+    assert await reader.datasets.all() == []

@@ -14,11 +14,15 @@ from temporalio.exceptions import ApplicationError
 from activities.endpoints.breaker import IN_A_ROW, TRIES_IN_A_ROW, Breaker, Breakers, TargetDown
 from activities.targets.faults import CandidateFault, Throttled, Unreachable
 from ratchet import Sample
-from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
+from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
+from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
+from tests.support.suite_building import shard, suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 SAMPLES = [Sample(f"s{n}", {"n": n}, "x") for n in range(60)]
 
@@ -119,21 +123,21 @@ async def down() -> AsyncIterator[Endpoint]:
         yield endpoint
 
 
-def store_for(url: str, samples: list[Sample] = SAMPLES) -> MemoryStore:
+def run_for(url: str, samples: list[Sample] = SAMPLES) -> MeasuredRun:
     target = HttpTarget.model_validate({"kind": "http", "url": url, "body": {"n": "{{input.n}}"}})
-    return MemoryStore(suite(target, scorers=[ContainsScorer(kind="contains", values=[])]), samples)
+    return MeasuredRun(suite(target, scorers=[ContainsScorer(kind="contains", values=[])]), samples)
 
 
-async def evaluated(store: MemoryStore, **more: Any) -> Any:
-    async with evaluation(store) as evaluating:
-        return await activity_environment().run(evaluating.evaluate_shard, shard(len(store.samples), **more))
+async def evaluated(run: MeasuredRun, **more: Any) -> Any:
+    async with evaluation(run) as evaluating:
+        return await activity_environment().run(evaluating.evaluate_shard, run.shard(len(run.samples), **more))
 
 
 class TestShards:
     @pytest.mark.parametrize("concurrency", [1, 8])
     async def test_a_target_that_is_down_ends_the_shard_early(self, down: Endpoint, concurrency: int) -> None:
         with pytest.raises(ApplicationError) as raised:
-            await evaluated(store_for(down.url), concurrent_samples=concurrency)
+            await evaluated(run_for(down.url), concurrent_samples=concurrency)
         error = raised.value
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert "gave up on the target" in error.message and "maintenance" in error.message
@@ -142,7 +146,7 @@ class TestShards:
     @pytest.mark.parametrize("concurrency", [1, 8, 60])
     async def test_of_many_samples_in_flight_only_a_few_spend_their_retries(self, down: Endpoint, concurrency: int) -> None:
         with pytest.raises(ApplicationError):
-            await evaluated(store_for(down.url), concurrent_samples=concurrency)
+            await evaluated(run_for(down.url), concurrent_samples=concurrency)
         in_full = (IN_A_ROW + 1) * QUICK.attempts
         assert in_full <= len(down.asked) <= in_full + max(concurrency, TRIES_IN_A_ROW) + TRIES_IN_A_ROW
 
@@ -154,12 +158,12 @@ class TestShards:
             return web.json_response({}, status=200 if max(tries.values()) == QUICK.attempts else 500)
 
         async with json_endpoint(answer) as endpoint:
-            result = await evaluated(store_for(endpoint.url), concurrent_samples=40)
+            result = await evaluated(run_for(endpoint.url), concurrent_samples=40)
         assert (result.evaluated, result.missing, result.errors) == (60, 0, {})
 
     async def test_shards_of_one_trial_find_out_together(self, down: Endpoint) -> None:
-        store = store_for(down.url)
-        async with evaluation(store) as evaluating:
+        run = run_for(down.url)
+        async with evaluation(run) as evaluating:
             parts = [shard(first + 10, first=first, concurrent_samples=6) for first in range(0, 60, 10)]
             ended = await asyncio.gather(
                 *(activity_environment().run(evaluating.evaluate_shard, part) for part in parts), return_exceptions=True
@@ -172,7 +176,7 @@ class TestShards:
             return web.json_response({}, status=500) if asked.body["n"] % 10 == 3 else web.json_response({"text": "x"})
 
         async with json_endpoint(answer) as endpoint:
-            result = await evaluated(store_for(endpoint.url), concurrent_samples=1)
+            result = await evaluated(run_for(endpoint.url), concurrent_samples=1)
         assert (result.evaluated, result.missing, result.errors) == (54, 6, {"http 500": 6})
 
     async def test_an_outage_costs_the_samples_it_hit_and_no_others(self) -> None:
@@ -181,5 +185,5 @@ class TestShards:
             return web.json_response({}, status=500 if down else 200)
 
         async with json_endpoint(answer) as endpoint:
-            result = await evaluated(store_for(endpoint.url), concurrent_samples=1)
+            result = await evaluated(run_for(endpoint.url), concurrent_samples=1)
         assert (result.evaluated, result.missing, result.errors) == (60 - IN_A_ROW, IN_A_ROW, {"http 500": IN_A_ROW})

@@ -13,7 +13,7 @@ from activities.endpoints.gate import Gate
 from activities.endpoints.rate_memory import SharedRateMemory
 from activities.targets.faults import Throttled
 from store.connection import Database, is_away
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.virtual_time import Endpoint, StoredElsewhere, called, in_virtual_time
 from workflows.rules.learned_rate import SLOWEST_RATE, Learned, Throttle, after
 
@@ -134,7 +134,7 @@ class TestWhatIsKnown:
 
 class TestInTheStore:
     def rate_memory(self, store: Store, model: str = "m") -> SharedRateMemory:
-        return SharedRateMemory(store, ("http://one/v1", model), is_away)
+        return SharedRateMemory(store.learned_rates, ("http://one/v1", model), is_away)
 
     async def test_what_one_worker_learns_all_others_know(self, store: Store) -> None:
         one, other = self.rate_memory(store), self.rate_memory(store)

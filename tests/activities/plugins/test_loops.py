@@ -14,8 +14,12 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.loops import LoopBlocked, PluginLoops, TimeIsOver
 from activities.plugins.threads import RaisedCancelledError
 from tests.support import evaluation_plugins
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, samples, scored_by, shard, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import samples, scored_by, shard, suite
 from workflows.model.suite import Outcome
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 LONGEST_BLOCK = 0.3
 
@@ -134,16 +138,16 @@ class TestALoop:
 
 
 class TestAShard:
-    async def outcomes(self, store: MemoryStore, pairs: int) -> dict[str, Outcome]:
+    async def outcomes(self, run: MeasuredRun, pairs: int) -> dict[str, Outcome]:
         async with AsyncExitStack() as exits:
             calls = PluginCalls(loops=PluginLoops(LONGEST_BLOCK))
             exits.callback(calls.loops.close)
-            evaluating = await exits.enter_async_context(evaluation(store, calls=calls))
+            evaluating = await exits.enter_async_context(evaluation(run, calls=calls))
             await activity_environment().run(evaluating.evaluate_shard, shard(pairs))
-        return store.by_sample()
+        return await run.by_sample()
 
     async def test_a_target_that_blocks_does_not_block_the_worker(self) -> None:
-        store = MemoryStore(suite("blocking"), samples(2, blocks=0.2))
+        run = MeasuredRun(suite("blocking"), samples(2, blocks=0.2))
         longest, last, ticking = 0.0, time.monotonic(), True
 
         async def tick() -> None:
@@ -153,15 +157,15 @@ class TestAShard:
                 longest, last = max(longest, time.monotonic() - last), time.monotonic()
 
         ticker = asyncio.create_task(tick())
-        assert {outcome.status for outcome in (await self.outcomes(store, 2)).values()} == {"answered"}
+        assert {outcome.status for outcome in (await self.outcomes(run, 2)).values()} == {"answered"}
         ticking = False
         await ticker
         assert longest < 0.15
 
     async def test_samples_behind_one_that_blocks_are_answered_in_processes(self) -> None:
         blocks, others = samples(1, blocks=2.0), samples(6)[1:]
-        store = MemoryStore(suite("blocking", sample_timeout=timedelta(seconds=1)), [*blocks, *others])
-        outcomes = await self.outcomes(store, 6)
+        run = MeasuredRun(suite("blocking", sample_timeout=timedelta(seconds=1)), [*blocks, *others])
+        outcomes = await self.outcomes(run, 6)
         assert [outcomes[f"s{n}"].status for n in range(1, 6)] == ["answered"] * 5
         assert evaluation_plugins.calls == ["s0"]
         told = outcomes["s0"].error or ""
@@ -169,6 +173,6 @@ class TestAShard:
         assert "(blocking) blocks the event loop" in told
 
     async def test_a_target_and_a_scorer_share_what_belongs_to_their_loop(self) -> None:
-        store = MemoryStore(suite("makes_a_client", scorers=scored_by("uses_the_client")), samples(8))
-        outcomes = await self.outcomes(store, 8)
+        run = MeasuredRun(suite("makes_a_client", scorers=scored_by("uses_the_client")), samples(8))
+        outcomes = await self.outcomes(run, 8)
         assert all(outcome.passed for outcome in outcomes.values())

@@ -19,8 +19,12 @@ from activities.plugins.loader import Plugins
 from activities.plugins.processes import WarmProcesses
 from ratchet import ExperimentContext, Sample
 from ratchet._explanation import explain
-from tests.support.evaluation_doubles import PLUGINS, MemoryStore, activity_environment, evaluation, plugin, shard, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import PLUGINS, plugin, shard, suite
 from workflows.model.spec.targets.python import PythonTarget
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 CONTEXT = ExperimentContext(id="run/r0/abc", name="run", overrides_tag="f" * 64, seed=7)
 
@@ -129,28 +133,28 @@ class TestThePool:
 
 class TestTheTarget:
     async def test_answers_come_from_other_processes_and_are_scored(self) -> None:
-        store = MemoryStore(suite(pooled(processes=2)), told(*["answer"] * 6))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite(pooled(processes=2)), told(*["answer"] * 6))
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(6))
         assert result.evaluated == 6
-        assert {outcome.scores["exact"] for outcome in store.by_sample().values()} == {1.0}
+        assert {outcome.scores["exact"] for outcome in (await run.by_sample()).values()} == {1.0}
 
     async def test_every_fault_is_its_own_samples(self) -> None:
-        store = MemoryStore(
+        run = MeasuredRun(
             suite(pooled(processes=2), sample_timeout=timedelta(seconds=1)),
             told("answer", "spin", "answer", "die", "answer", "raise", "huge", "answer"),
         )
         started = time.monotonic()
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(8))
-        kinds = {name: outcome.error_class for name, outcome in store.by_sample().items() if outcome.error_class}
+        kinds = {name: outcome.error_class for name, outcome in (await run.by_sample()).items() if outcome.error_class}
         assert kinds == {"s1": "timeout", "s3": "process died", "s5": "raised ValueError", "s6": "unusable output"}
         assert time.monotonic() - started < 30
 
     async def test_nothing_is_left_when_the_worker_closes(self) -> None:
         before = children()
-        store = MemoryStore(suite(pooled(processes=2)), told(*["answer"] * 4))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite(pooled(processes=2)), told(*["answer"] * 4))
+        async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(4))
             assert children() - before
         assert not children() - before

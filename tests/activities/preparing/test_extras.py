@@ -7,16 +7,20 @@ import sys
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import suite
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Inspected, InspectInput
-from workflows.model.spec.optimizers.search import SearchOptimizer
+from workflows.optimizers.search import SearchOptimizer
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 SEARCH = InspectInput(references={}, search=SearchOptimizer(name="search"))
 
 
 async def inspected(question: InspectInput) -> Inspected:
-    async with evaluation(MemoryStore(suite("echo"), [])) as evaluating:
+    async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
         return await activity_environment().run(evaluating.inspect_plugins, question)
 
 

@@ -9,9 +9,12 @@ from temporalio.exceptions import ApplicationError
 
 from activities.evaluation import OTHER_CODE
 from ratchet.optimizer import Direction, RunContext
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, suite
-from workflows.model.activities.optimizer_steps import OwnStep, OwnStepped
-from workflows.model.spec.optimizers.custom import PythonOptimizer
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import plugin, suite
+from workflows.model.activities.optimizer_steps import OwnOptimizer, OwnStep, OwnStepped
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 
 async def stepped(**changes: Any) -> OwnStepped:
@@ -24,9 +27,9 @@ async def stepped(**changes: Any) -> OwnStepped:
         baseline_score=0.5,
         max_candidates_per_step=1,
     )
-    optimizer = PythonOptimizer(name="python", ref=plugin("Proposes"))
+    optimizer = OwnOptimizer(ref=plugin("Proposes"))
     step = OwnStep(run_id="run", optimizer=optimizer, context=context).model_copy(update=changes)
-    async with evaluation(MemoryStore(suite("echo"), [])) as evaluating:
+    async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
         return await activity_environment().run(evaluating.step_optimizer, step)
 
 

@@ -14,13 +14,17 @@ from temporalio.exceptions import ApplicationError
 from activities.proposals.reflection_answer import problems_of, read_answer
 from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
 from clients.demo.model_server import SimulatedModel
-from ratchet import Record
+from ratchet import Record, Sample
 from tests.support import evaluation_plugins
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, samples, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import plugin, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.trial import Split
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 MODEL = "simulated-reflector"
 PROMPT = "You sort tickets.\nTicket: {{input.ticket}}"
@@ -33,7 +37,7 @@ def request(proposer: ModelProposer | PythonProposer, **more: Any) -> ProposalIn
         "round": 1,
         "index": 0,
         "parent": "c0",
-        "config_hash": "f" * 64,
+        "config_hash": "that of the run",
         "factors": ("prompt",),
         "proposer": proposer,
         "feedback": "Iteration 0: score=0.400, successRate=40.00%\n",
@@ -52,28 +56,30 @@ def by_plugin(name: str, **more: Any) -> PythonProposer:
     return PythonProposer(kind="python", ref=plugin(name), **more)
 
 
-def memory(**factors: Any) -> MemoryStore:
-    store = MemoryStore(suite("echo"), samples(1), {"prompt": PROMPT, "temperature": 0.5, **factors})
-    store.evidence = FAILURES
-    return store
+def rewritten_run(**factors: Any) -> MeasuredRun:
+    """A run whose answers were all wrong."""
+    shown = [Sample(f"s{n}", failure.inputs, failure.expected) for n, failure in enumerate(FAILURES)]
+    configuration = {"prompt": PROMPT, "temperature": 0.5, **factors}
+    return MeasuredRun(suite("echo", split=Split.VALIDATION), shown, configuration, records=FAILURES)
 
 
-async def proposed(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> Proposed:
-    async with evaluation(store, environment=environment) as evaluating:
-        return await activity_environment().run(evaluating.propose_values, wanted)
+async def proposed(run: MeasuredRun, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> Proposed:
+    async with evaluation(run, environment=environment) as evaluating:
+        asked = wanted.model_copy(update={"config_hash": run.config_hash})
+        return await activity_environment().run(evaluating.propose_values, asked)
 
 
-async def failure(store: MemoryStore, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> ApplicationError:
+async def failure(run: MeasuredRun, wanted: ProposalInput, environment: Mapping[str, str] | None = None) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
-        await proposed(store, wanted, environment)
-    assert store.proposals == {}
+        await proposed(run, wanted, environment)
+    assert await run.count("proposals") == 0
     return raised.value
 
 
 class TestModels:
     async def test_a_better_text_comes_back_with_its_price(self, server: SimulatedModel) -> None:
         prices = {MODEL: {"input": 1.0, "output": 2.0}}
-        answer = await proposed(memory(), request(by_model(server.base_url), prices=prices))
+        answer = await proposed(rewritten_run(), request(by_model(server.base_url), prices=prices))
         assert set(answer.values) == {"prompt"}
         assert answer.values["prompt"] != PROMPT
         assert "{{input.ticket}}" in str(answer.values["prompt"])
@@ -81,59 +87,57 @@ class TestModels:
         assert answer.cost > 0
 
     async def test_every_text_is_written_and_nothing_else(self, server: SimulatedModel) -> None:
-        store = memory(greeting="Hello, {{input.name}}!", stops=["a"])
-        answer = await proposed(
-            store, request(by_model(server.base_url), factors=("prompt", "temperature", "greeting", "stops"))
-        )
+        run = rewritten_run(greeting="Hello, {{input.name}}!", stops=["a"])
+        answer = await proposed(run, request(by_model(server.base_url), factors=("prompt", "temperature", "greeting", "stops")))
         assert set(answer.values) == {"prompt", "greeting"}
         assert server.calls == 1
 
     async def test_a_template_that_speaks_of_one_factor_is_sent_for_each(self, server: SimulatedModel) -> None:
         template = "Improve {{factor.name}}:\n<current_value>{{factor.value}}</current_value>\n{{form}}"
-        store = memory(greeting="Hello, {{input.name}}!")
-        await proposed(store, request(by_model(server.base_url, template=template), factors=("prompt", "greeting")))
+        run = rewritten_run(greeting="Hello, {{input.name}}!")
+        await proposed(run, request(by_model(server.base_url, template=template), factors=("prompt", "greeting")))
         assert server.calls == 2
 
     async def test_a_retry_does_not_pay_again(self, server: SimulatedModel) -> None:
-        store = memory()
-        first = await proposed(store, request(by_model(server.base_url)))
-        again = await proposed(store, request(by_model(server.base_url)))
+        run = rewritten_run()
+        first = await proposed(run, request(by_model(server.base_url)))
+        again = await proposed(run, request(by_model(server.base_url)))
         assert first == again
         assert server.calls == 1
 
     async def test_an_answer_outlasts_a_store_that_is_away(self, server: SimulatedModel) -> None:
-        store = memory()
-        store.refusals_left = 2
-        await proposed(store, request(by_model(server.base_url)))
+        run = rewritten_run()
+        run.database.refused_transactions_left = 2
+        await proposed(run, request(by_model(server.base_url)))
         assert server.calls == 1
-        assert len(store.proposals) == 1
+        assert await run.count("proposals") == 1
 
     async def test_a_model_that_is_down_is_a_failure_that_may_pass(self, server: SimulatedModel) -> None:
         server.simulate({"status": 500})
-        error = await failure(memory(), request(by_model(server.base_url)))
+        error = await failure(rewritten_run(), request(by_model(server.base_url)))
         assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
         assert error.message.startswith("LLM mutation failed: ")
         assert "HTTP 500" in error.message
 
     async def test_an_empty_answer_is_one_too(self, server: SimulatedModel) -> None:
         server.simulate({"lie": "null_content"})
-        error = await failure(memory(), request(by_model(server.base_url)))
+        error = await failure(rewritten_run(), request(by_model(server.base_url)))
         assert error.message.startswith("LLM mutation failed: the model gave an empty answer")
 
     async def test_a_wrong_key_is_final(self, server: SimulatedModel) -> None:
         server.simulate({"status": 401})
-        error = await failure(memory(), request(by_model(server.base_url)), {"OPENAI_API_KEY": "sk-secret"})
+        error = await failure(rewritten_run(), request(by_model(server.base_url)), {"OPENAI_API_KEY": "sk-secret"})
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert "sk-secret" not in error.message
 
     async def test_a_long_retry_after_delays_the_retry(self, server: SimulatedModel) -> None:
         server.simulate({"status": 429, "retry_after": "200"})
-        error = await failure(memory(), request(by_model(server.base_url)))
+        error = await failure(rewritten_run(), request(by_model(server.base_url)))
         assert error.next_retry_delay is not None
         assert error.next_retry_delay.total_seconds() > 190
 
     async def test_a_configuration_without_text_is_a_mistake_in_the_spec(self, server: SimulatedModel) -> None:
-        error = await failure(memory(), request(by_model(server.base_url), factors=("temperature",)))
+        error = await failure(rewritten_run(), request(by_model(server.base_url), factors=("temperature",)))
         assert (error.type, error.non_retryable) == (INVALID_REQUEST, True)
 
 
@@ -334,7 +338,7 @@ GOOD = "<new_value>Sort the ticket: {{input.ticket}}</new_value>"
 class TestRepair:
     async def test_a_model_is_shown_what_was_wrong_and_asked_again(self) -> None:
         async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
-            answer = await proposed(memory(), request(by_model(url)))
+            answer = await proposed(rewritten_run(), request(by_model(url)))
         assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
         assert answer.tokens == 200
         [_, second] = model.asked
@@ -343,13 +347,13 @@ class TestRepair:
 
     async def test_what_stays_wrong_is_left_to_the_validator(self) -> None:
         async with scripted("<new_value>Sort it.</new_value>") as (model, url):
-            answer = await proposed(memory(), request(by_model(url, repairs=1)))
+            answer = await proposed(rewritten_run(), request(by_model(url, repairs=1)))
         assert answer.values == {"prompt": "Sort it."}
         assert len(model.asked) == 2
 
     async def test_what_stays_unusable_is_a_failure_for_good_and_says_what_it_took(self) -> None:
         async with scripted("<new_value>") as (model, url):
-            error = await failure(memory(), request(by_model(url)))
+            error = await failure(rewritten_run(), request(by_model(url)))
         assert (error.type, error.non_retryable, error.details) == (PROPOSER_FAILED, True, (None, [300, 0.0]))
         assert error.message == "LLM mutation failed: the answer was cut off before the new text ended"
         assert len(model.asked) == 3
@@ -357,16 +361,17 @@ class TestRepair:
     async def test_a_chatty_answer_goes_back_and_never_becomes_the_text_as_a_whole(self) -> None:
         chatty = "The failures show what is missing.\n```\nSort it: {{input.ticket}}\n```\nIs that of help?"
         async with scripted(chatty, GOOD) as (model, url):
-            answer = await proposed(memory(), request(by_model(url)))
+            answer = await proposed(rewritten_run(), request(by_model(url)))
         assert answer.values == {"prompt": "Sort the ticket: {{input.ticket}}"}
         assert "only what is there is used" in model.asked[1][-1]["content"]
         async with scripted(chatty) as (model, url):
-            error = await failure(memory(), request(by_model(url)))
+            error = await failure(rewritten_run(), request(by_model(url)))
         assert (error.type, error.non_retryable, len(model.asked)) == (PROPOSER_FAILED, True, 3)
 
     async def test_a_template_that_asks_for_no_tags_is_answered_with_the_text(self) -> None:
         async with scripted("Sort: {{input.ticket}}") as (model, url):
-            answer = await proposed(memory(), request(by_model(url, template="Improve {{factor.name}}: {{factor.value}}")))
+            wanted = request(by_model(url, template="Improve {{factor.name}}: {{factor.value}}"))
+            answer = await proposed(rewritten_run(), wanted)
         assert (answer.values, len(model.asked)) == ({"prompt": "Sort: {{input.ticket}}"}, 1)
 
     @pytest.mark.parametrize(
@@ -376,26 +381,26 @@ class TestRepair:
         self, server: SimulatedModel, lie: dict[str, Any]
     ) -> None:
         server.simulate(lie)
-        error = await failure(memory(), request(by_model(server.base_url)))
+        error = await failure(rewritten_run(), request(by_model(server.base_url)))
         assert (error.type, error.non_retryable) == (PROPOSER_FAILED, True)
         assert server.calls == (1 if "status" in lie else 3)
 
     async def test_an_attempt_that_died_between_two_answers_pays_only_for_the_second(self) -> None:
         async with scripted("<new_value>Sort it.</new_value>", GOOD) as (model, url):
-            store = memory()
-            await proposed(store, request(by_model(url)))
-            store.proposals.clear()
-            again = await proposed(store, request(by_model(url)))
+            run = rewritten_run()
+            await proposed(run, request(by_model(url)))
+            await run.forget_proposals()
+            again = await proposed(run, request(by_model(url)))
         assert len(model.asked) == 2
         assert (again.values, again.tokens) == ({"prompt": "Sort the ticket: {{input.ticket}}"}, 200)
 
     async def test_the_same_request_of_a_later_round_is_put_in_other_words_and_never_paid_for_twice(self) -> None:
         async with scripted(GOOD) as (model, url):
-            store = memory()
+            run = rewritten_run()
             for number in (1, 2, 3):
-                await proposed(store, request(by_model(url), round=number))
-            store.proposals.clear()
-            again = await proposed(store, request(by_model(url), round=2))
+                await proposed(run, request(by_model(url), round=number))
+            await run.forget_proposals()
+            again = await proposed(run, request(by_model(url), round=2))
         texts = [messages[0]["content"] for messages in model.asked]
         assert len(set(texts)) == 3
         assert "You answered this once before" in texts[1]
@@ -404,20 +409,20 @@ class TestRepair:
 
     async def test_requests_that_are_alike_side_by_side_have_answers_of_their_own(self) -> None:
         async with scripted(GOOD) as (model, url):
-            store = memory()
+            run = rewritten_run()
             alike = by_model(url, template="Improve this: {{texts}}")
             for number in (0, 1):
-                await proposed(store, request(alike, index=number, beside=number))
+                await proposed(run, request(alike, index=number, beside=number))
         assert [messages[0]["content"] for messages in model.asked] == [model.asked[0][0]["content"]] * 2
 
 
 class TestPlugins:
     async def test_one_is_given_the_current_values_and_what_went_wrong(self) -> None:
-        answer = await proposed(memory(), request(by_plugin("longer", examples=3)))
+        answer = await proposed(rewritten_run(), request(by_plugin("longer", examples=3)))
         assert answer.values == {"prompt": f"{PROMPT} (3 records)"}
 
     async def test_async_ones_work_and_values_are_normalized(self) -> None:
-        answer = await proposed(memory(), request(by_plugin("longer_async")))
+        answer = await proposed(rewritten_run(), request(by_plugin("longer_async")))
         assert answer.values == {"prompt": f"{PROMPT}\nmore"}
 
     @pytest.mark.parametrize(
@@ -428,14 +433,14 @@ class TestPlugins:
         ],
     )
     async def test_one_that_asks_for_them_is_told_its_place_and_a_seed(self, name: str, texts: list[str]) -> None:
-        given = [await proposed(memory(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
+        given = [await proposed(rewritten_run(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
         assert [answer.values["prompt"] for answer in given] == texts
 
     async def test_a_retry_does_not_call_it_again(self) -> None:
         evaluation_plugins.calls.clear()
-        store = memory()
-        await proposed(store, request(by_plugin("longer")))
-        await proposed(store, request(by_plugin("longer")))
+        run = rewritten_run()
+        await proposed(run, request(by_plugin("longer")))
+        await proposed(run, request(by_plugin("longer")))
         assert evaluation_plugins.calls == ["longer"]
 
     @pytest.mark.parametrize(
@@ -447,7 +452,7 @@ class TestPlugins:
         ],
     )
     async def test_one_that_fails_may_be_tried_again(self, name: str, text: str) -> None:
-        error = await failure(memory(), request(by_plugin(name)))
+        error = await failure(rewritten_run(), request(by_plugin(name)))
         assert (error.type, error.non_retryable) == (PROPOSER_FAILED, False)
         assert text in error.message
         assert plugin(name) in error.message

@@ -15,8 +15,8 @@ from activities.scorers import ScorerTools, details_of_a_failure
 from activities.scorers.grades import Grade, turned_around
 from activities.scorers.similarity import cosine
 from ratchet import Output, Sample, Score
-from tests.support.evaluation_doubles import PLUGINS
 from tests.support.scoring import SCORER, grade, scored
+from tests.support.suite_building import PLUGINS
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 LONG = "word " * 200

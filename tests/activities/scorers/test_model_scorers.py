@@ -18,9 +18,14 @@ from activities.scorers.model_calls import asked
 from activities.targets.faults import Refused, Unjudged, Unreachable
 from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.scoring import SCORER, grade
-from workflows.model.spec.targets.python import ChatTarget, Price
+from tests.support.suite_building import shard, suite
+from workflows.model.spec.prices import Price
+from workflows.model.spec.targets.chat import ChatTarget
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 QUICK = Patience(seconds=5.0, attempts=3, first_delay=0.01, longest_delay=0.02)
 PRICES = {"simulated-judge": Price(input=1.0, output=10.0), "simulated-embedding": Price(input=0.5, output=0)}
@@ -273,48 +278,48 @@ SAYINGS = [Sample(f"s{n}", {"say": text}) for n, text in enumerate(["sorry, refu
 
 
 class TestWithinAShard:
-    def store(self, server: SimulatedModel, scorer: dict[str, Any] | None = None) -> MemoryStore:
+    def run(self, server: SimulatedModel, scorer: dict[str, Any] | None = None) -> MeasuredRun:
         messages = [{"role": "user", "content": "{{input.say}}"}]
         target = {"kind": "chat", "messages": messages, "model": "simulated-echo", "base_url": server.base_url}
         scorers = [SCORER.validate_python(scorer or rubric(server))]
         made = suite(ChatTarget.model_validate(target), scorers=scorers, prices=PRICES)
-        return MemoryStore(made, SAYINGS)
+        return MeasuredRun(made, SAYINGS)
 
     async def test_the_judge_is_paid_for_with_the_answer_and_told_apart(self, server: SimulatedModel) -> None:
-        store = self.store(server)
-        async with evaluation(store) as evaluating:
+        run = self.run(server)
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
         assert (result.evaluated, result.missing, server.calls) == (3, 0, 6)
         spent = server.stats()
-        outcomes = store.by_sample()
+        outcomes = await run.by_sample()
         assert sum(outcome.tokens for outcome in outcomes.values()) == spent["prompt_tokens"] + spent["completion_tokens"]
         assert outcomes["s0"].cost > 0
-        measured = await store.measured("", store.the_suite.split, "", "", 0, 1)
+        measured = await run.measured()
         assert all(0 < sample.scoring_tokens < sample.tokens for sample in measured)
 
     async def test_a_judge_out_of_reach_leaves_the_answer_missing_and_never_zero(self, server: SimulatedModel) -> None:
         server.simulate({"status": 500, "model": "simulated-judge", "contains": "refund, date"})
-        store = self.store(server)
-        async with evaluation(store) as evaluating:
+        run = self.run(server)
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
         assert (result.evaluated, result.missing, result.scoring_error) == (2, 1, None)
         assert "HTTP 500" in (result.first_error or "")
-        assert set(store.by_sample()) == {"s1", "s2"}
+        assert set(await run.by_sample()) == {"s1", "s2"}
 
     async def test_a_judge_that_talks_rubbish_leaves_its_sample_without_a_score(self, server: SimulatedModel) -> None:
         server.simulate({"lie": "prose", "model": "simulated-judge", "first": 3})
-        store = self.store(server)
-        async with evaluation(store) as evaluating:
+        run = self.run(server)
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3, concurrent_samples=1))
         assert "judge 'simulated-judge'" in (result.first_error or "")
         assert (result.evaluated, result.missing, result.errors) == (2, 1, {"no verdict": 1})
-        assert (len(store.outcomes), len(store.kept)) == (2, 3)
+        assert (len(await run.outcomes()), await run.count("kept_answers")) == (2, 1)
 
     async def test_a_model_that_embeds_and_cannot_be_understood_is_asked_once(self, server: SimulatedModel) -> None:
         server.simulate({"status": 400, "model": "simulated-embedding"})
-        store = self.store(server, similarity(server))
-        store.samples = [replace(sample, expected="sorry") for sample in SAYINGS]
-        async with evaluation(store) as evaluating:
+        run = self.run(server, similarity(server))
+        run.samples = [replace(sample, expected="sorry") for sample in SAYINGS]
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
         assert (result.missing, result.errors) == (3, {"http 400": 3})
         assert server.stats()["by_status"]["400"] == 3

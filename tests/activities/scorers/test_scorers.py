@@ -15,8 +15,8 @@ from activities.plugins.loader import Plugins
 from activities.scorers import ScorerTools, score
 from activities.scorers.bounded_patterns import BoundedMatching
 from ratchet import Output, Sample, Score
-from tests.support.evaluation_doubles import PLUGINS
-from workflows.model.spec.scorers import Scorer
+from tests.support.suite_building import PLUGINS
+from workflows.model.spec.scorer_options import Scorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
 SCORER: TypeAdapter[Scorer] = TypeAdapter(Scorer)

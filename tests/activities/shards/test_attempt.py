@@ -10,8 +10,8 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.budget.metering import NoMoreCalls
 from activities.shards.attempt import Attempt, CallsEnd
+from tests.support.activity_attempts import activity_environment
 from tests.support.engines import Engines
-from tests.support.evaluation_doubles import activity_environment
 from workflows.model.trial import TrialResult
 
 TIMEOUT = timedelta(seconds=8)

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from activities.shards.call_journal import CallJournal, ShardCalls
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, samples, shard, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import samples, shard, suite
 from workflows.rules.scoring.merged_parts import ending_of
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 KEY = "run/activity"
 
@@ -93,20 +97,20 @@ def test_notes_that_nobody_came_back_for_are_swept(tmp_path: Path) -> None:
 
 
 async def test_a_shard_that_is_taken_over_tells_what_its_worker_lost() -> None:
-    store = MemoryStore(suite("echo"), samples(5))
+    run = MeasuredRun(suite("echo"), samples(5))
     environment = activity_environment(attempt=2)
     heard = {"calls": {"place": "elsewhere", "in_flight": 2, "lost": 1}}
     environment.info = dataclasses.replace(environment.info, heartbeat_details=[heard, {"attempts": {"lost": 1, "begun": 0}}])
-    async with evaluation(store) as evaluating:
+    async with evaluation(run) as evaluating:
         result = await environment.run(evaluating.evaluate_shard, shard(5))
     assert (result.evaluated, result.lost) == (5, 3)
     assert ending_of([result])["lost"] == 3
 
 
 async def test_a_call_is_noted_before_it_is_made_and_never_after(tmp_path: Path) -> None:
-    store = MemoryStore(suite("echo"), samples(5))
+    run = MeasuredRun(suite("echo"), samples(5))
     journal = CallJournal(tmp_path)
-    async with evaluation(store, journal=journal) as evaluating:
+    async with evaluation(run, journal=journal) as evaluating:
         result = await activity_environment().run(evaluating.evaluate_shard, shard(5))
     [notes] = [path for path in tmp_path.iterdir() if path.name != "place"]
     assert sorted(notes.read_text().split()) == list("01234")

@@ -35,9 +35,9 @@ def named(candidate: Candidate) -> Reference:
 async def concluded(run: ExampleRun, name: str, scores: list[float], *against: str) -> TrialResult:
     """Answer a candidate's samples, in the suite's order, with these scores, and conclude its trial."""
     trial = run.trial(run.candidate(name), references=tuple(named(run.candidate(other)) for other in against))
-    await run.store.begin_trial(trial)
+    await run.store.trials.begin(trial)
     outcomes = [run.outcome(place, 0, score) for place, score in enumerate(scores)]
-    await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, outcomes)
+    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, outcomes)
     calls = PluginCalls()
     concluding = Concluding(run.store, Plugins([]), calls, Judging(run.store))
     return await concluding.conclude(Conclusion(trial=trial))
@@ -64,9 +64,9 @@ async def test_samples_without_an_answer_are_left_out_and_counted(example: Examp
     run = await opened(example)
     await concluded(run, "baseline", HALF)
     trial = run.trial(run.candidate("gappy"), references=(named(run.candidate()),), min_coverage=0.5)
-    await run.store.begin_trial(trial)
+    await run.store.trials.begin(trial)
     outcomes = [run.outcome(place, 0, 1.0) for place in range(COUNT - 3)]
-    await run.store.commit_outcomes(run.shard(trial), run.suite.evaluator, outcomes)
+    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, outcomes)
     result = await Concluding(run.store, Plugins([]), PluginCalls(), Judging(run.store)).conclude(Conclusion(trial=trial))
     [evidence] = result.evidence
     assert (evidence.n, evidence.missing) == (COUNT - 3, 3)
@@ -128,8 +128,8 @@ async def test_evidence_and_decision_are_kept_with_the_trial_and_read_back_for_t
         candidate_id="better", kept=True, reference="baseline", verdict=Verdict.BETTER, accepted=True, explanation="kept: …"
     )
     record = run.round(1, decisions=(decision,), best_so_far=1.0, best_so_far_id="better")
-    await run.store.begin_trial(run.trial(run.candidate("next", round=2), ledger=(record,)))
-    [_, row] = await run.store.history(HistoryPage(run_id=run.run_id))
+    await run.store.trials.begin(run.trial(run.candidate("next", round=2), ledger=(record,)))
+    [_, row] = await run.store.search_history.page(HistoryPage(run_id=run.run_id))
     assert (row.facts.kept, row.facts.verdict, row.facts.accepted) == (True, "better", True)
     async with run.database.connection() as connection:
         kept = await connection.fetchrow("SELECT evidence ->> 0 AS evidence, judged FROM trials WHERE candidate_id = 'better'")

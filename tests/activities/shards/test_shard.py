@@ -15,21 +15,14 @@ from activities.concurrency.fair_queue import Caller
 from activities.concurrency.run_limits import RunLimits
 from activities.evaluation import OTHER_CODE
 from tests.support import evaluation_plugins
-from tests.support.evaluation_doubles import (
-    MemoryStore,
-    activity_environment,
-    evaluation,
-    misbehaviours,
-    plugin,
-    samples,
-    scored_by,
-    shard,
-    suite,
-)
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import CONFIG_HASH, misbehaviours, plugin, samples, scored_by, shard, suite
 from workflows.model.failures import INVALID_REQUEST
-from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.trial import ShardResult
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 
 @pytest.fixture(autouse=True)
@@ -41,18 +34,18 @@ def fresh_plugins() -> None:
 
 @pytest.mark.parametrize("target", ["echo", "echo_async"])
 async def test_every_pair_gets_an_outcome_with_its_score(target: str) -> None:
-    store = MemoryStore(suite(target), samples(30))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite(target), samples(30))
+    async with evaluation(run) as evaluating:
         result = await activity_environment().run(evaluating.evaluate_shard, shard(30))
     assert result == ShardResult(evaluated=30)
-    outcome = store.by_sample()["s7"]
+    outcome = (await run.by_sample())["s7"]
     assert (outcome.status, outcome.output, outcome.scores, outcome.passed) == ("answered", "w7", {"exact": 1.0}, True)
     assert outcome.latency_ms is not None
 
 
 async def test_only_what_is_missing_is_evaluated() -> None:
-    store = MemoryStore(suite("echo"), samples(10))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite("echo"), samples(10))
+    async with evaluation(run) as evaluating:
         await activity_environment().run(evaluating.evaluate_shard, shard(4))
         evaluation_plugins.calls.clear()
         result = await activity_environment().run(evaluating.evaluate_shard, shard(10))
@@ -63,95 +56,96 @@ async def test_only_what_is_missing_is_evaluated() -> None:
 
 
 async def test_a_range_of_pairs_covers_its_replicates_and_no_others() -> None:
-    store = MemoryStore(suite("echo"), samples(4))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite("echo"), samples(4))
+    async with evaluation(run) as evaluating:
         result = await activity_environment().run(
             evaluating.evaluate_shard, shard(7, first=2, replicates=3, first_replicate=10)
         )
     assert result.evaluated == 5
-    assert sorted(store.outcomes) == [("item-s0", 12), ("item-s1", 10), ("item-s1", 11), ("item-s1", 12), ("item-s2", 10)]
+    assert sorted(await run.outcomes()) == [("s0", 12), ("s1", 10), ("s1", 11), ("s1", 12), ("s2", 10)]
 
 
 async def test_outcomes_are_committed_while_the_shard_goes_on() -> None:
-    quick, slow = samples(60), samples(1, seconds=0.5)
-    store = MemoryStore(suite("patient"), [*slow, *quick])
-    async with evaluation(store) as evaluating:
+    quick, slow = samples(61)[1:], samples(1, seconds=1.5)
+    run = MeasuredRun(suite("patient"), [*slow, *quick])
+    async with evaluation(run) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(61)))
         async with asyncio.timeout(2):
-            while len(store.outcomes) < 60:
+            while len(await run.outcomes()) < 60:
                 await asyncio.sleep(0.01)
         assert not running.done()
         await running
-    assert max(store.batches) > 1, "what comes together is committed together"
+    assert await run.largest_batch() > 1, "what comes together is committed together"
 
 
 async def test_a_store_that_goes_away_costs_no_second_answer() -> None:
-    store = MemoryStore(suite("echo"), samples(60))
-    async with evaluation(store) as evaluating:
-        store.refusals_left = 3
+    run = MeasuredRun(suite("echo"), samples(60))
+    async with evaluation(run) as evaluating:
+        run.database.refusals_left = 3
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(60)))
         result = await running
     assert result.evaluated == 60
-    assert len(store.outcomes) == 60
+    assert len(await run.outcomes()) == 60
     assert len(evaluation_plugins.calls) == 60
 
 
 async def test_a_store_that_goes_away_in_the_middle_is_waited_for() -> None:
-    store = MemoryStore(suite("patient"), samples(40, seconds=0.02))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite("patient"), samples(40, seconds=0.02))
+    async with evaluation(run) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(40)))
         async with asyncio.timeout(2):
             while len(evaluation_plugins.calls) < 10:
                 await asyncio.sleep(0.001)
-        store.refusals_left = 4
+        run.database.refusals_left = 4
         assert (await running).evaluated == 40
-    assert len(store.outcomes) == 40
+    assert len(await run.outcomes()) == 40
     assert len(evaluation_plugins.calls) == 40
 
 
 async def test_a_store_that_refuses_for_good_fails_the_attempt() -> None:
-    store = MemoryStore(suite("patient"), samples(100, seconds=0.02))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite("patient"), samples(100, seconds=0.02))
+    async with evaluation(run) as evaluating:
         running = asyncio.ensure_future(activity_environment().run(evaluating.evaluate_shard, shard(100)))
         await asyncio.sleep(0)
         while not evaluation_plugins.calls:
             await asyncio.sleep(0.001)
-        store.refuses_for_good = True
-        with pytest.raises(ValueError, match="table is not there"):
-            await running
+        async with run.database.refusing_rows("outcomes"):
+            with pytest.raises(ApplicationError, match="refuses this for good") as raised:
+                await running
+    assert raised.value.non_retryable
     assert len(evaluation_plugins.calls) < 100
 
 
 async def test_all_shards_of_a_run_share_its_limit() -> None:
-    store = MemoryStore(suite("patient"), samples(40, seconds=0.01))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite("patient"), samples(40, seconds=0.01))
+    async with evaluation(run) as evaluating:
         ranges = [shard(first + 10, first=first, concurrent_samples=4) for first in (0, 10, 20, 30)]
         await asyncio.gather(*[activity_environment().run(evaluating.evaluate_shard, one) for one in ranges])
     assert evaluation_plugins.most_in_flight == 4
 
 
 async def test_the_limit_follows_an_adjustment_while_the_shard_runs() -> None:
-    store = MemoryStore(suite("patient"), samples(60, seconds=0.02), adjusted=AdjustedLimits(concurrent_samples=12))
-    limits = RunLimits(store.adjusted_limits, interval=0.02)
-    async with evaluation(store, limits=limits) as evaluating:
+    run = MeasuredRun(suite("patient"), samples(60, seconds=0.02), limits={"concurrent_samples": 12})
+    limits = RunLimits(run.store.runs.adjusted_limits, interval=0.02)
+    async with evaluation(run, limits=limits) as evaluating:
         await activity_environment().run(evaluating.evaluate_shard, shard(60, concurrent_samples=2))
     assert evaluation_plugins.most_in_flight == 12
 
 
-async def test_600_calls_at_16_take_little_more_than_they_must() -> None:
-    store = MemoryStore(suite("patient"), samples(304, seconds=0.05))
-    async with evaluation(store) as evaluating:
-        started = time.perf_counter()
+async def test_calls_fill_all_the_places_that_they_may_take() -> None:
+    run = MeasuredRun(suite("patient"), samples(304, seconds=0.05))
+    async with evaluation(run) as evaluating:
         await activity_environment().run(evaluating.evaluate_shard, shard(304, concurrent_samples=16))
-    assert (time.perf_counter() - started) / (304 / 16 * 0.05) < 1.15  # 1.01 on an idle machine
+    assert evaluation_plugins.most_in_flight == 16
+    assert len(evaluation_plugins.calls) == len(await run.outcomes()) == 304
 
 
 async def test_heartbeats_come_by_the_clock_and_stop_with_the_activity() -> None:
-    store = MemoryStore(suite("patient"), samples(1, seconds=0.3))
+    run = MeasuredRun(suite("patient"), samples(1, seconds=0.3))
     environment = activity_environment(heartbeat_timeout=timedelta(seconds=0.15))
     beats: list[float] = []
     environment.on_heartbeat = lambda *details: beats.append(time.monotonic())
-    async with evaluation(store) as evaluating:
+    async with evaluation(run) as evaluating:
         await environment.run(evaluating.evaluate_shard, shard(1))
     assert len(beats) >= 5
     heard = len(beats)
@@ -161,10 +155,9 @@ async def test_heartbeats_come_by_the_clock_and_stop_with_the_activity() -> None
 
 class TestCancellation:
     async def test_a_cancelled_shard_hands_back_what_it_has(self) -> None:
-        store = MemoryStore(suite("patient"), [*samples(10), *samples(200, seconds=0.1)][:100])
-        store.samples = [*samples(10), *[s for s in samples(60, seconds=30) if int(s.id[1:]) >= 10]]
+        run = MeasuredRun(suite("patient"), [*samples(10), *samples(60, seconds=30)[10:]])
         environment = activity_environment()
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(60, concurrent_samples=20)))
             await _called(30)
             environment.cancel()
@@ -172,36 +165,36 @@ class TestCancellation:
             result = await running
         assert result.evaluated == 10
         assert result.missing == 50
-        assert len(store.outcomes) == 10
+        assert len(await run.outcomes()) == 10
         assert len(evaluation_plugins.calls) <= 31
         assert time.monotonic() - started < 3
 
     async def test_calls_that_are_nearly_done_are_let_finish(self) -> None:
-        store = MemoryStore(suite("patient"), samples(8, seconds=0.2))
+        run = MeasuredRun(suite("patient"), samples(8, seconds=0.2))
         environment = activity_environment()
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(8)))
             await _called(8)
             environment.cancel()
             result = await running
         assert result.evaluated == 8
-        assert len(store.outcomes) == 8
+        assert len(await run.outcomes()) == 8
 
     async def test_a_stopping_worker_commits_and_lets_another_one_go_on(self) -> None:
-        store = MemoryStore(suite("patient"), samples(8, seconds=0.2))
+        run = MeasuredRun(suite("patient"), samples(8, seconds=0.2))
         environment = activity_environment()
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(8)))
             await _called(8)
             environment.cancel(ActivityCancellationDetails(worker_shutdown=True))
             with pytest.raises(asyncio.CancelledError):
                 await running
-        assert len(store.outcomes) == 8
+        assert len(await run.outcomes()) == 8
 
     async def test_a_second_cancellation_does_not_interrupt_the_first(self) -> None:
-        store = MemoryStore(suite("patient"), samples(8, seconds=0.3))
+        run = MeasuredRun(suite("patient"), samples(8, seconds=0.3))
         environment = activity_environment()
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(8)))
             await _called(8)
             environment.cancel()
@@ -211,14 +204,14 @@ class TestCancellation:
                 task.cancel()
             await asyncio.wait({running})
             async with asyncio.timeout(2):
-                while len(store.outcomes) < 8:
+                while len(await run.outcomes()) < 8:
                     await asyncio.sleep(0.01)
 
     async def test_the_run_limit_is_free_again_afterwards(self) -> None:
-        store = MemoryStore(suite("patient"), samples(40, seconds=5))
+        run = MeasuredRun(suite("patient"), samples(40, seconds=5))
         limits = RunLimits()
         environment = activity_environment()
-        async with evaluation(store, limits=limits) as evaluating, limits.of(Caller("run"), 4) as room:
+        async with evaluation(run, limits=limits) as evaluating, limits.of(Caller("run"), 4) as room:
             running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(40)))
             await _called(4)
             environment.cancel()
@@ -241,14 +234,14 @@ class TestTheCandidatesFaults:
             "nan inside": "inf is not a finite number",
             "negative tokens": "tokens=-1",
             "set": "set is not a JSON value",
-            "other overlay": "instead of ffff",
+            "other overlay": f"instead of {CONFIG_HASH[:4]}",
             "huge": "more than 1,048,576 characters",
         }
         for target in ("misbehaving", "misbehaving_async"):
-            store = MemoryStore(suite(target), misbehaviours(*expected, "fine"))
-            async with evaluation(store) as evaluating:
+            run = MeasuredRun(suite(target), misbehaviours(*expected, "fine"))
+            async with evaluation(run) as evaluating:
                 result = await activity_environment().run(evaluating.evaluate_shard, shard(len(expected) + 1))
-            outcomes = store.by_sample()
+            outcomes = await run.by_sample()
             assert result.evaluated == len(expected) + 1
             assert result.first_error == "sample s0: target raised ValueError: no such ticket"
             for number, (how, text) in enumerate(expected.items()):
@@ -262,35 +255,35 @@ class TestTheCandidatesFaults:
 
     async def test_one_that_takes_too_long_fails_and_the_others_are_answered(self) -> None:
         hanging = samples(1, hang=True)
-        store = MemoryStore(suite("hanging", sample_timeout=timedelta(seconds=0.2)), [*hanging, *samples(9)[1:]])
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("hanging", sample_timeout=timedelta(seconds=0.2)), [*hanging, *samples(9)[1:]])
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(9))
         evaluation_plugins.release.set()
         assert result.evaluated == 9
-        assert store.by_sample()["s0"].error == "took longer than the sample timeout of 0.2 s"
-        assert sum(outcome.passed for outcome in store.outcomes.values()) == 8
+        assert (await run.by_sample())["s0"].error == "took longer than the sample timeout of 0.2 s"
+        assert sum(outcome.passed for outcome in (await run.outcomes()).values()) == 8
 
     async def test_an_async_target_that_ignores_its_cancellation_is_abandoned(self) -> None:
-        store = MemoryStore(
+        run = MeasuredRun(
             suite("misbehaving_async", sample_timeout=timedelta(seconds=0.1)), misbehaviours("ignore cancellation", "fine")
         )
-        async with evaluation(store) as evaluating:
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(2))
         evaluation_plugins.release.set()
         assert result.evaluated == 2
-        assert "longer than" in (store.by_sample()["s0"].error or "")
+        assert "longer than" in ((await run.by_sample())["s0"].error or "")
 
     async def test_changing_the_configuration_changes_it_for_nobody_else(self) -> None:
-        store = MemoryStore(suite("misbehaving"), misbehaviours(*["changes its configuration"] * 5))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("misbehaving"), misbehaviours(*["changes its configuration"] * 5))
+        async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(5))
-        assert {outcome.status for outcome in store.outcomes.values()} == {"answered"}
+        assert {outcome.status for outcome in (await run.outcomes()).values()} == {"answered"}
 
     async def test_what_the_target_reports_is_kept(self) -> None:
-        store = MemoryStore(suite("everything", scorers=scored_by("perfect")), samples(2))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("everything", scorers=scored_by("perfect")), samples(2))
+        async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(2, seed=5))
-        one, two = store.by_sample()["s0"], store.by_sample()["s1"]
+        one, two = (await run.by_sample())["s0"], (await run.by_sample())["s1"]
         assert (one.tokens, one.cost, one.ttft_ms, one.trace) == (12, 0.25, 3.0, {"steps": 2})
         assert one.output["configuration"] == {"a": 1}
         assert one.output["seed"] != two.output["seed"]
@@ -299,15 +292,12 @@ class TestTheCandidatesFaults:
 class TestPluginsThatKillTheirProcess:
     async def test_from_the_third_attempt_on_they_die_alone(self) -> None:
         deaths = [("exit", "exit code 7"), ("segfault", "SIGSEGV"), ("raise", "target raised ValueError: no such ticket")]
-        store = MemoryStore(suite("deadly"), [*samples(1)])
-        store.samples = [
-            *[s for n, (die, _) in enumerate(deaths) for s in samples(n + 1, die=die)[n:]],
-            *samples(5, die="print")[3:],
-        ]
-        async with evaluation(store) as evaluating:
+        dying = [sample for n, (die, _) in enumerate(deaths) for sample in samples(n + 1, die=die)[n:]]
+        run = MeasuredRun(suite("deadly"), [*dying, *samples(5, die="print")[3:]])
+        async with evaluation(run) as evaluating:
             result = await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(5))
         assert result.evaluated == 5
-        outcomes = store.by_sample()
+        outcomes = await run.by_sample()
         for number, (_, text) in enumerate(deaths):
             assert text in (outcomes[f"s{number}"].error or "")
         assert "target killed its process" in (outcomes["s0"].error or "")
@@ -315,22 +305,22 @@ class TestPluginsThatKillTheirProcess:
         assert outcomes["s4"].passed
 
     async def test_a_deadly_scorer_fails_the_scoring(self) -> None:
-        store = MemoryStore(suite("echo", scorers=scored_by("deadly_score")), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by("deadly_score")), samples(1))
+        async with evaluation(run) as evaluating:
             result = await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
         assert result.scoring_error == "sample s0: scorer 'python': scorer killed its process (exit code 9)"
 
     async def test_scores_come_back_from_their_own_process_as_they_are(self) -> None:
-        store = MemoryStore(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
+        async with evaluation(run) as evaluating:
             await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
-        assert store.by_sample()["s0"].scores == {"tone": 0.9, "facts": 0.2}
+        assert (await run.by_sample())["s0"].scores == {"tone": 0.9, "facts": 0.2}
 
     async def test_one_that_hangs_is_killed(self) -> None:
-        store = MemoryStore(suite("deadly", sample_timeout=timedelta(seconds=0.3)), samples(1, die="hang"))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("deadly", sample_timeout=timedelta(seconds=0.3)), samples(1, die="hang"))
+        async with evaluation(run) as evaluating:
             await activity_environment(attempt=3).run(evaluating.evaluate_shard, shard(1))
-        assert store.by_sample()["s0"].error == "took longer than the sample timeout of 0.3 s"
+        assert (await run.by_sample())["s0"].error == "took longer than the sample timeout of 0.3 s"
 
 
 class TestScoringFailures:
@@ -345,33 +335,33 @@ class TestScoringFailures:
         ],
     )
     async def test_no_outcome_is_stored_and_the_error_is_told(self, scorer: str, text: str) -> None:
-        store = MemoryStore(suite("echo", scorers=scored_by(scorer)), samples(3))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by(scorer)), samples(3))
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3))
-        assert store.outcomes == {}
+        assert await run.outcomes() == {}
         assert result.missing == 3
         assert result.scoring_error is not None
         assert result.scoring_error.startswith("sample s0: scorer 'python'")
         assert text in result.scoring_error
 
     async def test_no_further_answers_are_paid_for(self) -> None:
-        store = MemoryStore(suite("patient", scorers=scored_by("nan_score")), samples(100, seconds=0.01))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("patient", scorers=scored_by("nan_score")), samples(100, seconds=0.01))
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(100, concurrent_samples=4))
         assert result.scoring_error is not None
         assert len(evaluation_plugins.calls) <= 8
 
     async def test_a_metric_that_no_scorer_gives_is_named(self) -> None:
-        store = MemoryStore(suite("echo", scorers=scored_by("detailed"), metric="style"), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="style"), samples(1))
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(1))
         assert "metric 'style' is not among the scores given: tone, facts" in (result.scoring_error or "")
 
     async def test_several_scores_are_kept_with_their_reasons(self) -> None:
-        store = MemoryStore(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by("detailed"), metric="tone"), samples(1))
+        async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(1))
-        outcome = store.by_sample()["s0"]
+        outcome = (await run.by_sample())["s0"]
         assert outcome.scores == {"tone": 0.9, "facts": 0.2}
         assert outcome.per_score["facts"] == {"passed": True, "reason": "two are wrong"}
         assert outcome.feedback == "tone: polite\nfacts: two are wrong"
@@ -379,8 +369,8 @@ class TestScoringFailures:
 
 class TestPluginIdentity:
     async def test_other_code_than_the_run_began_with_must_not_answer(self) -> None:
-        store = MemoryStore(suite("echo", plugins={plugin("echo"): "0" * 64}), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", plugins={plugin("echo"): "0" * 64}), samples(1))
+        async with evaluation(run) as evaluating:
             with pytest.raises(ApplicationError, match="a worker with that code") as raised:
                 await activity_environment().run(evaluating.evaluate_shard, shard(1))
         assert raised.value.type == OTHER_CODE
@@ -388,21 +378,21 @@ class TestPluginIdentity:
         assert evaluation_plugins.calls == []
 
     async def test_the_same_code_and_a_stated_version_may(self) -> None:
-        async with evaluation(MemoryStore(suite("echo"), [])) as evaluating:
+        async with evaluation(MeasuredRun(suite("echo"), [])) as evaluating:
             from workflows.model.run.contract import InspectInput
 
             references = {plugin("echo"): None, plugin("half"): "v2"}
             inspected = await activity_environment().run(evaluating.inspect_plugins, InspectInput(references=references))
         assert inspected.evaluators[plugin("half")] == "version:v2"
-        store = MemoryStore(suite("echo", scorers=scored_by("half"), plugins=inspected.evaluators), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite("echo", scorers=scored_by("half"), plugins=inspected.evaluators), samples(1))
+        async with evaluation(run) as evaluating:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(1))
         assert result.evaluated == 1
 
     async def test_a_plugin_that_cannot_be_used_fails_for_good_and_says_how_to_fix_it(self) -> None:
         target = PythonTarget(kind="python", ref=plugin("too_few_parameters"))
-        store = MemoryStore(suite(target), samples(1))
-        async with evaluation(store) as evaluating:
+        run = MeasuredRun(suite(target), samples(1))
+        async with evaluation(run) as evaluating:
             with pytest.raises(ApplicationError, match="called with 3 positional arguments") as raised:
                 await activity_environment().run(evaluating.evaluate_shard, shard(1))
         assert (raised.value.type, raised.value.non_retryable) == (INVALID_REQUEST, True)

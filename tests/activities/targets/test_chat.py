@@ -17,16 +17,22 @@ from temporalio.exceptions import ApplicationError
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.endpoints.operator_lists import NO_KEY
-from activities.evaluation import RATE_LIMITED
+from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.faults import Refused
 from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
-from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
+from tests.support.suite_building import suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer, Objective
-from workflows.model.spec.targets.python import ChatTarget, Price
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.prices import Price
+from workflows.model.spec.scorers.matches import ContainsScorer
+from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 MODEL = "simulated-triage-small"
 KEY = "sk-very-secret-4711"
@@ -42,22 +48,22 @@ def chat(base_url: str, **more: Any) -> ChatTarget:
     return ChatTarget.model_validate({"kind": "chat", "messages": messages, "model": MODEL, "base_url": base_url, **more})
 
 
-def store_for(target: ChatTarget, samples: list[Sample] | None = None, **more: Any) -> MemoryStore:
+def run_for(target: ChatTarget, samples: list[Sample] | None = None, **more: Any) -> MeasuredRun:
     scorers = [ContainsScorer(kind="contains", values=[])]
     configuration = {"prompt": "Sort the ticket.", **more.pop("factors", {})}
-    return MemoryStore(suite(target, scorers=scorers, objective=Objective(), **more), samples or TICKETS[:1], configuration)
+    return MeasuredRun(suite(target, scorers=scorers, objective=Objective(), **more), samples or TICKETS[:1], configuration)
 
 
 async def evaluated(
-    store: MemoryStore, *, patience: Patience = QUICK, environment: Mapping[str, str] | None = None
+    run: MeasuredRun, *, patience: Patience = QUICK, environment: Mapping[str, str] | None = None
 ) -> ShardResult:
-    async with evaluation(store, environment=environment, patience=patience) as evaluating:
-        return await activity_environment().run(evaluating.evaluate_shard, shard(len(store.samples)))
+    async with evaluation(run, environment=environment, patience=patience) as evaluating:
+        return await activity_environment().run(evaluating.evaluate_shard, run.shard(len(run.samples)))
 
 
-async def failure(store: MemoryStore, **environment: str) -> ApplicationError:
+async def failure(run: MeasuredRun, **environment: str) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
-        await evaluated(store, environment=environment)
+        await evaluated(run, environment=environment)
     return raised.value
 
 
@@ -90,9 +96,9 @@ async def outcome_of(answer: Any, *, headers: dict[str, str] | None = None, stat
     """The outcome of one sample whose endpoint gives this answer."""
     body = answer if isinstance(answer, str) else json.dumps(answer)
     async with endpoint(lambda _: web.Response(text=body, status=status, headers=headers)) as url:
-        store = store_for(chat(url), **more)
-        await evaluated(store)
-    return store.by_sample()["s0"]
+        run = run_for(chat(url), **more)
+        await evaluated(run)
+    return (await run.by_sample())["s0"]
 
 
 class TestRequests:
@@ -105,8 +111,8 @@ class TestRequests:
             return web.json_response(completion())
 
         async with endpoint(answer) as url:
-            store = store_for(chat(url, **target), [Sample("s0", {"ticket": ticket}, "x")], factors=factors)
-            assert (await evaluated(store)).evaluated == 1
+            run = run_for(chat(url, **target), [Sample("s0", {"ticket": ticket}, "x")], factors=factors)
+            assert (await evaluated(run)).evaluated == 1
         return seen[0]
 
     async def test_messages_are_filled_and_nothing_else_is_sent(self) -> None:
@@ -147,9 +153,9 @@ class TestRequests:
 
     async def test_an_unknown_placeholder_is_the_candidates_fault(self) -> None:
         async with endpoint(lambda _: web.json_response(completion())) as url:
-            store = store_for(chat(url), factors={"prompt": "Sort {{input.subject}}."})
-            await evaluated(store)
-        assert "{{input.subject}} names nothing known" in (store.by_sample()["s0"].error or "")
+            run = run_for(chat(url), factors={"prompt": "Sort {{input.subject}}."})
+            await evaluated(run)
+        assert "{{input.subject}} names nothing known" in ((await run.by_sample())["s0"].error or "")
 
 
 class TestAnswers:
@@ -188,10 +194,11 @@ class TestAnswers:
 
     async def test_streaming_measures_the_time_to_the_first_token(self, server: SimulatedModel) -> None:
         server.simulate({"latency": {"mean_ms": 60}})
-        whole, streamed = store_for(chat(server.base_url)), store_for(chat(server.base_url, stream=True))
+        whole, streamed = run_for(chat(server.base_url)), run_for(chat(server.base_url, stream=True))
         await evaluated(whole)
+        one = (await whole.by_sample())["s0"]
         await evaluated(streamed)
-        one, other = whole.by_sample()["s0"], streamed.by_sample()["s0"]
+        other = (await streamed.by_sample())["s0"]
         assert one.status == other.status == "answered"
         assert one.ttft_ms is None
         assert other.ttft_ms is not None
@@ -209,9 +216,9 @@ class TestAnswers:
         text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
 
         async with endpoint(lambda _: web.Response(text=text, content_type="text/event-stream")) as url:
-            store = store_for(chat(url, stream=True))
-            await evaluated(store)
-        assert store.by_sample()["s0"].output["tool_calls"] == [{"name": "route", "arguments": {"team": "billing"}}]
+            run = run_for(chat(url, stream=True))
+            await evaluated(run)
+        assert (await run.by_sample())["s0"].output["tool_calls"] == [{"name": "route", "arguments": {"team": "billing"}}]
 
 
 class TestTheCandidatesFaults:
@@ -238,25 +245,25 @@ class TestTheCandidatesFaults:
     @pytest.mark.parametrize("stream", [False, True])
     async def test_an_answer_that_takes_too_long_is_a_failed_outcome(self, server: SimulatedModel, stream: bool) -> None:
         server.simulate({"stall": True, **({"after_chunks": 1} if stream else {})})
-        store = store_for(chat(server.base_url, stream=stream), sample_timeout=timedelta(seconds=0.2))
+        run = run_for(chat(server.base_url, stream=stream), sample_timeout=timedelta(seconds=0.2))
         started = time.monotonic()
-        await evaluated(store)
-        outcome = store.by_sample()["s0"]
+        await evaluated(run)
+        outcome = (await run.by_sample())["s0"]
         assert (outcome.error, outcome.error_class) == ("took longer than the sample timeout of 0.2 s", "timeout")
         assert time.monotonic() - started < 3
         assert server.calls == 3
 
     async def test_a_call_that_was_lost_on_its_way_is_made_again(self, server: SimulatedModel) -> None:
         server.simulate({"stall": True, "first": 2})
-        store = store_for(chat(server.base_url), sample_timeout=timedelta(seconds=0.2))
-        await evaluated(store)
-        assert store.by_sample()["s0"].status == "answered"
+        run = run_for(chat(server.base_url), sample_timeout=timedelta(seconds=0.2))
+        await evaluated(run)
+        assert (await run.by_sample())["s0"].status == "answered"
         assert server.calls == 3
 
     async def test_a_model_that_is_always_too_slow_is_not_asked_again_for_everything(self, server: SimulatedModel) -> None:
         server.simulate({"stall": True})
-        store = store_for(chat(server.base_url), TICKETS, sample_timeout=timedelta(seconds=0.2))
-        assert (await evaluated(store)).evaluated == 40
+        run = run_for(chat(server.base_url), TICKETS, sample_timeout=timedelta(seconds=0.2))
+        assert (await evaluated(run)).evaluated == 40
         assert server.calls < 60
 
 
@@ -275,32 +282,32 @@ class TestInfrastructure:
     )
     async def test_what_passes_is_tried_again(self, server: SimulatedModel, fault: dict[str, Any]) -> None:
         server.simulate({**fault, "first": 2})
-        store = store_for(chat(server.base_url))
-        assert (await evaluated(store)).evaluated == 1
+        run = run_for(chat(server.base_url))
+        assert (await evaluated(run)).evaluated == 1
         assert server.calls == 3
-        assert store.by_sample()["s0"].status == "answered"
+        assert (await run.by_sample())["s0"].status == "answered"
 
     @pytest.mark.parametrize("fault", [{"disconnect": True, "after_chunks": 1}, {"lie": "truncated_stream"}])
     async def test_a_stream_that_breaks_off_is_tried_again(self, server: SimulatedModel, fault: dict[str, Any]) -> None:
         server.simulate({**fault, "first": 1})
-        store = store_for(chat(server.base_url, stream=True))
-        assert (await evaluated(store)).evaluated == 1
+        run = run_for(chat(server.base_url, stream=True))
+        assert (await evaluated(run)).evaluated == 1
         assert server.calls == 2
 
     @pytest.mark.parametrize("status", [429, 500, 503])
     async def test_what_stays_is_missing_and_never_an_outcome(self, server: SimulatedModel, status: int) -> None:
         server.simulate({"status": status, "contains": "number 1 "})
-        store = store_for(chat(server.base_url), TICKETS[:3])
+        run = run_for(chat(server.base_url), TICKETS[:3])
         quick = Patience(seconds=0.3, attempts=3, first_delay=0.01, longest_delay=0.02)
-        result = await evaluated(store, patience=quick)
+        result = await evaluated(run, patience=quick)
         assert (result.evaluated, result.missing) == (2, 1)
-        assert set(store.by_sample()) == {"s0", "s2"}
+        assert set(await run.by_sample()) == {"s0", "s2"}
         assert f"HTTP {status}" in (result.first_error or "")
         assert (result.first_error or "").startswith("sample s1: ")
 
     async def test_an_endpoint_that_is_not_there_leaves_everything_missing(self) -> None:
-        store = store_for(chat("http://127.0.0.1:9/v1"), TICKETS[:5])
-        result = await evaluated(store)
+        run = run_for(chat("http://127.0.0.1:9/v1"), TICKETS[:5])
+        result = await evaluated(run)
         assert (result.evaluated, result.missing) == (0, 5)
         assert "http://127.0.0.1:9/v1 cannot be reached" in (result.first_error or "")
 
@@ -313,22 +320,22 @@ class TestInfrastructure:
     )
     async def test_what_somebody_tells_in_the_place_of_an_answer_is_no_outcome(self, answer: Any, text: str) -> None:
         async with endpoint(lambda _: answer(text="<html>Bad gateway</html>", content_type="text/html")) as url:
-            result = await evaluated(store_for(chat(url)))
+            result = await evaluated(run_for(chat(url)))
         assert (result.missing, result.errors) == (1, {"broken answer": 1})
         assert text in (result.first_error or "")
 
     @pytest.mark.parametrize("lie", ["malformed_json", "empty_choices"])
     async def test_an_answer_that_cannot_be_understood_is_not_paid_for_twice(self, server: SimulatedModel, lie: str) -> None:
         server.simulate({"lie": lie})
-        store = store_for(chat(server.base_url), TICKETS[:3])
-        assert (await evaluated(store)).evaluated == 3
-        assert {outcome.error_class for outcome in store.outcomes.values()} == {"broken answer"}
+        run = run_for(chat(server.base_url), TICKETS[:3])
+        assert (await evaluated(run)).evaluated == 3
+        assert {outcome.error_class for outcome in (await run.outcomes()).values()} == {"broken answer"}
         assert server.calls == 3
 
     async def test_throttling_is_shared_by_all_calls(self, server: SimulatedModel) -> None:
         server.simulate({"rate_limit": {"per_second": 60, "burst": 10}})
-        store = store_for(chat(server.base_url), TICKETS)
-        result = await evaluated(store, patience=Patience(first_delay=0.02))
+        run = run_for(chat(server.base_url), TICKETS)
+        result = await evaluated(run, patience=Patience(first_delay=0.02))
         assert (result.evaluated, result.missing) == (40, 0)
         assert server.stats()["by_status"]["200"] == 40
 
@@ -349,15 +356,15 @@ class TestInfrastructure:
 
     async def test_a_long_one_frees_the_slot_and_keeps_what_is_there(self, server: SimulatedModel) -> None:
         server.simulate({"status": 429, "retry_after": "300", "after": 3})
-        store = store_for(chat(server.base_url), TICKETS[:10])
+        run = run_for(chat(server.base_url), TICKETS[:10])
         with pytest.raises(ApplicationError) as raised:
-            async with evaluation(store) as evaluating:
-                await activity_environment().run(evaluating.evaluate_shard, shard(10, concurrent_samples=1))
+            async with evaluation(run) as evaluating:
+                await activity_environment().run(evaluating.evaluate_shard, run.shard(10, concurrent_samples=1))
         assert raised.value.type == RATE_LIMITED
         assert not raised.value.non_retryable
         assert raised.value.next_retry_delay is not None
         assert 290 < raised.value.next_retry_delay.total_seconds() <= 300
-        assert len(store.outcomes) == 3
+        assert len(await run.outcomes()) == 3
         assert server.calls == 4
 
 
@@ -366,7 +373,7 @@ class TestRefusalsForGood:
     async def test_a_wrong_key_is_told_without_the_key(self, server: SimulatedModel, status: int) -> None:
         message = f"Incorrect API key provided: {KEY}. Or was it Bearer {KEY}"
         server.simulate({"status": status, "message": message})
-        error = await failure(store_for(chat(server.base_url)), OPENAI_API_KEY=KEY)
+        error = await failure(run_for(chat(server.base_url)), OPENAI_API_KEY=KEY)
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert KEY not in str(error)
         assert KEY not in repr(error.__cause__ or "")
@@ -375,7 +382,7 @@ class TestRefusalsForGood:
         assert server.calls == 1
 
     async def test_a_model_that_does_not_exist_is_named(self, server: SimulatedModel) -> None:
-        error = await failure(store_for(chat(server.base_url, model="gpt-17")))
+        error = await failure(run_for(chat(server.base_url, model="gpt-17")))
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert "'gpt-17'" in error.message
         assert "check the model's name" in error.message
@@ -390,31 +397,31 @@ class TestRefusalsForGood:
             return web.json_response({"error": error}, status=429)
 
         async with endpoint(answer) as url:
-            error = await failure(store_for(chat(url)))
+            error = await failure(run_for(chat(url)))
         assert (error.type, calls) == (PERMANENT_TARGET_ERROR, 1)
         assert "no credit" in error.message
 
     async def test_a_url_that_is_wrong_is_named(self, server: SimulatedModel) -> None:
-        error = await failure(store_for(chat(f"{server.url}/v2")))
+        error = await failure(run_for(chat(f"{server.url}/v2")))
         assert error.type == PERMANENT_TARGET_ERROR
         assert f"{server.url}/v2" in error.message
 
     async def test_what_was_answered_before_is_kept(self, server: SimulatedModel) -> None:
         server.simulate({"status": 401, "after": 3})
-        store = store_for(chat(server.base_url), TICKETS[:10])
+        run = run_for(chat(server.base_url), TICKETS[:10])
         with pytest.raises(ApplicationError):
-            async with evaluation(store) as evaluating:
-                await activity_environment().run(evaluating.evaluate_shard, shard(10, concurrent_samples=1))
-        assert len(store.outcomes) == 3
+            async with evaluation(run) as evaluating:
+                await activity_environment().run(evaluating.evaluate_shard, run.shard(10, concurrent_samples=1))
+        assert len(await run.outcomes()) == 3
         assert server.calls == 4
 
 
 class TestKeys:
     async def test_loopback_needs_none(self, server: SimulatedModel) -> None:
-        assert (await evaluated(store_for(chat(server.base_url)))).evaluated == 1
+        assert (await evaluated(run_for(chat(server.base_url)))).evaluated == 1
 
     async def test_one_that_is_missing_is_asked_for(self) -> None:
-        error = await failure(store_for(chat("https://api.openai.com/v1")))
+        error = await failure(run_for(chat("https://api.openai.com/v1")))
         assert "OPENAI_API_KEY is not set in the worker's environment" in error.message
 
     async def test_it_is_sent_only_where_the_operator_says(self) -> None:
@@ -428,7 +435,7 @@ class TestKeys:
 
     async def test_the_base_url_of_the_worker_is_the_default(self, server: SimulatedModel) -> None:
         target = chat(server.base_url).model_copy(update={"base_url": None})
-        assert (await evaluated(store_for(target), environment={"OPENAI_BASE_URL": f"{server.base_url}/"})).evaluated == 1
+        assert (await evaluated(run_for(target), environment={"OPENAI_BASE_URL": f"{server.base_url}/"})).evaluated == 1
 
     async def test_it_goes_out_as_a_bearer_token(self) -> None:
         seen: list[str] = []
@@ -438,5 +445,5 @@ class TestKeys:
             return web.json_response(completion())
 
         async with endpoint(answer) as url:
-            await evaluated(store_for(chat(url)), environment={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url})
+            await evaluated(run_for(chat(url)), environment={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url})
         assert seen == [f"Bearer {KEY}"]

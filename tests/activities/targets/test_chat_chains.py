@@ -14,13 +14,18 @@ from pydantic import ValidationError
 from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
 from ratchet._explanation import explain
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, shard, suite
+from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
+from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.spec_building import request
-from workflows.model.spec.scorers import ContainsScorer
-from workflows.model.spec.targets.python import ChatTarget, Price
+from tests.support.suite_building import suite
+from workflows.model.spec.prices import Price
+from workflows.model.spec.scorers.matches import ContainsScorer
+from workflows.model.spec.targets.chat import ChatTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 ECHO = "simulated-echo"
 TURNS = [
@@ -41,20 +46,20 @@ def step(name: str, content: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "messages": [{"role": "user", "content": content}], **more}
 
 
-def store_for(target: ChatTarget, factors: dict[str, Any] | None = None, **more: Any) -> MemoryStore:
+def run_for(target: ChatTarget, factors: dict[str, Any] | None = None, **more: Any) -> MeasuredRun:
     scorers = [ContainsScorer(kind="contains", values=[])]
-    return MemoryStore(suite(target, scorers=scorers, **more), [SAMPLE], factors or {"prompt": "Be brief."})
+    return MeasuredRun(suite(target, scorers=scorers, **more), [SAMPLE], factors or {"prompt": "Be brief."})
 
 
-async def evaluated(store: MemoryStore) -> ShardResult:
-    async with evaluation(store) as evaluating:
-        return await activity_environment().run(evaluating.evaluate_shard, shard(1))
+async def evaluated(run: MeasuredRun) -> ShardResult:
+    async with evaluation(run) as evaluating:
+        return await activity_environment().run(evaluating.evaluate_shard, run.shard(1))
 
 
 async def outcome_of(target: ChatTarget, factors: dict[str, Any] | None = None, **more: Any) -> Outcome:
-    store = store_for(target, factors, **more)
-    await evaluated(store)
-    return store.by_sample()["s0"]
+    run = run_for(target, factors, **more)
+    await evaluated(run)
+    return (await run.by_sample())["s0"]
 
 
 def completions(*contents: Any) -> Callable[[Asked], web.Response]:

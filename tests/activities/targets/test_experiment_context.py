@@ -7,28 +7,24 @@ from typing import Any
 import pytest
 
 from ratchet import current_experiment
-from tests.support.evaluation_doubles import (
-    MemoryStore,
-    activity_environment,
-    evaluation,
-    plugin,
-    samples,
-    scored_by,
-    shard,
-    suite,
-)
+from ratchet._canonical import content_hash
+from tests.support.activity_attempts import activity_environment
+from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.suite_building import CONFIG_HASH, plugin, samples, scored_by, shard, suite
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import Outcome
 
+pytestmark = pytest.mark.usefixtures("measured_runs")
+
 FLAGS = {"new_parser": True, "region": "north"}
-BASELINE, CANDIDATE = "b" * 64, "f" * 64
+BASELINE, CANDIDATE = content_hash({"a": 0}), CONFIG_HASH
 
 
 async def outcomes_of(target: PythonTarget, attempt: int = 1, **more: Any) -> list[Outcome]:
-    store = MemoryStore(suite(target, flags=FLAGS, baseline_hash=BASELINE, **more), samples(4))
-    async with evaluation(store) as evaluating:
+    run = MeasuredRun(suite(target, flags=FLAGS, baseline_hash=BASELINE, **more), samples(4))
+    async with evaluation(run) as evaluating:
         await activity_environment(attempt=attempt).run(evaluating.evaluate_shard, shard(8, replicates=2))
-    return list(store.outcomes.values())
+    return list((await run.outcomes()).values())
 
 
 @pytest.mark.parametrize(
@@ -58,10 +54,10 @@ async def test_a_candidate_names_its_parent_and_the_baseline_has_none() -> None:
     target = PythonTarget(kind="python", ref=plugin("tells_its_experiment"))
     [candidate, *_] = await outcomes_of(target)
     assert (candidate.output["given"]["overrides_tag"], candidate.output["given"]["parent_tag"]) == (CANDIDATE, BASELINE)
-    store = MemoryStore(suite(target, baseline_hash=BASELINE), samples(1))
-    async with evaluation(store) as evaluating:
-        await activity_environment().run(evaluating.evaluate_shard, shard(1, config_hash=BASELINE))
-    assert store.by_sample()["s0"].output["given"]["parent_tag"] is None
+    run = MeasuredRun(suite(target, baseline_hash=BASELINE), samples(1), {"a": 0})
+    async with evaluation(run) as evaluating:
+        await activity_environment().run(evaluating.evaluate_shard, run.shard(1))
+    assert (await run.by_sample())["s0"].output["given"]["parent_tag"] is None
 
 
 @pytest.mark.parametrize(("experiment", "name"), [(None, "run"), ("autumn", "autumn")])

@@ -13,14 +13,19 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from ratchet import Sample
+from ratchet._canonical import content_hash
 from ratchet._explanation import explain
-from tests.support.evaluation_doubles import QUICK, MemoryStore, activity_environment, evaluation, shard, suite
+from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Answering, Asked, json_endpoint
+from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
+from tests.support.suite_building import suite
 from workflows.model.failures import PERMANENT_TARGET_ERROR
-from workflows.model.spec.scorers import ContainsScorer
+from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
 from workflows.model.suite import Outcome
 from workflows.model.trial import ShardResult
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 TOKEN = "very-secret-4711"
 QUESTION = [Sample("s0", {"question": "Why?", "top": 3, "parts": ["a", "b"]}, "x")]
@@ -31,19 +36,19 @@ def target(url: str, **more: Any) -> HttpTarget:
     return HttpTarget.model_validate({"kind": "http", "url": url, **more})
 
 
-def store_for(target: HttpTarget, samples: list[Sample] | None = None, **more: Any) -> MemoryStore:
+def run_for(target: HttpTarget, samples: list[Sample] | None = None, **more: Any) -> MeasuredRun:
     more.setdefault("scorers", [ContainsScorer(kind="contains", values=[])])
-    return MemoryStore(suite(target, **more), samples or QUESTION, FACTORS)
+    return MeasuredRun(suite(target, **more), samples or QUESTION, FACTORS)
 
 
-async def evaluated(store: MemoryStore, **environment: str) -> ShardResult:
-    async with evaluation(store, environment=environment) as evaluating:
-        return await activity_environment().run(evaluating.evaluate_shard, shard(len(store.samples)))
+async def evaluated(run: MeasuredRun, **environment: str) -> ShardResult:
+    async with evaluation(run, environment=environment) as evaluating:
+        return await activity_environment().run(evaluating.evaluate_shard, run.shard(len(run.samples)))
 
 
-async def failure(store: MemoryStore, **environment: str) -> ApplicationError:
+async def failure(run: MeasuredRun, **environment: str) -> ApplicationError:
     with pytest.raises(ApplicationError) as raised:
-        await evaluated(store, **environment)
+        await evaluated(run, **environment)
     return raised.value
 
 
@@ -53,16 +58,16 @@ def ok(_: Asked) -> web.Response:
 
 async def outcome_of(answering: Answering, **more: Any) -> Outcome:
     async with json_endpoint(answering) as endpoint:
-        store = store_for(target(endpoint.url, **more))
-        await evaluated(store)
-    return store.by_sample()["s0"]
+        run = run_for(target(endpoint.url, **more))
+        await evaluated(run)
+    return (await run.by_sample())["s0"]
 
 
 async def asked_by(environment: Mapping[str, str] | None = None, **more: Any) -> Asked:
     async with json_endpoint(ok) as endpoint:
         url = endpoint.origin + more.pop("path", "/answer")
         named = {name: value.replace("ORIGIN", endpoint.origin) for name, value in (environment or {}).items()}
-        assert (await evaluated(store_for(target(url, **more)), **named)).evaluated == 1
+        assert (await evaluated(run_for(target(url, **more)), **named)).evaluated == 1
     assert len(endpoint.asked) == 1
     return endpoint.asked[0]
 
@@ -98,7 +103,7 @@ class TestRequests:
             "Run": "run",
             "Trial": "run/r0/abc",
             "Candidate": "c0",
-            "Overlay": "f" * 64,
+            "Overlay": content_hash(FACTORS),
             "Sample": "s0",
             "Replicate": "0",
         }
@@ -106,7 +111,7 @@ class TestRequests:
 
     async def test_names_that_headers_cannot_carry_are_encoded(self) -> None:
         async with json_endpoint(ok) as endpoint:
-            await evaluated(store_for(target(endpoint.url), [Sample("ü\n1", {"question": "?"}, "x")]))
+            await evaluated(run_for(target(endpoint.url), [Sample("ü\n1", {"question": "?"}, "x")]))
         assert endpoint.asked[0].headers["X-Ratchet-Sample"] == "%C3%BC%0A1"
 
     async def test_headers_and_the_path_are_filled_too(self) -> None:
@@ -119,32 +124,32 @@ class TestRequests:
     async def test_a_sample_cannot_change_where_the_request_goes(self) -> None:
         async with json_endpoint(ok) as endpoint:
             samples = [Sample("s0", {"id": "../admin?x=1#y"}, "x"), Sample("s1", {"id": ".."}, "x")]
-            store = store_for(target(f"{endpoint.origin}/items/{{{{input.id}}}}/answer"), samples)
-            await evaluated(store)
+            run = run_for(target(f"{endpoint.origin}/items/{{{{input.id}}}}/answer"), samples)
+            await evaluated(run)
         assert [asked.path for asked in endpoint.asked] == ["/items/..%2Fadmin%3Fx=1%23y/answer"]
-        assert "would lead elsewhere" in (store.by_sample()["s1"].error or "")
+        assert "would lead elsewhere" in ((await run.by_sample())["s1"].error or "")
 
     async def test_a_sample_cannot_add_a_header(self) -> None:
         async with json_endpoint(ok) as endpoint:
             samples = [Sample("s0", {"question": "a\r\nX-Evil: 1"}, "x")]
-            store = store_for(target(endpoint.url, headers={"X-Question": "{{input.question}}"}), samples)
-            await evaluated(store)
+            run = run_for(target(endpoint.url, headers={"X-Question": "{{input.question}}"}), samples)
+            await evaluated(run)
         assert endpoint.asked == []
-        assert "line breaks" in (store.by_sample()["s0"].error or "")
+        assert "line breaks" in ((await run.by_sample())["s0"].error or "")
 
     async def test_get_sends_no_body(self) -> None:
         async with json_endpoint(ok) as endpoint:
             url = f"{endpoint.origin}/search?q={{{{input.question}}}}&k=1"
-            await evaluated(store_for(target(url, method="GET"), [Sample("s0", {"question": "a&k=2#b"}, "x")]))
+            await evaluated(run_for(target(url, method="GET"), [Sample("s0", {"question": "a&k=2#b"}, "x")]))
         (asked,) = endpoint.asked
         assert (asked.method, asked.body, asked.path) == ("GET", None, "/search?q=a%26k%3D2%23b&k=1")
 
     async def test_a_sample_that_lacks_what_is_asked_for_fails_alone(self) -> None:
         async with json_endpoint(ok) as endpoint:
-            store = store_for(target(endpoint.url, body={"q": "{{input.question}}"}), [*QUESTION, Sample("s1", {}, "x")])
-            await evaluated(store)
-        assert {name: outcome.status for name, outcome in store.by_sample().items()} == {"s0": "answered", "s1": "failed"}
-        assert store.by_sample()["s1"].error_class == "placeholder"
+            run = run_for(target(endpoint.url, body={"q": "{{input.question}}"}), [*QUESTION, Sample("s1", {}, "x")])
+            await evaluated(run)
+        assert {name: outcome.status for name, outcome in (await run.by_sample()).items()} == {"s0": "answered", "s1": "failed"}
+        assert (await run.by_sample())["s1"].error_class == "placeholder"
 
 
 class TestAnswers:
@@ -153,7 +158,7 @@ class TestAnswers:
             "choices": [{"text": "no"}, {"text": "yes"}],
             "usage": {"total": 120, "cost": 0.25, "ms": 17.5},
             "steps": ["a", "b"],
-            "used": "f" * 64,
+            "used": content_hash(FACTORS),
         }
         paths = {
             "output": "choices.1.text",
@@ -222,10 +227,10 @@ class TestFaults:
             return ok(_) if len(endpoint.asked) > 2 else web.json_response({"detail": "later"}, status=status)
 
         async with json_endpoint(answer) as endpoint:
-            store = store_for(target(endpoint.url))
-            assert (await evaluated(store)).evaluated == 1
+            run = run_for(target(endpoint.url))
+            assert (await evaluated(run)).evaluated == 1
         assert len(endpoint.asked) == 3
-        assert store.by_sample()["s0"].status == "answered"
+        assert (await run.by_sample())["s0"].status == "answered"
 
     @pytest.mark.parametrize(
         ("answer", "kind"),
@@ -236,7 +241,7 @@ class TestFaults:
     )
     async def test_what_stays_is_missing_and_counted_by_class(self, answer: Answering, kind: str) -> None:
         async with json_endpoint(answer) as endpoint:
-            result = await evaluated(store_for(target(endpoint.url)))
+            result = await evaluated(run_for(target(endpoint.url)))
         assert (result.missing, result.errors) == (1, {kind: 1})
         assert len(endpoint.asked) == QUICK.attempts
 
@@ -250,7 +255,7 @@ class TestFaults:
     @pytest.mark.parametrize("status", [401, 403, 404, 405, 410, 302])
     async def test_an_endpoint_that_refuses_for_good_ends_the_trial(self, status: int) -> None:
         async with json_endpoint(lambda _: web.json_response({}, status=status, headers={"Location": "/"})) as endpoint:
-            error = await failure(store_for(target(endpoint.url)))
+            error = await failure(run_for(target(endpoint.url)))
         assert (error.type, error.non_retryable) == (PERMANENT_TARGET_ERROR, True)
         assert endpoint.url in error.message and f"HTTP {status}" in error.message
         assert error.details[0] == {"errors": {f"http {status}": 1}}
@@ -262,13 +267,13 @@ class TestFaults:
             raise AssertionError
 
         async with json_endpoint(answer) as endpoint:
-            store = store_for(target(endpoint.url), sample_timeout=timedelta(seconds=0.1))
-            await evaluated(store)
-        assert store.by_sample()["s0"].error_class == "timeout"
+            run = run_for(target(endpoint.url), sample_timeout=timedelta(seconds=0.1))
+            await evaluated(run)
+        assert (await run.by_sample())["s0"].error_class == "timeout"
         assert len(endpoint.asked) == QUICK.slow_attempts
 
     async def test_an_endpoint_that_is_not_there_leaves_everything_missing(self) -> None:
-        result = await evaluated(store_for(target("http://127.0.0.1:9/answer")), RATCHET_HTTP_URLS="http://127.0.0.1:9")
+        result = await evaluated(run_for(target("http://127.0.0.1:9/answer")), RATCHET_HTTP_URLS="http://127.0.0.1:9")
         assert (result.missing, result.errors) == (1, {"connection": 1})
         assert "http://127.0.0.1:9/answer cannot be reached" in (result.first_error or "")
 
@@ -280,7 +285,7 @@ class TestFaults:
 
         times: list[float] = []
         async with json_endpoint(answer) as endpoint:
-            await evaluated(store_for(target(endpoint.url)))
+            await evaluated(run_for(target(endpoint.url)))
         assert times[1] - times[0] >= 0.3
 
 
@@ -298,7 +303,7 @@ class TestTrust:
 
     async def test_and_nowhere_else_not_even_on_this_machine(self) -> None:
         async with json_endpoint(ok) as endpoint:
-            error = await failure(store_for(target(endpoint.url, auth="bearer")), RATCHET_HTTP_TOKEN=TOKEN)
+            error = await failure(run_for(target(endpoint.url, auth="bearer")), RATCHET_HTTP_TOKEN=TOKEN)
         assert error.type == PERMANENT_TARGET_ERROR
         assert "RATCHET_HTTP_URLS" in error.message
         assert endpoint.asked == []
@@ -308,19 +313,17 @@ class TestTrust:
         ["https://internal.example/x", "http://169.254.169.254/latest", "http://10.0.0.1:80/", "http://127.0.0.1:7373/v1"],
     )
     async def test_strangers_are_not_even_called(self, url: str) -> None:
-        error = await failure(
-            store_for(target(url)), RATCHET_HTTP_URLS="https://internal.example.evil, http://internal.example"
-        )
+        error = await failure(run_for(target(url)), RATCHET_HTTP_URLS="https://internal.example.evil, http://internal.example")
         assert "will not call it" in error.message
 
     async def test_a_token_that_is_missing_is_asked_for(self) -> None:
-        error = await failure(store_for(target("https://a.example/x", auth="bearer")), RATCHET_HTTP_URLS="https://a.example")
+        error = await failure(run_for(target("https://a.example/x", auth="bearer")), RATCHET_HTTP_URLS="https://a.example")
         assert "RATCHET_HTTP_TOKEN is not set" in error.message
 
     async def test_an_endpoint_that_quotes_the_token_does_not_tell_it(self) -> None:
         async with json_endpoint(lambda asked: web.Response(text=asked.headers["Authorization"], status=401)) as endpoint:
-            store = store_for(target(endpoint.url, auth="bearer"))
-            error = await failure(store, RATCHET_HTTP_TOKEN=TOKEN, RATCHET_HTTP_URLS=endpoint.origin)
+            run = run_for(target(endpoint.url, auth="bearer"))
+            error = await failure(run, RATCHET_HTTP_TOKEN=TOKEN, RATCHET_HTTP_URLS=endpoint.origin)
         assert "(hidden)" in error.message
         assert TOKEN not in error.message
 
@@ -332,8 +335,9 @@ class TestTrust:
 
         async with json_endpoint(answer) as endpoint:
             samples = [Sample(f"s{n}", {"question": "?"}, "x") for n in range(3)]
-            async with evaluation(store_for(target(endpoint.url), samples)) as evaluating:
-                await activity_environment().run(evaluating.evaluate_shard, shard(3, concurrent_samples=1))
+            run = run_for(target(endpoint.url), samples)
+            async with evaluation(run) as evaluating:
+                await activity_environment().run(evaluating.evaluate_shard, run.shard(3, concurrent_samples=1))
         assert len(endpoint.asked) == 3
         assert not any("Cookie" in asked.headers for asked in endpoint.asked)
 

@@ -8,20 +8,25 @@ import pytest
 from aiohttp import web
 
 from ratchet import Sample
-from tests.support.evaluation_doubles import MemoryStore, activity_environment, evaluation, plugin, scored_by, shard, suite
+from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Asked, json_endpoint
+from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.prompted_specs import TEMPLATE, read
-from workflows.model.spec.targets.python import ChatTarget, PythonTarget
+from tests.support.suite_building import plugin, scored_by, suite
+from workflows.model.spec.targets.chat import ChatTarget
+from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import Outcome
+
+pytestmark = pytest.mark.usefixtures("measured_runs")
 
 SHOP = Sample("s0", {"shop": "Nile", "ticket": "{{factors.tone}}?"}, "ok")
 
 
 async def outcome_of(target: Any, sample: Sample = SHOP, *, attempt: int = 1, **environment: str) -> Outcome:
-    store = MemoryStore(suite(target, prompt=TEMPLATE, scorers=scored_by("fine")), [sample], read().baseline)
-    async with evaluation(store, environment=environment) as evaluating:
-        await activity_environment(attempt=attempt).run(evaluating.evaluate_shard, shard(1))
-    return store.by_sample()[sample.id]
+    run = MeasuredRun(suite(target, prompt=TEMPLATE, scorers=scored_by("fine")), [sample], read().baseline)
+    async with evaluation(run, environment=environment) as evaluating:
+        await activity_environment(attempt=attempt).run(evaluating.evaluate_shard, run.shard(1))
+    return (await run.by_sample())[sample.id]
 
 
 def answered(asked: Asked) -> web.Response:

@@ -59,14 +59,19 @@ async def test_a_runner_that_listens_is_sent_nothing(tmp_path: Path) -> None:
     assert found.message.endswith("start it, or correct the URL")
 
 
+def _asking(target: ActivityTarget) -> OptimizationRequest:
+    return OptimizationRequest.model_validate(yaml.safe_load(changed(PYTHON, PYTHON))).model_copy(update={"target": target})
+
+
 async def test_a_task_queue_that_nobody_serves_is_told_with_what_to_do(engines: Engines) -> None:
-    alone = ActivityTarget(kind="activity", activity="theirs", task_queue="nobody-here")
-    told = await unserved_target(engines.client, alone)
+    told = await unserved_target(
+        engines.client, _asking(ActivityTarget(kind="activity", activity="theirs", task_queue="nobody-here"))
+    )
     assert told is not None
     assert told.startswith("target.task_queue: nobody serves activities of task queue 'nobody-here' in namespace default of ")
     assert "start the worker that has activity 'theirs' there" in told
     async with theirs(engines, height) as given, asyncio.timeout(20):
-        while await unserved_target(engines.client, ActivityTarget.model_validate(given)) is not None:
+        while await unserved_target(engines.client, _asking(ActivityTarget.model_validate(given))) is not None:
             await asyncio.sleep(0.05)
 
 

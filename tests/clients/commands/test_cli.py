@@ -15,6 +15,7 @@ import yaml
 
 from clients.cli import main
 from clients.commands.begin import schema_text
+from store.connection import Database
 from workflows.model.spec.request import spec_schema
 
 ROOT = Path(__file__).parents[3]
@@ -217,3 +218,11 @@ def test_doctor_says_what_to_do(cli: Cli) -> None:
     assert "fail Temporal:" in done.stdout
     assert "→ start it, or correct DATABASE_URL" in done.stdout
     assert "secret" not in done.stdout
+
+
+async def test_doctor_tells_a_database_of_a_pre_release(cli: Cli, database: Database, database_url: str) -> None:
+    async with database.connection() as connection:
+        await connection.execute("UPDATE schema_migrations SET version = 24")
+    done = cli("doctor", "--json", environment={"TEMPORAL_ADDRESS": "127.0.0.1:9", "DATABASE_URL": database_url})
+    [found] = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "database"]
+    assert (found["status"], found["fix"].partition(":")[0]) == ("fail", "its schema is of a pre-release")

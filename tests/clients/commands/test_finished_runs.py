@@ -8,6 +8,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 from tests.support.command_bench import Bench
+from tests.support.html_reports import HtmlReport
 
 
 def test_a_run_that_misses_its_gate_ends_with_3_and_tells_ci(bench: Bench) -> None:
@@ -55,7 +56,10 @@ def test_a_finished_run_is_exported_compared_and_gated(bench: Bench) -> None:
 
     page = bench.ratchet("report", one, "--format", "html", "--output", "report.html", "--gate", "score < 0")
     assert page.returncode == 3, page.stderr
-    assert "<svg" in (bench.directory / "report.html").read_text()
+    kept = HtmlReport((bench.directory / "report.html").read_text()).data
+    assert [gate["met"] for gate in kept["gates"]] == [False]
+    assert kept["answers"][f"/optimizations/{one}"]["status"] == "completed"
+    assert kept["answers"][f"/optimizations/{one}/outline"]["trials"]
 
 
 def test_a_candidate_that_is_not_there_is_named(bench: Bench) -> None:

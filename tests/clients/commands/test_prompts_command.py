@@ -142,7 +142,7 @@ async def test_a_run_waits_is_looked_at_approved_and_rolled_back(shell: Shell, e
     assert "- 10 " in seen.out
     approved = await shell.ratchet("approve", run, "--by", "bea", "--comment", "fine")
     assert approved.out == "cli/approved: stable (new) → 1.0.1 (patch), by bea\n"
-    [kept] = await StoreReader(engines.database).releases(run_id=run)
+    [kept] = await StoreReader(engines.database).releases.listed(run_id=run)
     assert re.fullmatch(r"command line, as (\S+ \()?uid \d+\)? on \S+", kept.decided_through)
     assert "cli/approved: stable (new) → 1.0.1 (patch), by bea" in (await shell.ratchet("status", run)).out
     again = await shell.ratchet("approve", run)

@@ -105,7 +105,7 @@ async def test_what_happened_while_lines_had_to_wait_is_told_although_nothing_ha
     await handle.execute_update("pause")
     servers = Servers(engines.client, engines.database, engines.addresses.database_url, "", "default", None, embedded=False)
     async with asyncio.timeout(30):
-        while (progress := await servers.reader.progress(handle.id)) is None or progress.status != "paused":
+        while (progress := await servers.reader.runs.progress(handle.id)) is None or progress.status != "paused":
             await asyncio.sleep(0.05)
     told: list[str] = []
     display = PlainDisplay(told.append)

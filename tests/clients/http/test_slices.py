@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from statistics import fmean
 from typing import Any
 
 import httpx
 import pytest
 
+from store.connection import Connection, Database
 from store.read import slice_scores
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
@@ -116,6 +119,17 @@ async def test_more_than_one_answer_should_add_up_is_asked_for_by_candidate(
     assert (await read(http, f"/{sliced}/slices/scores?field=id", 422))["error"]["field"] == "field"
 
 
+class WithinChange(Database):
+    """A database as it would be if a change were committed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        yield self._connection
+
+
 @pytest.mark.parametrize(("mean", "weight"), [(1e308, 1.0), (5e-324, 1e-300), (-1e308, 1e300)])
 async def test_scores_and_weights_as_large_and_as_small_as_they_come_are_added_up(
     engines: Engines, sliced: str, mean: float, weight: float
@@ -128,7 +142,7 @@ async def test_scores_and_weights_as_large_and_as_small_as_they_come_are_added_u
             await connection.execute(f"UPDATE trials {given}", sliced, mean)
             dataset = "dataset_id = (SELECT dataset_id FROM runs WHERE run_id = $1) AND 'odd' = ANY(tags)"
             await connection.execute(f"UPDATE samples SET weight = $2 WHERE {dataset}", sliced, weight)
-            found = await slice_scores.slice_scores(connection, sliced, "tags", None)
+            found = await slice_scores.SliceScoreReader(WithinChange(connection)).scores(sliced, "tags", None)
         finally:
             await change.rollback()
     assert found is not None

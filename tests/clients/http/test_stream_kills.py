@@ -23,7 +23,7 @@ from clients.runs.servers import Servers
 from store.connection import Database, is_away
 from store.events import Event, announce, lock_run
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.event_streams import RawStream, reading
 from tests.support.store_examples import ExampleRun, PostgresServer, started_server
 
@@ -49,7 +49,7 @@ async def note(database: Database, run_id: str, key: str) -> None:
 
 
 async def ids(database: Database, run_id: str) -> list[int]:
-    return [event.id for event in await StoreReader(database).events(run_id, limit=10_000)]
+    return [event.id for event in await StoreReader(database).events.after(run_id, limit=10_000)]
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
-from tests.support.page_browser import Opens
+from tests.support.engines import Engines
+from tests.support.page_browser import PATIENCE_MS, Opens
+from tests.support.word_runs import word_spec
 
-PATIENCE = 30_000
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def chromium() -> str | None:
@@ -53,7 +54,7 @@ async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
         context = await browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = await context.new_page()
         if not may_complain:
@@ -81,3 +82,9 @@ def accessible() -> Callable[[Page], Awaitable[list[str]]]:
         ]
 
     return violations
+
+
+@pytest.fixture(scope="session")
+async def words(engines: Engines) -> str:
+    await engines.run(word_spec(), run_id="words")
+    return "words"

@@ -1,22 +1,27 @@
-"""Reports in Markdown, HTML and JUnit XML, charts and exports: what they tell, and that text stays text."""
+"""Reports in Markdown, HTML and JUnit XML, and exports: what they tell, and that text stays text."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
-from clients.reports.charts import lineage_chart, regression_matrix, score_chart, spend_chart, turns_of
+from clients.reports import page_modules
 from clients.reports.exports import mermaid
 from clients.reports.facts import RunFacts
 from clients.reports.gates import meets
 from clients.reports.html import html
 from clients.reports.junit import junit_xml
 from clients.reports.markdown import fenced, markdown
-from clients.reports.optimizer_notes import measured_ancestors
+from clients.reports.page_modules import PAGE, page_script
 from clients.reports.text.boxes import Verbosity
+from ratchet._visible import visible
+from tests.support.html_reports import HtmlReport
 from tests.support.report_examples import facts, the_example
 from workflows.model.trial import Purpose
 
@@ -35,53 +40,61 @@ def hostile() -> RunFacts:
     return run.model_copy(update={"iterations": tuple(iterations), "use_case": HOSTILE, "experiment": HOSTILE})
 
 
-class Tags(HTMLParser):
-    """Every element and attribute of a document."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes |= {name for name, _ in attrs}
+HOSTILE_ANSWER = {"/optimizations/run-1": json.dumps({"name": HOSTILE, "told": "<!--<script>"})}
 
 
-@pytest.mark.parametrize("verbosity", list(Verbosity))
-def test_markup_in_texts_is_shown_by_the_page_and_never_obeyed(verbosity: Verbosity) -> None:
-    page = html(hostile(), verbosity)
-    found = Tags(page)
-    assert not {"script", "img", "iframe", "link", "object"} & set(found.tags)
+def test_markup_in_texts_is_data_of_the_report_and_never_its_markup() -> None:
+    run = hostile()
+    document = html(run, HOSTILE_ANSWER, [meets("score > 0.9", run)])
+    found = HtmlReport(document)
+    assert found.tags.count("script") == 2
+    assert not {"img", "iframe", "link", "object"} & set(found.tags)
     assert not [name for name in found.attributes if name.startswith("on")]
-    assert "&lt;script&gt;" in page
+    assert "alert(1)</script>" not in document and "<!--" not in document
+    assert found.data["answers"]["/optimizations/run-1"]["name"] == HOSTILE
+    assert "&lt;script&gt;" in document.partition("<style>")[0]
 
 
-def test_the_page_loads_nothing_and_runs_nothing() -> None:
-    page = html(the_example(), Verbosity.FULL)
-    assert "default-src 'none'" in page
-    assert not re.search(r"(?:src|href|url\()\s*=?\s*[\"']?(?:https?:)?//", page)
+def test_the_report_loads_nothing_and_runs_its_own_script_only() -> None:
+    document = html(the_example(), {})
+    policy = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', document)[0]
+    assert policy.startswith("default-src 'none'; ")
+    for directive, tag in (("script-src", '<script type="module">'), ("style-src", "<style>")):
+        inside = document.partition(tag)[2].partition(f"</{tag[1:].split()[0].rstrip('>')}>")[0]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", document)
+    assert visible(document) == document  # what a terminal may not show would change the script
 
 
-def test_the_page_shows_every_chart_that_has_something_to_show() -> None:
-    page = html(the_example(), Verbosity.FULL)
-    for heading in ("Score over iterations", "Samples", "Lineage", "Best value", "Iterations, the best first"):
-        assert f"<h2>{heading}</h2>" in page
-    assert page.count("<svg") == 3
+def test_the_report_tells_figures_and_how_it_fared_at_the_gates() -> None:
+    run = the_example()
+    found = HtmlReport(html(run, {}, [meets("score > 0.9", run), meets("verdict == better", run)]))
+    assert [gate["met"] for gate in found.data["gates"]] == [True, False]
+    assert found.figures["Objective"] == "MAXIMIZE success rate"
+    assert found.figures["Iterations"] == "12, 0 proposals rejected"
+    assert found.figures["Took"] == "15m 30s"
 
 
-def test_the_score_chart_has_a_mark_for_every_trial_and_names_the_best() -> None:
-    chart = score_chart(facts([0.5, 0.7, None, 0.6]))
-    assert chart.count('<circle class="trial"') == 2
-    assert chart.count('<circle class="best"') == 1
-    assert chart.count('class="failed"') == 1
-    assert 'aria-label="Score of 3 trials; the best is 0.70"' in chart
+def test_every_module_of_the_page_is_understood_and_comes_after_those_it_imports() -> None:
+    script = page_script()
+    order = re.findall(r'^modules\["([^"]+)"\] = ', script, re.MULTILINE)
+    for body in script.split("\nmodules[")[1:]:
+        name = body.partition('"')[2].partition('"')[0]
+        for needed in re.findall(r'^const .* = modules\["([^"]+)"\];$', body, re.MULTILINE):
+            assert order.index(needed) < order.index(name)
+    assert order[-1] == "app.js"
+    assert "report_source.js" in order and "source.js" not in order
+    written = {path.relative_to(PAGE).as_posix() for path in PAGE.rglob("*.js")}
+    assert written - set(order) == {"source.js"}
 
 
-def test_charts_of_nothing_are_empty() -> None:
-    nothing = facts([None])
-    assert [chart(nothing) for chart in (score_chart, lineage_chart, regression_matrix, spend_chart)] == [""] * 4
+def test_a_module_that_exports_in_another_way_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app.js").write_text("export default function show() {}\n")
+    monkeypatch.setattr(page_modules, "PAGE", tmp_path)
+    with pytest.raises(page_modules.NotUnderstood, match=r"app\.js: export default"):
+        page_script()
 
 
 def test_every_parent_has_its_arrow() -> None:
@@ -89,16 +102,7 @@ def test_every_parent_has_its_arrow() -> None:
     first, second, third = run.iterations
     merged = third.model_copy(update={"parents": (first.candidate_id, second.candidate_id)})
     run = run.model_copy(update={"iterations": (first, second.model_copy(update={"parents": (first.candidate_id,)}), merged)})
-    assert lineage_chart(run).count('<path class="edge"') == 3
     assert [line.strip() for line in mermaid(run).splitlines() if "-->" in line] == ["n0 --> n1", "n0 --> n2", "n1 --> n2"]
-
-
-def test_samples_are_told_by_what_became_of_them() -> None:
-    run = facts([0.5, 0.9])
-    before, after = run.iterations
-    before = before.model_copy(update={"sample_means": (1.0, 0.0, 1.0, 0.0, None)})
-    after = after.model_copy(update={"sample_means": (1.0, 1.0, 0.0, 0.0, 1.0)})
-    assert turns_of(run.model_copy(update={"iterations": (before, after)})) == ["both", "fixed", "broken", "neither"]
 
 
 def test_markdown_tells_gate_figures_and_the_change_as_a_diff() -> None:
@@ -157,5 +161,3 @@ def test_a_lineage_goes_through_candidates_that_were_measured_in_part() -> None:
     assert 'p0("r1-part<br/>measured in part")' in lines
     assert "n0 --> p0" in lines
     assert "p0 --> n1" in lines
-    assert measured_ancestors(run)[others[0].candidate_id] == (first.candidate_id,)
-    assert lineage_chart(run).count("<path") >= len(others)

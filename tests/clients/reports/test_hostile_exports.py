@@ -24,7 +24,7 @@ from ratchet._visible import STEERING, one_line
 from ratchet.optimizer import StopReason
 from tests.support.report_examples import facts
 from workflows.model.failures import described
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 
 LIVE = [
     *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "＝1", "=cmd|' /C calc'!A0"),

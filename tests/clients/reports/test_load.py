@@ -13,7 +13,7 @@ from clients.reports.load import facts_of
 from clients.reports.text.boxes import box
 from clients.reports.text.progress_lines import progress_lines
 from clients.reports.text.summary import status_text
-from store.read.rows import RejectionRow, RoundRow, RunDetail, RunReport, TrialInFull
+from store.read.rows import Rejection, RoundRow, RunDetail, RunReport, TrialInFull
 from tests.support.report_examples import STARTED, request
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import OptimizationResult
@@ -26,6 +26,7 @@ def trial(candidate: str, round: int, index: int = 0, **changes: Any) -> TrialIn
         "run_id": "run-1",
         "trial_id": f"run-1/{candidate}",
         "candidate_id": candidate,
+        "experiment_id": f"run-1/{candidate}",
         "purpose": Purpose.CANDIDATE if round else Purpose.BASELINE,
         "config_hash": "00" * 32,
         "round": round,
@@ -37,6 +38,12 @@ def trial(candidate: str, round: int, index: int = 0, **changes: Any) -> TrialIn
         "samples": 20,
         "replicates": 1,
         "first_replicate": 0,
+        "part": "",
+        "first_sample": 0,
+        "split_samples": 20,
+        "evidence": (),
+        "judged": None,
+        "reused_samples": 0,
         "status": "completed",
         "score": 0.5,
         "coverage": 1.0,
@@ -93,7 +100,7 @@ def report(*trials: TrialInFull, rounds: tuple[RoundRow, ...] = (), **changes: A
         "versions": {"ratchet": "0.1.0"},
         "life": 1,
     }
-    rejection = RejectionRow(
+    rejection = Rejection(
         round=1,
         proposed_index=1,
         reason_code=ReasonCode.TOO_LONG,

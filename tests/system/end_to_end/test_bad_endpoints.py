@@ -27,6 +27,7 @@ from store.read.reader import StoreReader
 from store.read.rows import RunReport
 from tests.support.allowed import allow
 from tests.support.engines import Engines
+from tests.support.html_reports import HtmlReport
 from tests.support.impatient_worker import QUICK, impatient_worker
 from tests.support.rewriting_runs import TICKETS, TRIAGE
 
@@ -107,7 +108,7 @@ def spec(target: dict[str, Any], queue: str, samples: int, **more: Any) -> dict[
 
 
 async def report_of(engines: Engines, run_id: str) -> RunReport:
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     return report
 
@@ -206,7 +207,7 @@ async def test_what_went_wrong_is_counted_and_shown_everywhere(engines: Engines,
         assert f"Errors: {told}" in " ".join(boxed.replace("║", "").split())
     assert "Errors:" not in box(facts, Verbosity.MINIMAL)
     assert f"| **Errors** | {told} |" in markdown(facts)
-    assert f"<dt>Errors</dt><dd>{told}</dd>" in html(facts)
+    assert HtmlReport(html(facts, {})).figures["Errors"] == told
     assert history_of(facts).iterations[0].statistics.errors == errors
     async with engines.database.connection() as connection:
         seen = await connection.fetchval("SELECT errors FROM trial_overview WHERE run_id = $1 LIMIT 1", facts.run_id)

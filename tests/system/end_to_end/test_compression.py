@@ -86,7 +86,7 @@ async def test_held_back_samples_confirm_where_there_are_some_and_the_search_sur
 
 async def test_the_report_tells_what_became_of_every_edit(engines: Engines, server: SimulatedModel) -> None:
     result = await engines.run(compressing(server, name="told", replicates=1))
-    stored = await StoreReader(engines.database).report(result["optimization_id"])
+    stored = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert stored is not None
     rows = [row.strip("║").strip() for row in box(facts_of(stored)).splitlines()]
     found = result["compression"]
@@ -134,5 +134,5 @@ async def test_what_was_compressed_is_released(engines: Engines, server: Simulat
     async with await open_store("postgres", database_url=engines.addresses.database_url) as prompts:
         released = await prompts.resolve("tests/compressed", tag="stable")
     assert released.render({}).text.strip() == result["best_configuration"]["prompt"].strip()
-    [told] = await StoreReader(engines.database).releases(run_id=result["optimization_id"])
+    [told] = await StoreReader(engines.database).releases.listed(run_id=result["optimization_id"])
     assert told.status == "released" and told.version == "1.1.0"

@@ -12,11 +12,10 @@ from clients.reports.html import html
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
-from store.read.comparisons import read_comparison
 from store.read.reader import StoreReader
-from store.read.sample_pairs import measured_trial
 from tests.support.coin_runs import coins, trials_of
 from tests.support.engines import Engines
+from tests.support.html_reports import HtmlReport
 from tests.support.replaying import nothing_differs
 
 CONTENTS, COPIES = 20, 6
@@ -52,29 +51,26 @@ async def test_a_content_is_in_one_split_and_counts_once_in_search_confirmation_
     assert (confirmed["n"], confirmed["merged_from"]) == (10, 60)
     assert "on 60 samples that count as 10" in result["confirmation"]["judged"]["explanation"]
 
-    run = await StoreReader(engines.database).run(run_id)
+    run = await StoreReader(engines.database).runs.load(run_id)
     assert run is not None and run.baseline_candidate_id is not None
     assert (run.dataset_count, run.dataset_merged) == (120, 100)
-    async with engines.database.connection() as connection:
-        sides = [
-            await measured_trial(connection, run_id, candidate_id, "confirmation")
-            for candidate_id in (run.baseline_candidate_id, result["best_candidate_id"])
-        ]
-        assert sides[0] is not None and sides[1] is not None
-        read = await read_comparison(connection, sides[0], sides[1])
-    compared = read.told(judged=True)
+    confirmations = [
+        (run_id, candidate_id, "confirmation") for candidate_id in (run.baseline_candidate_id, result["best_candidate_id"])
+    ]
+    compared = await StoreReader(engines.database).comparisons.load(confirmations[0], confirmations[1])
+    assert compared is not None
     assert compared.judged is not None
     assert (compared.judged.evidence.n, compared.judged.evidence.merged_from) == (10, 60)
     assert sum(compared.counts.values()) == 60  # every answer is still shown
 
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None
     assert {drawn.split.value: len(set(drawn.same_as.values())) for drawn in facts_of(report).splits} == {
         "validation": 10,
         "test": 10,
     }
     shown = facts_of(report)
-    for text in (box(shown, Verbosity.FULL), markdown(shown), html(shown)):
+    for text in (box(shown, Verbosity.FULL), markdown(shown), HtmlReport(html(shown, {})).figures["Counted"]):
         assert "60 validation samples count as 10" in " ".join(text.replace("║", " ").split())
     await nothing_differs(engines.database, run_id)
 

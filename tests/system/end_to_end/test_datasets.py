@@ -36,7 +36,7 @@ async def test_a_run_over_what_a_plug_in_gives(engines: Engines, spec: Spec) -> 
     run_id = "given-by-a-plug-in"
     result = await engines.run(spec(dataset={"ref": "plugged:given_items"}), run_id=run_id)
     reader = StoreReader(engines.database)
-    detail = await reader.run(run_id)
+    detail = await reader.runs.load(run_id)
     assert result["status"] == "completed" and detail is not None
     assert detail.dataset_count == 8
     # The same content is stored once: who came first, of all that share these engines, named it.
@@ -83,22 +83,22 @@ async def test_every_value_is_in_every_split_and_the_report_says_what_each_score
         ("test", "en"): 15,
         ("test", "fr"): 5,
     }
-    found = await reader.slices(run_id)
+    found = await reader.slices.of_run(run_id)
     assert found is not None and found.split == "test"
     english, french, odd = found.slices
     assert (english.name, english.samples) == ("input.language=en", 15)
     assert (french.name, french.samples, french.baseline, french.best) == ("input.language=fr", 5, 0.0, 0.0)
     assert english.best is not None and english.baseline is not None and english.best > english.baseline > 0
     assert odd.name == "odd"
-    other = await reader.slices(run_id, ["expected"])
+    other = await reader.slices.of_run(run_id, ["expected"])
     assert other is not None and [part.name for part in other.slices] == ["expected=null"]
     await _reports_show(reader, run_id)
 
 
 async def _reports_show(reader: StoreReader, run_id: str) -> None:
-    report = await reader.report(run_id)
+    report = await reader.runs.report(run_id)
     assert report is not None
-    facts = facts_of(report).model_copy(update={"slices": await reader.slices(run_id)})
+    facts = facts_of(report).model_copy(update={"slices": await reader.slices.of_run(run_id)})
     full = box(facts, Verbosity.FULL)
     assert "║  Slices of the test samples:" in full
     assert re.search(r"║    input\.language=fr \(5\) +0\.00 → 0\.00 +║", full)

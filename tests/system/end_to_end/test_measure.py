@@ -22,7 +22,7 @@ async def test_one_configuration_is_measured_once(engines: Engines, spec: Spec) 
     assert (result["status"], result["stop_reason"], result["message"]) == ("completed", "completed", "Measured")
     assert result["counts"]["completed"] == 1
     assert result["best_score"] == result["baseline_score"]
-    report = await StoreReader(engines.database).report(result["optimization_id"])
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert report is not None
     told = box(facts_of(report), Verbosity.SUMMARY)
     assert "Best value:       the baseline" in told
@@ -36,7 +36,7 @@ async def test_several_configurations_are_compared_with_intervals(engines: Engin
     assert result["message"] == "All 4 configurations were measured"
     assert result["counts"] == {**result["counts"], "completed": 4, "proposed": 3, "rejected": 0}
     assert result["best_configuration"] == {"x": 700, "unit": "foot"}
-    report = await StoreReader(engines.database).report(result["optimization_id"])
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert report is not None
     facts = facts_of(report)
     rows = report_json(facts)["compared"]

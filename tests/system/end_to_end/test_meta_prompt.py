@@ -71,7 +71,7 @@ async def test_a_round_whose_answers_all_fail_is_lost_and_shown_and_the_run_goes
     assert [row["round"] for row in rounds] == [1, 2]
     assert all("LLM mutation failed" in json.loads(row["extra"])["proposal_failure"] for row in rounds)
     assert result["best_score"] == result["baseline_score"]
-    report = await StoreReader(engines.database).report(result["optimization_id"])
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert report is not None
     assert "Lost rounds:      2 without a proposal; the last: LLM" in box(facts_of(report), Verbosity.SUMMARY)
 

@@ -11,7 +11,7 @@ from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
-from store.write.transactions import Store
+from store.write.repositories import Store
 from tests.support.activity_targets import height
 from tests.support.activity_targets import theirs as activity_of_theirs
 from tests.support.engines import Engines
@@ -75,7 +75,7 @@ async def test_every_candidate_has_its_lineage_and_only_those_in_full_are_decide
     shown = await engines.client.get_workflow_handle(run_id).query("graph")
     assert {node["id"] for node in shown["nodes"]} == names
     assert [node["status"] for node in shown["nodes"]].count("measured in part") == 3 * ROUNDS
-    stored = await StoreReader(engines.database).graph(run_id)
+    stored = await StoreReader(engines.database).candidates.graph(run_id)
     assert stored is not None
     assert sorted(node.parts for node in stored.nodes) == [0] + [1] * 2 * ROUNDS + [2] * 2 * ROUNDS
     assert {(edge.parent, edge.child) for edge in stored.edges} == {(edge["from"], edge["to"]) for edge in shown["edges"]}
@@ -101,7 +101,7 @@ async def test_a_budget_of_samples_is_used_up_but_never_overshot(engines: Engine
 
 async def test_computations_see_the_parts_by_place_in_the_order_of_the_proposals(engines: Engines) -> None:
     result = await engines.run(spec(name="computed-parts", stop={"max_rounds": 1, "no_improvement": 0}))
-    trials: list[StoredTrial] = await Store(engines.database).stored_trials(result["optimization_id"])
+    trials: list[StoredTrial] = await Store(engines.database).search_history.trials(result["optimization_id"])
     answered = [[place for place, mean in enumerate(trial.sample_means) if mean is not None] for trial in trials]
     assert answered == [list(range(20)), *[[0, 1, 2, 3]] * 4, *[[4, 5, 6, 7]] * 2, list(range(20))]
     assert [trial.part.first if trial.part else None for trial in trials] == [None, 0, 0, 0, 0, 4, 4, None]
@@ -110,7 +110,7 @@ async def test_computations_see_the_parts_by_place_in_the_order_of_the_proposals
 
 async def test_reports_say_how_often_candidates_were_measured_in_part(engines: Engines) -> None:
     result = await engines.run(spec(name="reported-parts"))
-    report = await StoreReader(engines.database).report(result["optimization_id"])
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
     assert report is not None
     facts = facts_of(report)
     told = f"{6 * ROUNDS} trials of {4 * ROUNDS} candidates, on 4 of {SAMPLES} samples"

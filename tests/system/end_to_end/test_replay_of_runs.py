@@ -140,7 +140,7 @@ async def test_runs_that_fail_are_gone_through_as_far_as_they_went(
     handle = await engines.start(stepping(**broken))
     with pytest.raises(WorkflowFailureError):
         await handle.result()
-    report = await StoreReader(engines.database).report(handle.id)
+    report = await StoreReader(engines.database).runs.report(handle.id)
     assert report is not None and report.run.stop_reason == reason
     await nothing_differs(engines.database, handle.id)
 
@@ -198,7 +198,7 @@ async def test_what_people_do_to_a_run_is_taken_as_it_was(
         await handle.result()
     except WorkflowFailureError:
         assert reason == "cancelled"
-    report = await StoreReader(engines.database).report(handle.id)
+    report = await StoreReader(engines.database).runs.report(handle.id)
     assert report is not None and report.run.stop_reason == reason
     await nothing_differs(engines.database, handle.id)
 
@@ -206,7 +206,7 @@ async def test_what_people_do_to_a_run_is_taken_as_it_was(
 async def test_temporals_own_histories_replay_and_say_the_same_as_the_store(engines: Engines) -> None:
     result = await engines.run(stepping(execution={"max_rounds_per_execution": 2}))
     run_id = result["optimization_id"]
-    report = await StoreReader(engines.database).report(run_id)
+    report = await StoreReader(engines.database).runs.report(run_id)
     assert report is not None and report.run.result is not None
     replayed = await replay_histories(engines.client, run_id, report.run.result)
     assert (replayed.failures, replayed.differences, replayed.missing) == ([], [], None)

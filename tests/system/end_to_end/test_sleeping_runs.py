@@ -10,7 +10,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import WorkflowHandle
+from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from clients.demo.model_server import simulated_model
 from tests.support.engines import PLUGINS, Engines
@@ -85,6 +85,10 @@ async def timers(handle: WorkflowHandle[Any, Any], *, fired: bool = True) -> int
     wanted = EventType.EVENT_TYPE_TIMER_FIRED if fired else EventType.EVENT_TYPE_TIMER_STARTED
     history = await handle.fetch_history()
     return sum(1 for event in history.events if event.event_type == wanted)
+
+
+async def _more_than_one(counted: Awaitable[int]) -> bool:
+    return await counted > 1
 
 
 async def test_a_night_without_workers_ends_nothing_and_loses_no_trial(engines: Engines, spec: Spec, tmp_path: Path) -> None:
@@ -154,11 +158,33 @@ async def test_a_trial_in_flight_learns_that_the_time_budget_was_raised(engines:
     )
     [trial] = await until(lambda: rows(engines, "SELECT trial_id FROM trials WHERE run_id = $1", handle.id))
     answer = await handle.execute_update("adjust", {"budget": {"wall_time": "1h"}})
-    assert answer["message"] == "adjusted"
-    await until(lambda: timers(engines.client.get_workflow_handle(trial["trial_id"])))
+    assert answer["message"] == "adjusted; trials in flight notice it within seconds"
+    await until(lambda: _more_than_one(timers(engines.client.get_workflow_handle(trial["trial_id"]), fired=False)))
     gate.touch()
     result = await handle.result()
     assert (result["stop_reason"], result["counts"]["completed"]) == ("max_rounds", 2)
+
+
+@pytest.mark.parametrize("before", ["1h", "0s"])
+async def test_a_trial_in_flight_learns_that_the_time_budget_was_lowered(
+    engines: Engines, spec: Spec, tmp_path: Path, before: str
+) -> None:
+    """Its old deadline is an hour away, or there is none; the target would wait for a file that never comes."""
+    handle = await engines.start(
+        spec(
+            name=f"lowered-time-{before}",
+            configuration={**spec()["configuration"], "gate": str(tmp_path / "gate")},
+            target={"kind": "python", "ref": "plugged:waits_for_a_file"},
+            budget={"wall_time": before},
+        )
+    )
+    await until(lambda: rows(engines, "SELECT trial_id FROM trials WHERE run_id = $1", handle.id))
+    await handle.execute_update("adjust", {"budget": {"wall_time": "1s"}})
+    with pytest.raises(WorkflowFailureError):
+        async with asyncio.timeout(90):
+            await handle.result()
+    [ended] = await rows(engines, "SELECT status, error FROM trials WHERE run_id = $1", handle.id)
+    assert tuple(ended) == ("timeout", "the run's time budget is over")
 
 
 async def test_a_time_budget_costs_a_run_no_events(engines: Engines, spec: Spec) -> None:

@@ -67,7 +67,7 @@ async def tampered_with(engines: Engines) -> str:
 
 @pytest_asyncio.fixture(scope="session")
 async def document(engines: Engines, tampered_with: str) -> dict[str, Any]:
-    report = await StoreReader(engines.database).report(tampered_with)
+    report = await StoreReader(engines.database).runs.report(tampered_with)
     assert report is not None
     written: dict[str, Any] = json.loads(history_json(await with_answers(facts_of(report), RecordedOutcomes(engines.database))))
     return written
@@ -310,7 +310,7 @@ async def test_every_column_that_follows_from_others_is_guarded(
 )
 async def test_every_leaf_of_what_was_decided_is_guarded(engines: Engines, tampered_with: str, table: str, column: str) -> None:
     """Read once, changed in memory: what replay is given is what the store would give."""
-    report = await StoreReader(engines.database).report(tampered_with)
+    report = await StoreReader(engines.database).runs.report(tampered_with)
     assert report is not None
     stored = json.loads(report.model_dump_json())
     outcomes = RecordedOutcomes(engines.database)

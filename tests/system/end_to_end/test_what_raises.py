@@ -14,7 +14,7 @@ from activities.proposals.computation_runner import Computing
 from activities.proposals.new_values import Proposing
 from activities.shards.conclusion import Concluding
 from activities.shards.evidence import Judging
-from store.write.transactions import Store
+from store.write.runs import Runs
 from tests.support.engines import Engines
 from workflows.optimizers.refine import Refine
 
@@ -102,7 +102,7 @@ async def test_a_computation_that_raises_ends_the_run(engines: Engines, spec: Sp
 async def test_an_end_that_cannot_be_written_is_written_without_the_result(
     engines: Engines, spec: Spec, raising: Callable[..., Raises]
 ) -> None:
-    raising(Store, "finish_run", MOST_FAILURES)
+    raising(Runs, "finish", MOST_FAILURES)
     reason, message = await ended(engines, spec())
     assert reason == "execution_failure"
     assert "the result could not be stored" in message and TOLD in message

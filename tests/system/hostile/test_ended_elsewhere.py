@@ -88,7 +88,7 @@ async def looked_at_in_vain(engines: Engines, run_id: str) -> str:
 
 
 async def events_of(engines: Engines, run_id: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(event.type, event.payload) for event in await StoreReader(engines.database).events(run_id, limit=10_000)]
+    return [(event.type, event.payload) for event in await StoreReader(engines.database).events.after(run_id, limit=10_000)]
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ async def test_no_view_goes_on_calling_a_terminated_run_running(
     assert await ended(engines, run.id) == "terminated"
 
     reader = StoreReader(engines.database)
-    assert run.id in {row.run_id for row in await reader.runs(status="terminated")}
+    assert run.id in {row.run_id for row in await reader.runs.page(status="terminated")}
     async with engines.database.connection() as connection:
         seen = await connection.fetchrow("SELECT status, running, message FROM run_overview WHERE run_id = $1", run.id)
     assert seen is not None and (seen["status"], seen["running"]) == ("terminated", 0) and "did not like it" in seen["message"]
@@ -126,7 +126,7 @@ async def test_no_view_goes_on_calling_a_terminated_run_running(
     assert [payload["status"] for kind, payload in happened if kind == "run_status_changed"][-1] == "terminated"
     assert [payload["status"] for kind, payload in happened if kind == "run_finished"] == ["terminated"]
 
-    report = await reader.report(run.id)
+    report = await reader.runs.report(run.id)
     assert report is not None
     facts = facts_of(report)
     for text in (box(facts), markdown(facts)):
@@ -148,7 +148,7 @@ async def test_a_terminated_run_is_gone_through_again_taken_over_and_deleted(
             await asyncio.sleep(0.05)
             await set_back_leases(engines, run.id)
             await look(engines)
-    report = await StoreReader(engines.database).report(run.id)
+    report = await StoreReader(engines.database).runs.report(run.id)
     assert report is not None
     found, _ = await replay_store(report, RecordedOutcomes(engines.database))
     assert found == []

@@ -19,7 +19,6 @@ from workflows.optimizers import build_optimizer
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.computations import computation
 from workflows.optimizers.frame import ProposalFailed
-from workflows.optimizers.refine import describe_proposer
 from workflows.rules.proposals.compression import section_hash
 from workflows.rules.spec.check import check_request
 
@@ -292,6 +291,6 @@ def test_a_compression_needs_a_way() -> None:
 
 def test_the_mutator_is_told_in_words() -> None:
     ways = {"name": "compress", "strategies": ["whitespace", "ablation"], "proposer": {"kind": "model", "model": "m"}}
-    assert describe_proposer(request(**{**SPEC, "optimizer": ways}).optimizer, 2000) == (
+    assert request(**{**SPEC, "optimizer": ways}).optimizer.describe(2000) == (
         "Sections made shorter: whitespace, ablation, rewritten by a model"
     )

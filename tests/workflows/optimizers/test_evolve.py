@@ -16,9 +16,7 @@ from workflows.model.trial import Split
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.evolve import Evolve
 from workflows.optimizers.frame import ProposalFailed
-from workflows.optimizers.refine import describe_proposer
 from workflows.rules.spec.check import check_request
-from workflows.rules.spec.evolve_check import too_few_samples
 
 EVOLVING: dict[str, Any] = {
     "configuration": POLICY,
@@ -147,7 +145,7 @@ def test_evolving_asks_for_significance_unless_the_spec_says_how() -> None:
 
 
 def test_reports_tell_what_proposes() -> None:
-    assert describe_proposer(_evolving().optimizer, None) == (
+    assert _evolving().optimizer.describe(None) == (
         "Structured mutations for failures (injury, starvation, combat_loss, entrapment), classified by a:failures"
     )
 
@@ -215,17 +213,21 @@ def test_what_cannot_work_is_found_before_anything_is_spent(changes: dict[str, A
 def test_samples_so_few_that_no_candidate_can_pass_are_refused_with_the_numbers(
     samples: int, judgement: dict[str, Any], numbers: str
 ) -> None:
-    [problem] = too_few_samples(_evolving(judgement=judgement), {Split.TRAIN: 10, Split.VALIDATION: samples})
+    [problem] = _too_few_samples(_evolving(judgement=judgement), {Split.TRAIN: 10, Split.VALIDATION: samples})
     assert numbers in problem
+
+
+def _too_few_samples(spec: OptimizationRequest, sizes: dict[Split, int]) -> list[str]:
+    return list(spec.optimizer.sample_problems(spec, sizes))
 
 
 def test_what_a_trial_uses_of_the_split_counts() -> None:
     sizes = {Split.TRAIN: 10, Split.VALIDATION: 100}
-    assert list(too_few_samples(_evolving(), sizes)) == []
-    assert len(list(too_few_samples(_evolving(samples_per_trial=4), sizes))) == 1
-    assert list(too_few_samples(request(optimizer="none"), {Split.ALL: 1})) == []
+    assert _too_few_samples(_evolving(), sizes) == []
+    assert len(_too_few_samples(_evolving(samples_per_trial=4), sizes)) == 1
+    assert _too_few_samples(request(optimizer="none"), {Split.ALL: 1}) == []
 
 
 def test_a_split_without_training_samples_is_refused() -> None:
-    [problem] = too_few_samples(_evolving(), {Split.VALIDATION: 100})
+    [problem] = _too_few_samples(_evolving(), {Split.VALIDATION: 100})
     assert problem.startswith("dataset.splits.train: leaves no sample to classify failures of")

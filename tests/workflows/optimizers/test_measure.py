@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from workflows.model.spec.execution import MeasureOptimizer, RefineOptimizer
 from workflows.model.spec.request import OptimizationRequest
+from workflows.optimizers.measure import MeasureOptimizer
+from workflows.optimizers.refine import RefineOptimizer
 from workflows.rules.spec.check import check_request
 
 

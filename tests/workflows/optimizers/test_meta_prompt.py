@@ -14,7 +14,6 @@ from workflows.model.run.contract import Proposed
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Shown
 from workflows.optimizers.meta_prompt import TEMPLATE, MetaPrompt
-from workflows.optimizers.refine import describe_proposer
 from workflows.rules.spec.check import PROPOSAL_PLACEHOLDERS, check_request
 
 MODEL = {"kind": "model", "model": "big"}
@@ -129,7 +128,7 @@ def test_its_request_has_placeholders_that_every_template_may_have() -> None:
 
 def test_it_is_described_and_checked_like_every_optimizer_that_rewrites() -> None:
     made = request(optimizer={"name": "meta_prompt", "proposer": MODEL, "hall_of_fame": 7})
-    assert describe_proposer(made.optimizer, 200) == "LLM-based rewriting from the best 7 (max length: 200)"
+    assert made.optimizer.describe(200) == "LLM-based rewriting from the best 7 (max length: 200)"
     assert check_request(made) == []
     number = {"temperature": {"value": 0.5, "change": "structured", "type": "number", "min": 0, "max": 1}, "prompt": "x"}
     problems = check_request(request(configuration=number, optimizer={"name": "meta_prompt", "proposer": MODEL}))

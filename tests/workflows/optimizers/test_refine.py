@@ -14,7 +14,7 @@ from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration
 from workflows.optimizers import build_optimizer
 from workflows.optimizers.frame import ProposalFailed, Shown
-from workflows.optimizers.refine import Refine, describe_proposer
+from workflows.optimizers.refine import Refine
 from workflows.optimizers.text_rewrites import recent_iterations
 
 
@@ -189,7 +189,7 @@ def test_feedback_is_the_last_three_iterations_in_the_documents_words() -> None:
     ],
 )
 def test_proposers_are_described_in_the_documents_words(proposer: dict[str, Any], words: str) -> None:
-    assert describe_proposer(request(optimizer={"proposer": proposer}).optimizer, 2000) == words
+    assert request(optimizer={"proposer": proposer}).optimizer.describe(2000) == words
 
 
 async def test_examples_from_training_samples_are_measured_once_a_parent_and_shown_then() -> None:

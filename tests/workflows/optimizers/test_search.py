@@ -15,7 +15,6 @@ from tests.support.searches import choice, flag, integer, number, order
 from tests.support.spec_building import request
 from workflows.model.run.contract import Proposed
 from workflows.optimizers.frame import ProposalFailed
-from workflows.optimizers.refine import describe_proposer
 from workflows.optimizers.search import Search
 from workflows.rules.spec.check import check_request
 
@@ -90,10 +89,7 @@ def test_all_of_a_budget_is_searched_unless_the_spec_says_otherwise() -> None:
 
 
 def test_the_sampler_is_told_in_words() -> None:
-    assert (
-        describe_proposer(request(configuration=CONFIGURATION, optimizer="search").optimizer, None)
-        == "Structured search (auto)"
-    )
+    assert request(configuration=CONFIGURATION, optimizer="search").optimizer.describe(None) == "Structured search (auto)"
 
 
 TEXT = {"value": "Say {{input.q}}", "change": "text"}

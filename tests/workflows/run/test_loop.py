@@ -29,7 +29,7 @@ from workflows.model.run.rounds import PROPOSAL_FAILURE, RoundRecord
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimization import OptimizationWorkflow
-from workflows.run.ending import RunEnded
+from workflows.run.ended import RunEnded
 from workflows.run.loop import RoundLoop
 from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow

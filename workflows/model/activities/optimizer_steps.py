@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ratchet._frozen import Payload
+from ratchet._values import CanonicalMapping
 from ratchet.optimizer import CandidateProposal, OptimizerState, RunContext, StopDecision, TrialFacts
-from workflows.model.spec.optimizers.custom import PythonOptimizer
 from workflows.model.trial import Split
 
 LARGEST_STATE: Final = 64 * 1024
@@ -18,11 +18,26 @@ LARGEST_PROPOSALS: Final = 1024 * 1024
 """Bytes of JSON that one step may propose: a message of Temporal's takes 2 MB."""
 
 
+class OwnOptimizer(Payload):
+    """A user's optimizer: its class, and what that is made with."""
+
+    name: Literal["python"] = "python"
+    ref: str
+    options: CanonicalMapping = Field(default_factory=dict)
+    examples: int = 20
+    """How many evaluated samples of each new trial it is shown."""
+
+
+def version_key(ref: str) -> str:
+    """Say where the run's versions have which code an optimizer is."""
+    return f"optimizer {ref}"
+
+
 class OwnStep(Payload):
     """Asks a user's optimizer for the next proposals: first it observes what became of the last ones."""
 
     run_id: str
-    optimizer: PythonOptimizer
+    optimizer: OwnOptimizer
     fingerprint: str = ""
     """The code that the run began with."""
     context: RunContext

@@ -1,12 +1,15 @@
-"""What `search` and `few_shot` ask the computations that suggest configurations, and what these hand back."""
+"""What `search` and `few_shot` ask the computations of theirs, and what these hand back."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from ratchet._frozen import Payload
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.optimizers.search import Sampler
+
+Sampler = Literal["auto", "tpe", "random", "grid"]
 
 
 class SearchedSpace(Payload):
@@ -80,3 +83,20 @@ class ChosenExamples(Payload):
     """How many there are to choose from."""
     exhausted: bool = False
     """No list is left that was not tried."""
+
+
+class Importance(Payload):
+    """How much of what makes scores differ over the whole space is due to one factor."""
+
+    factor: str
+    share: float
+    """Of 1, over all factors."""
+
+
+class Importances(Payload):
+    """What mattered, by a functional ANOVA over the trials of the run."""
+
+    factors: tuple[Importance, ...] = ()
+    """The most important first."""
+    trials: int = 0
+    """How many trials that is computed from."""

@@ -23,6 +23,15 @@ class RunClock(Payload):
     """The time budget in force; 0 is unlimited, None is not known."""
 
 
+class TimeBudget(Payload):
+    """A time budget that was changed while trials are in flight."""
+
+    wall_time: Duration
+    """0 is unlimited."""
+    deadline: datetime | None = None
+    """When it is over, as far as its run knows."""
+
+
 class StoodStill(Payload):
     """How long a run has stood still, as it knows it; the store goes on counting from there."""
 

@@ -10,6 +10,8 @@ from pydantic import Field, JsonValue
 from ratchet._frozen import Payload, SpecPart
 from ratchet._values import ShortText
 from ratchet.optimizer import OptimizerState, StopReason, TrialFacts
+from workflows.model.activities.optimizer_steps import OwnOptimizer
+from workflows.model.activities.search_plans import Importances
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import StoodStill
 from workflows.model.run.compression_report import Compression
@@ -19,8 +21,7 @@ from workflows.model.spec.execution import Budget
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.judgement import Judged, Noise, Plan
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.search import Importances, SearchOptimizer
+from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.release import ReleaseOutcome
@@ -179,10 +180,10 @@ class InspectInput(Payload):
     references: dict[str, str | None]
     arguments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     """With how many positional arguments each will be called."""
-    optimizer: PythonOptimizer | None = None
+    optimizer: OwnOptimizer | None = None
     """A user's optimizer, which has to have its methods and to take its options."""
-    search: SearchOptimizer | None = None
-    """A search, which needs packages that not every worker has."""
+    search: OptimizerSpec | None = None
+    """An optimizer that needs packages which not every worker has."""
 
 
 class Inspected(Payload):

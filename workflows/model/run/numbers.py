@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import math
+import re
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -20,3 +22,19 @@ Cost = Annotated[float, Field(ge=0, le=1e15)]
 
 Count = Annotated[int, Field(ge=0, le=10**15)]
 """Of tokens, calls or trials."""
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+
+
+def finite_number(value: Any) -> float | None:
+    """Read a finite number, or text that is one; `1,234.5` too, since models write so."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and _GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    try:
+        number = float(text)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, PathText, ShortText
 from workflows.model.run.numbers import Weight
-from workflows.model.spec.targets.python import PluginReference
+from workflows.model.spec.named_plugins import PluginReference
 
 LARGEST_INLINE_DATASET = 512 * 1024
 """Bytes. A larger one belongs in a file."""

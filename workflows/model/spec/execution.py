@@ -1,135 +1,17 @@
-"""How the run searches: the optimizer and its proposer, stop policies, budgets and limits."""
+"""How far a run goes: stop policies, budgets and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from ratchet._frozen import SpecPart
-from ratchet._values import CanonicalValue
-from workflows.model.run.compression_report import Strategy
 from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
 from workflows.model.spec.durations import Duration
 from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
-from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
-from workflows.model.spec.optimizers.gepa import GepaOptimizer
-from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
-from workflows.model.spec.optimizers.reflect import ReflectOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
-from workflows.model.spec.proposers import ModelProposer, Proposer, PythonProposer
 from workflows.model.spec.task_queues import TaskQueue
-
-MOST_VARIATIONS = 1_000
-"""Configurations that one run measures side by side."""
-
-
-class RefineOptimizer(SpecPart):
-    """Changes the treatment factors of the best (or last) candidate, round after round."""
-
-    name: Literal["refine"] = "refine"
-    proposer: Proposer
-    """Where new values come from."""
-    parent: Literal["best", "last"] = "best"
-    """Which candidate the next one starts from."""
-    factors: list[str] | None = None
-    """The treatment. Default: every factor that may change and that the proposer can change."""
-    candidates_per_round: Annotated[int, Field(ge=1, le=100)] = 1
-    """How many candidates a round tries side by side."""
-    examples_from: Literal["search", "train"] = "search"
-    """Which of the parent's samples a proposer is shown: those that candidates are scored on, or training samples, which no
-    candidate is scored on, so that texts are not fitted to the score. For `train` every new parent is measured on them once,
-    which costs as many calls as there are."""
-    shorter_wins_ties: bool = False
-    """Whether a candidate with the best's own score and shorter texts becomes the best. Default: equal scores keep the
-    earlier one."""
-
-
-class MeasureOptimizer(SpecPart):
-    """No search: measures the configuration, and the listed variations of it side by side, with the same machinery."""
-
-    name: Literal["none"]
-    configurations: Annotated[list[dict[str, CanonicalValue]], Field(max_length=MOST_VARIATIONS)] = Field(default_factory=list)
-    """Variations to compare: each names the factors that differ from the baseline, frozen ones included."""
-
-    @property
-    def proposer(self) -> None:
-        """Nothing is proposed."""
-        return
-
-    @property
-    def factors(self) -> list[str] | None:
-        """Every factor that some variation names."""
-        return list(dict.fromkeys(name for variation in self.configurations for name in variation)) or None
-
-    @property
-    def candidates_per_round(self) -> int:
-        """All variations are one round."""
-        return max(len(self.configurations), 1)
-
-
-class CompressOptimizer(SpecPart):
-    """Makes texts shorter without loss: every edit alone, then all that did no harm together, then greedily, the largest saving
-    first. The winner is the shortest configuration that is not worse than the baseline by `judgement.margin`, and it is
-    confirmed on fresh answers."""
-
-    name: Literal["compress"]
-    strategies: list[Strategy] = Field(
-        default_factory=lambda: list[Strategy](["whitespace", "duplicates", "examples", "ablation"])
-    )
-    """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
-    parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
-    """Also rewrites each section shorter. Default: nobody does."""
-    factors: list[str] | None = None
-    """Which sections. Default: every text that may change, and every list of examples."""
-    min_section_tokens: Annotated[int, Field(ge=0)] = 20
-    """Shorter sections are left alone."""
-    max_edits: Annotated[int, Field(ge=1, le=200)] = 40
-    """How many edits are tried at most, those with the largest savings."""
-
-    @model_validator(mode="after")
-    def _knows_how(self) -> CompressOptimizer:
-        if not self.strategies and self.proposer is None:
-            raise ValueError("has no way to make anything shorter; give strategies or a proposer")
-        return self
-
-    @property
-    def candidates_per_round(self) -> int:
-        """All edits are measured alone in one round."""
-        return self.max_edits
-
-    @property
-    def most_trials(self) -> int:
-        """Each edit alone, all together, and all but the first once more when they are added one by one."""
-        return 2 * self.max_edits
-
-
-OptimizerSpec = Annotated[
-    RefineOptimizer
-    | ReflectOptimizer
-    | GepaOptimizer
-    | MetaPromptOptimizer
-    | CompressOptimizer
-    | EvolveOptimizer
-    | SearchOptimizer
-    | FewShotOptimizer
-    | MeasureOptimizer
-    | PythonOptimizer,
-    Field(discriminator="name"),
-]
-"""Grows as algorithms are added; each has a file in `workflows/optimizers`."""
-
-
-def as_optimizer(value: Any) -> Any:
-    """`none` alone is the optimizer of that name, and one without a name is `refine`."""
-    if isinstance(value, str):
-        return {"name": value}
-    return {"name": "refine", **value} if isinstance(value, Mapping) and "name" not in value else value
 
 
 class Stop(SpecPart):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.targets.python import PluginReference
+from workflows.model.spec.named_plugins import PluginReference
 
 
 class ModelProposer(SpecPart):

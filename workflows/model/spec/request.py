@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
@@ -12,25 +12,18 @@ from ratchet._canonical import canonical_json
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, Dataset
-from workflows.model.spec.defaults import with_defaults
 from workflows.model.spec.design import Design
-from workflows.model.spec.execution import Budget, Execution, MeasureOptimizer, OptimizerSpec, Stop, as_optimizer
-from workflows.model.spec.factors import (
-    LARGEST_CONFIGURATION,
-    ChoiceFactor,
-    Configuration,
-    Factor,
-    FrozenFactor,
-    as_factor_definition,
-)
+from workflows.model.spec.execution import Budget, Execution, Stop
+from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
+from workflows.model.spec.named_plugins import NamedPlugin
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
+from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
-from workflows.model.spec.proposers import PythonProposer
 from workflows.model.spec.release import ReleaseSpec
-from workflows.model.spec.scorers import ExactScorer, Objective, PythonScorer, Scorer, placed_scorers
-from workflows.model.spec.targets.python import Price, PythonTarget, Target
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.target_options import Target
 
 MOST_FACTORS = 1_000
 LARGEST_REST = 256 * 1024
@@ -57,13 +50,6 @@ Replicates = Annotated[
     Annotated[int, Field(ge=1, le=1000), Tag("count")] | Annotated[Literal["auto"], Tag("auto")],
     Discriminator(lambda value: "auto" if value == "auto" else "count"),
 ]
-
-
-class _Named(NamedTuple):
-    """A plug-in as a spec names it."""
-
-    ref: str
-    version: str | None
 
 
 def _for_readers(schema: dict[str, Any]) -> None:
@@ -96,7 +82,7 @@ class OptimizationRequest(SpecPart):
     dataset: Dataset
     """The samples."""
     scorers: Annotated[list[Scorer], Field(min_length=1, max_length=100)] = Field(
-        default_factory=lambda: list[Scorer]([ExactScorer(kind="exact")])
+        default_factory=lambda: [Scorer.model_validate({"kind": "exact"})]
     )
     """What turns an output into scores. Default: exact equality with `expected`."""
     objective: Objective
@@ -226,50 +212,31 @@ class OptimizationRequest(SpecPart):
     @property
     def plugin_references(self) -> dict[str, str | None]:
         """Every plug-in that evaluation or proposing needs, with the version the spec states for it."""
-        return {part.ref: part.version for part, _ in self._plugins()}
+        return {plugin.ref: plugin.version for plugin in self.plugins()}
 
     @property
     def plugin_arguments(self) -> dict[str, tuple[int, ...]]:
         """With how many positional arguments each plug-in is called."""
         arguments: dict[str, tuple[int, ...]] = {}
-        for part, count in self._plugins():
-            arguments[part.ref] = (*arguments.get(part.ref, ()), count)
+        for plugin in self.plugins():
+            arguments[plugin.ref] = (*arguments.get(plugin.ref, ()), plugin.arguments)
         return arguments
 
-    def _plugins(self) -> Iterator[tuple[_Named, int]]:
-        if isinstance(self.target, PythonTarget):
-            yield _Named(self.target.ref, self.target.version), 3
-        for _, scorer in placed_scorers(self.scorers):
-            if isinstance(scorer, PythonScorer):
-                yield _Named(scorer.ref, scorer.version), 2
+    def plugins(self) -> Iterator[NamedPlugin]:
+        """Every place that names a plug-in."""
+        yield from self.target.plugins()
+        for place, scorer in placed_scorers(self.scorers):
+            yield from scorer.plugins(place)
         if self.objective.ref is not None:
-            yield _Named(self.objective.ref, self.objective.version), 1
-        if isinstance(self.optimizer.proposer, PythonProposer):
-            yield _Named(self.optimizer.proposer.ref, self.optimizer.proposer.version), 3
-        if isinstance(self.optimizer, EvolveOptimizer):
-            yield _Named(self.optimizer.classifier.ref, self.optimizer.classifier.version), 1
-        if isinstance(self.optimizer, PythonOptimizer):
-            yield _Named(self.optimizer.ref, self.optimizer.version), 0
+            yield NamedPlugin("objective.ref", self.objective.ref, 1, self.objective.version)
+        yield from self.optimizer.plugins()
         if self.dataset.ref is not None:
-            yield _Named(self.dataset.ref, self.dataset.version), 0
+            yield NamedPlugin("dataset.ref", self.dataset.ref, 0, self.dataset.version)
 
     @property
     def factors_in_play(self) -> dict[str, Factor]:
-        """Every factor and how it may change. What the spec's own variations name may take their values, frozen or not."""
-        if not isinstance(self.optimizer, MeasureOptimizer):
-            return self.configuration
-        named = {name: factor for name, factor in self.configuration.items() if isinstance(factor, FrozenFactor)}
-        return self.configuration | {
-            name: ChoiceFactor(
-                change="structured", type="choice", value=factor.value, choices=self._variants(name, factor.value)
-            )
-            for name, factor in named.items()
-        }
-
-    def _variants(self, name: str, baseline: JsonValue) -> list[JsonValue]:
-        assert isinstance(self.optimizer, MeasureOptimizer)
-        given = [variation[name] for variation in self.optimizer.configurations if name in variation]
-        return list({canonical_json(value): value for value in [baseline, *given]}.values())
+        """Every factor and how it may change in this run."""
+        return dict(self.optimizer.in_play(self.configuration))
 
     @property
     def noise_first(self) -> NoiseFirst | None:

@@ -78,14 +78,14 @@ def confirmation_calls(samples: int, design: Design) -> int:
 def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Needs:
     """What one trial, the opening of the run, and the confirmation ask of the budget."""
     target = request.target
-    stated = getattr(target, "at_most", None) if target.kind in ("activity", "external") else None
+    stated = target.stated if target.is_set_aside_whole else None
     noise = request.noise_first
     again = min(noise.samples, design.samples) * max(0, noise.replicates - design.baseline_replicates) if noise else 0
     return Needs(
         calls=design.samples * design.replicates,
         opening_calls=design.samples * design.baseline_replicates + again,
         confirmation_calls=confirmation_calls(confirmation_samples(request, design.samples, held_back), design),
-        smallest_part=getattr(request.optimizer, "smallest_part", None),
+        smallest_part=request.optimizer.smallest_part,
         at_most=None if stated is None else Amount(tokens=stated.tokens, cost=stated.cost),
     )
 

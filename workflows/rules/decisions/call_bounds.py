@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workflows.model.run.amounts import Amount
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 
 LONGEST_ANSWER = 16_384
 """Tokens that an answer is assumed to have at most where the request does not limit it. State max_tokens: it is cheaper."""

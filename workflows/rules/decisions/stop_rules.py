@@ -14,15 +14,6 @@ BARREN_ROUNDS = 3
 """So many rounds in a row without an admissible proposal mean that the search has converged."""
 
 
-LOST_ROUNDS = 3
-"""So many rounds in a row whose proposals could not be asked for end the run."""
-
-
-def most_lost_rounds(optimizer: str) -> int:
-    """`refine` has one thing to ask for, and ends when that fails."""
-    return 1 if optimizer == "refine" else LOST_ROUNDS
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the rules look at."""

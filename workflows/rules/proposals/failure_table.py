@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ratchet._canonical import content_hash
 from workflows.model.activities.computation import Stored
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer, Mutation
+from workflows.model.spec.mutation_kinds import FailureRule, Mutation
 from workflows.rules.proposals.mutations import mutate
 
 LONGEST_KIND = 200
@@ -63,13 +63,13 @@ def _count(kind: str, count: Any, who: str) -> int:
     return count
 
 
-def called_for(failures: Mapping[str, int], options: EvolveOptimizer) -> Iterator[Called]:
+def called_for(failures: Mapping[str, int], table: Sequence[FailureRule], padding: Sequence[Mutation]) -> Iterator[Called]:
     """The mutations that the failures call for, in the order of the table; then the padding."""
-    for rule in options.table:
+    for rule in table:
         count = failures.get(rule.failure, 0)
         if count > rule.more_than:
             yield Called(rule.mutation, f"{rule.failure} {count} > {rule.more_than}")
-    for mutation in options.padding:
+    for mutation in padding:
         yield Called(mutation, "padding")
 
 

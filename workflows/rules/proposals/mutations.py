@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json
 from workflows.model.spec.factors import Configuration, Factor, IntegerFactor, NumberFactor, OrderFactor
-from workflows.model.spec.optimizers.evolve import (
+from workflows.model.spec.mutation_kinds import (
     LimitChange,
     LimitsMutation,
     Mutation,

@@ -11,7 +11,7 @@ from pydantic import Field
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from workflows.model.run.numbers import LARGEST_SCORE
-from workflows.model.spec.scorers import OVER_LABELS, Component, Objective
+from workflows.model.spec.objective import OVER_LABELS, Component, Objective
 from workflows.model.trial import TrialSummary
 from workflows.rules.scoring.classification import Classification
 

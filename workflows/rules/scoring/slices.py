@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from ratchet._canonical import canonical_json
 from ratchet._frozen import Payload
 from workflows.model.spec.dataset import Item
-from workflows.model.spec.scorers import Objective
+from workflows.model.spec.objective import Objective
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split
 from workflows.rules.scoring.objective_score import ScoringFailed, objective_score

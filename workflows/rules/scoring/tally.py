@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.judgement import JudgementSpec
-from workflows.model.spec.scorers import ClassificationScorer, Component, Objective
+from workflows.model.spec.objective import Component, Objective
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.rules.scoring.classification import Classification, classify
 from workflows.rules.scoring.error_counts import summed
@@ -73,7 +73,7 @@ class Tally:
         self._paid_by = paid_by
         self._counted = places if places is not None else range(suite.samples)
         self._expected = list(dict.fromkeys([*(scorer.score_name for scorer in suite.scorers), suite.metric]))
-        self._labelled = {s.score_name: s for s in suite.scorers if isinstance(s, ClassificationScorer)}
+        self._labelled = {scorer.score_name: rules for scorer in suite.scorers if (rules := scorer.label_rules) is not None}
         self._labels: dict[str, Counter[tuple[float, Label]]] = {name: Counter() for name in self._labelled}
         self._scores = {name: _Score() for name in self._expected}
         self._given: set[str] = set()
@@ -271,9 +271,9 @@ class Tally:
         )
 
     def _classification(self, name: str) -> Classification:
-        scorer = self._labelled[name]
+        rules = self._labelled[name]
         answers = ((weight * count, *label) for (weight, label), count in self._labels[name].items())
-        return classify(answers, scorer.labels or [], ignore_case=scorer.ignore_case)
+        return classify(answers, rules.labels, ignore_case=rules.ignore_case)
 
 
 def asked_for(judgement: JudgementSpec) -> list[str]:

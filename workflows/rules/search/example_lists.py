@@ -17,9 +17,9 @@ from pydantic import JsonValue
 from ratchet._canonical import canonical_json, content_hash, derive_seed
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.search_plans import ChosenExamples, ExamplesWanted
+from workflows.rules.search.example_pool import pool_of
 from workflows.rules.search.observations import bounded, penalized, told_of
 from workflows.rules.search.space import Space
-from workflows.rules.spec.example_factors import pool_of
 
 STARTUP = 10
 """So many lists are drawn at random before anything is modelled."""

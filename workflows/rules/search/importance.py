@@ -18,9 +18,8 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json
 from workflows.model.activities.computation import Stored
-from workflows.model.activities.search_plans import SearchedSpace
+from workflows.model.activities.search_plans import Importance, Importances, SearchedSpace
 from workflows.model.spec.factors import ChoiceFactor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
-from workflows.model.spec.optimizers.search import Importance, Importances
 from workflows.rules.search.observations import told_of
 from workflows.rules.search.space import Searched, Space, category_of, from_unit, nth, places_of, size_of, unit_of
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash
 from ratchet._placeholders import (
     Unfillable,
     as_text,
@@ -23,46 +22,20 @@ from ratchet._placeholders import (
 )
 from ratchet._unfolding import Extent, Unfolding, too_far
 from workflows.model.failures import shorten
-from workflows.model.spec.execution import CompressOptimizer, MeasureOptimizer, OptimizerSpec, RefineOptimizer
 from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
-from workflows.model.spec.optimizers.custom import PythonOptimizer
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
-from workflows.model.spec.optimizers.few_shot import FewShotOptimizer
-from workflows.model.spec.optimizers.gepa import GepaOptimizer
-from workflows.model.spec.optimizers.meta_prompt import MetaPromptOptimizer
-from workflows.model.spec.optimizers.reflect import ReflectOptimizer
-from workflows.model.spec.optimizers.search import SearchOptimizer
-from workflows.model.spec.proposers import ModelProposer, StepProposer
+from workflows.model.spec.objective import OVER_LABELS, Component, Objective
+from workflows.model.spec.proposers import ModelProposer
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import (
-    OVER_LABELS,
-    ClassificationScorer,
-    Component,
-    CostScorer,
-    JsonScorer,
-    LatencyScorer,
-    Objective,
-    ReportedScorer,
-    RubricScorer,
-    Scorer,
-    SimilarityScorer,
-    TokensScorer,
-    placed_scorers,
-)
-from workflows.model.spec.targets.python import ChatTarget, HttpTarget
+from workflows.model.spec.scorer_options import Scorer, placed_scorers
+from workflows.model.spec.target_options import PlacedText
 from workflows.rules.overlay import Overlay
-from workflows.rules.proposals.seeded_steps import can_step
 from workflows.rules.proposals.validation import LONGEST_QUOTE, refuse_value
 from workflows.rules.releases.target import release_problems
 from workflows.rules.scoring.classification import folded
-from workflows.rules.spec.compress_check import compression_problems
-from workflows.rules.spec.evolve_check import evolution_problems
-from workflows.rules.spec.example_factors import few_shot_problems
+from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
-from workflows.rules.spec.prompt_factors import is_of_a_prompt, is_read, made_of, prompt_problems, template_of
-from workflows.rules.spec.reflection_check import merging_problems
-from workflows.rules.spec.search_check import condition_problems, search_problems
-from workflows.rules.spec.target_texts import PlacedText, spliced_messages, target_texts
+from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
+from workflows.rules.spec.spliced_messages import spliced_messages
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
 MOST_PROBLEMS = 100
@@ -113,7 +86,7 @@ LONGEST_LIST = 2_000
 
 def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]:
     work = SchemaWork()
-    rendered = names.unfolding.reached(placed.text for placed in target_texts(request.target))
+    rendered = names.unfolding.reached(placed.text for placed in request.target.placed_texts())
     for name, factor in request.configuration.items():
         if unicodedata.normalize("NFC", name) != name:
             yield f"configuration: factor {name!r} is not written in Unicode form NFC; type its name anew"
@@ -183,7 +156,7 @@ def _step_named(placed: PlacedText, placeholder: str) -> Iterator[str]:
 
 def _target(request: OptimizationRequest, names: _Names) -> Iterator[str]:
     added = Extent()
-    for placed in target_texts(request.target):
+    for placed in request.target.placed_texts():
         yield from _placeholders_of(request, names, placed)
         added = added.plus(names.unfolding.of(placed.text))
         if added.is_too_far:
@@ -199,7 +172,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
     overlay = Overlay("", request.baseline, template_of(request))
     needed: dict[str, str] = {}
     splices: dict[str, str] = {}
-    for placed in target_texts(request.target):
+    for placed in request.target.placed_texts():
         try:
             needs = list(overlay.needs(placed.text))
         except Unfillable as error:
@@ -228,7 +201,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
 
 def _scoring(request: OptimizationRequest) -> Iterator[str]:
     names = [scorer.score_name for scorer in request.scorers]
-    open_ended = any(scorer.kind == "python" for scorer in request.scorers)
+    open_ended = any(scorer.names_its_scores for scorer in request.scorers)
     wanted = [("objective.metric", request.objective.metric)]
     wanted += [(f"objective.components[{i}].metric", part.metric) for i, part in enumerate(request.objective.components)]
     for where, metric in wanted:
@@ -242,26 +215,17 @@ def _scoring(request: OptimizationRequest) -> Iterator[str]:
 
 
 def _scorer(request: OptimizationRequest, place: str, scorer: Scorer) -> Iterator[str]:
-    if isinstance(scorer, JsonScorer) and scorer.json_schema is not None:
-        yield from _bad_schema(f"{place}.schema", scorer.json_schema)
+    if scorer.schema_used is not None:
+        yield from _bad_schema(f"{place}.schema", scorer.schema_used)
     if scorer.weight != 1.0 and place.count(".") == 0:
         yield f"{place}.weight: counts only among the members of a mean_of; use one, or a weighted objective"
-    if isinstance(scorer, RubricScorer | SimilarityScorer) and placeholders(scorer.model):
+    if scorer.asked_model is not None and placeholders(scorer.asked_model.model):
         yield f"{place}.model: takes no placeholder, or candidates could choose how they are graded; name one model"
-    if isinstance(scorer, LatencyScorer) and scorer.until == "first_token" and _answers_whole(request.target):
+    if scorer.needs_first_token and not request.target.tells_first_token:
         yield f"{place}.until: first_token is known only of answers that are streamed; set target.stream: true"
-
-    if isinstance(scorer, ReportedScorer) and not _reports_scores(request.target):
-        fix = "set target.response.scores" if isinstance(request.target, HttpTarget) else "use rubric, or python"
+    fix = request.target.missing_scores()
+    if scorer.reported_name is not None and fix is not None:
         yield f"{place}: takes scores that the target gives its answers, and this one gives none; {fix}"
-
-
-def _reports_scores(target: object) -> bool:
-    return target.response.scores is not None if isinstance(target, HttpTarget) else not isinstance(target, ChatTarget)
-
-
-def _answers_whole(target: object) -> bool:
-    return isinstance(target, ChatTarget) and not (target.stream or target.parameters.get("stream"))
 
 
 def _objective(request: OptimizationRequest) -> Iterator[str]:
@@ -276,7 +240,7 @@ def _objective(request: OptimizationRequest) -> Iterator[str]:
         elif part.positive is not None or part.average != "macro":
             yield f"{where}: positive and average belong to kinds {', '.join(OVER_LABELS[1:])}; drop them, or set kind"
     scorer = by_name.get(request.metric)
-    bare = isinstance(scorer, LatencyScorer | CostScorer | TokensScorer) and scorer.at_most is None
+    bare = scorer is not None and scorer.gives_a_number
     if bare and objective.kind == "mean" and objective.direction == "minimize" and objective.worst is None:
         yield (
             f"objective.worst: is missing; a sample that fails would score 1, which may be better than any answer's "
@@ -285,75 +249,21 @@ def _objective(request: OptimizationRequest) -> Iterator[str]:
 
 
 def _over_labels(where: str, part: Objective | Component, scorer: Scorer | None) -> Iterator[str]:
-    if not isinstance(scorer, ClassificationScorer):
+    rules = None if scorer is None else scorer.label_rules
+    if rules is None:
         yield f"{where}.kind: {part.kind} is computed from labels; let {where}.metric name a scorer of kind classification"
         return
     if part.kind == "accuracy" and (part.positive is not None or part.average != "macro"):
         yield f"{where}: accuracy has no positive and no average; drop them, or use precision, recall or f1"
-    known = [folded(label, scorer.ignore_case) for label in scorer.labels or []]
-    if part.positive is not None and known and folded(part.positive, scorer.ignore_case) not in known:
-        yield f"{where}.positive: {part.positive!r} is none of the scorer's labels {', '.join(scorer.labels or [])}"
+    known = [folded(label, rules.ignore_case) for label in rules.labels]
+    if part.positive is not None and known and folded(part.positive, rules.ignore_case) not in known:
+        yield f"{where}.positive: {part.positive!r} is none of the scorer's labels {', '.join(rules.labels)}"
 
 
 def _optimizer(request: OptimizationRequest) -> Iterator[str]:
-    if isinstance(request.optimizer, MeasureOptimizer):
-        yield from _variations(request, request.optimizer)
-    elif isinstance(request.optimizer, EvolveOptimizer):
-        yield from evolution_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, CompressOptimizer):
-        yield from compression_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, PythonOptimizer):
-        yield from _treatment(request)
-    elif isinstance(request.optimizer, FewShotOptimizer):
-        yield from few_shot_problems(request, request.optimizer)
-    elif isinstance(request.optimizer, SearchOptimizer):
-        yield from search_problems(request, request.optimizer)
-    else:
-        yield from _refinement(request, request.optimizer)
-    if isinstance(request.optimizer, GepaOptimizer):
-        yield from merging_problems(request, request.optimizer)
+    yield from request.optimizer.problems(request)
     yield from condition_problems(request.configuration)
     yield from _wording(request.optimizer.proposer)
-
-
-def _refinement(
-    request: OptimizationRequest, optimizer: RefineOptimizer | ReflectOptimizer | GepaOptimizer | MetaPromptOptimizer
-) -> Iterator[str]:
-    proposer = optimizer.proposer
-    yield from _examples(request, optimizer)
-    yield from _treatment(request, may_be_frozen=proposer.kind == "noop")
-    treated = [request.configuration[n] for n in request.optimizer.factors or request.changeable if n in request.configuration]
-    if isinstance(proposer, ModelProposer) and treated and not any(isinstance(f, TextFactor) for f in treated):
-        yield "optimizer.proposer: kind model rewrites text, but no treated factor is text; use kind step or python"
-    if isinstance(proposer, StepProposer) and treated and not any(can_step(factor) for factor in treated):
-        yield (
-            "optimizer.proposer: kind step moves numbers, choices, orders and flags, but no treated factor is one with "
-            "more than one value; widen one, or use kind model or python"
-        )
-
-
-def _examples(request: OptimizationRequest, optimizer: OptimizerSpec) -> Iterator[str]:
-    """Where what a proposer is shown comes from."""
-    splits = request.dataset.splits
-    train = isinstance(optimizer, RefineOptimizer) and optimizer.examples_from == "train"
-    if train and (splits is None or not splits.train or not splits.validation):
-        yield (
-            "optimizer.examples_from: is train, but there are no training samples beside those that candidates are scored on; "
-            "give dataset.splits shares for train and validation, or drop examples_from"
-        )
-
-
-def _treatment(request: OptimizationRequest, *, may_be_frozen: bool = False) -> Iterator[str]:
-    """The factors that may change."""
-    for name in request.optimizer.factors or []:
-        if name not in request.configuration:
-            yield f"optimizer.factors: {name!r} is no factor; known are {', '.join(request.configuration)}"
-        elif isinstance(request.configuration[name], FrozenFactor):
-            own = "write it as {value: …, change: text} or change: structured"
-            fix = "set accepts_overrides in the prompt" if is_of_a_prompt(name) else own
-            yield f"optimizer.factors: {name!r} is frozen; {fix}"
-    if not request.changeable and not may_be_frozen:
-        yield "configuration: every factor is frozen; let at least one change ({value: …, change: text})"
 
 
 def _wording(proposer: object) -> Iterator[str]:
@@ -363,25 +273,6 @@ def _wording(proposer: object) -> Iterator[str]:
             if placeholder not in PROPOSAL_PLACEHOLDERS:
                 known = ", ".join(f"{{{{{name}}}}}" for name in PROPOSAL_PLACEHOLDERS)
                 yield f"optimizer.proposer.template: placeholder {{{{{placeholder}}}}} is unknown; known are {known}"
-
-
-def _variations(request: OptimizationRequest, optimizer: MeasureOptimizer) -> Iterator[str]:
-    seen = {content_hash(request.baseline): "the baseline"}
-    factors, work = request.factors_in_play, SchemaWork()
-    for index, variation in enumerate(optimizer.configurations):
-        where = f"optimizer.configurations[{index}]"
-        unknown = [name for name in variation if name not in request.configuration]
-        if unknown:
-            yield f"{where}: {unknown[0]!r} is no factor; known are {', '.join(request.configuration)}"
-            continue
-        for name, value in variation.items():
-            refusal = refuse_value(name, value, factors[name], work)
-            if refusal is not None:
-                yield f"{where}.{name}: {refusal.message}"
-        config_hash = content_hash({**request.baseline, **variation})
-        if config_hash in seen:
-            yield f"{where}: is the same as {seen[config_hash]}; drop it, or raise replicates to measure it more often"
-        seen.setdefault(config_hash, where)
 
 
 PROPOSAL_PLACEHOLDERS = ("texts", "feedback", "hall_of_fame", "limits", "form", "factor.name", "factor.value")
@@ -415,24 +306,15 @@ def unknown_limits(request: OptimizationRequest, names: Iterable[str]) -> Iterat
 def models_used(request: OptimizationRequest) -> list[tuple[str, str]]:
     """Every model the run may call, with the field that names it."""
     used: list[tuple[str, str]] = []
-    if isinstance(request.target, ChatTarget):
-        made, factors = made_of(template_of(request)), request.factors_in_play
-        for where, model in _models_named(request.target):
-            used += _models_of(request, where, model, made, factors)
+    made, factors = made_of(template_of(request)), request.factors_in_play
+    for where, model in request.target.models():
+        used += _models_of(request, where, model, made, factors)
     for place, scorer in placed_scorers(request.scorers):
-        if isinstance(scorer, RubricScorer | SimilarityScorer):
-            used.append((f"{place}.model", scorer.model))
+        if scorer.asked_model is not None:
+            used.append((f"{place}.model", scorer.asked_model.model))
     if isinstance(request.optimizer.proposer, ModelProposer):
         used.append(("optimizer.proposer.model", request.optimizer.proposer.model))
     return list(dict.fromkeys(used))
-
-
-def _models_named(target: ChatTarget) -> Iterator[tuple[str, str]]:
-    if target.steps is None or any(step.model is None for step in target.steps):
-        yield "target.model", target.model
-    for index, step in enumerate(target.steps or []):
-        if step.model is not None:
-            yield f"target.steps[{index}].model", step.model
 
 
 def _models_of(

@@ -6,9 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator, Sequence
 
 from workflows.model.spec.request import OptimizationRequest
-from workflows.model.spec.scorers import PythonScorer, placed_scorers
-from workflows.model.spec.targets.external import ExternalTarget
-from workflows.model.spec.targets.python import ChatTarget
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
@@ -28,12 +26,12 @@ def _measures(request: OptimizationRequest) -> Iterator[str]:
     named = [(f"constraints[{place}]", constraint.measure) for place, constraint in enumerate(spec.constraints)]
     named += [(f"objectives[{place}]", objective.measure) for place, objective in enumerate(spec.objectives)]
     scores = [scorer.score_name for scorer in request.scorers]
-    free = any(isinstance(scorer, PythonScorer) for _, scorer in placed_scorers(request.scorers))
+    free = any(scorer.names_its_scores for _, scorer in placed_scorers(request.scorers))
     for where, measure in named:
         if measure not in RESOURCES and measure not in scores and not free:
             known = ", ".join([*RESOURCES, *scores])
             yield f"judgement.{where}: {measure!r} is nothing that is measured; known are {known}"
-        if measure == "cost" and isinstance(request.target, ChatTarget) and not request.prices:
+        if measure == "cost" and not request.prices and any(request.target.models()):
             yield f"judgement.{where}: what a call costs is unknown without prices; add prices for the target's model"
     repeated = {one.measure for one in spec.objectives if [other.measure for other in spec.objectives].count(one.measure) > 1}
     for measure in sorted(repeated):
@@ -76,7 +74,7 @@ def _racing(request: OptimizationRequest) -> Iterator[str]:
     spec = request.judgement
     if spec.racing is None:
         return
-    if isinstance(request.target, ExternalTarget):
+    if request.target.runs_whole_trials:
         yield (
             "judgement.racing: an external runner runs a trial as a whole, so that nobody can look at it in between; "
             "drop racing, or use another kind of target"

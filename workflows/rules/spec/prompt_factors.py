@@ -17,7 +17,7 @@ from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTempla
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Factor
 from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.spec.request import OptimizationRequest
-from workflows.rules.spec.target_texts import target_texts
+from workflows.model.spec.target_options import Target
 
 PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
 """The factors that a rendered prompt is used by."""
@@ -104,12 +104,12 @@ def publishes_its_prompt(request: OptimizationRequest) -> bool:
     source = request.prompt
     if source is None or source.publish is not None:
         return source is not None and source.publish is True
-    return source.name is not None and request.target.kind in ("http", "activity", "external")
+    return source.name is not None and request.target.renders_prompts
 
 
-def shows_its_prompt(target: object) -> bool:
+def shows_its_prompt(target: Target) -> bool:
     """Whether a target's own texts show the rendered prompt, so that a sample it cannot be rendered for cannot be answered."""
-    return any(shows_the_prompt(placed.text) for placed in target_texts(target))
+    return any(shows_the_prompt(placed.text) for placed in target.placed_texts())
 
 
 def shows_the_prompt(text: str) -> bool:

@@ -49,8 +49,10 @@ def false_rejection_rate(reference: Passes, candidate: Passes | None = None) -> 
     counts = np.array([reference[place] for place in places], dtype=np.float64)
     passed, answered = counts[:, 0], counts[:, 1]
     again = np.array([(candidate or reference)[place][1] for place in places], dtype=np.float64)
-    mean = float(passed.sum() / answered.sum())
-    spread = _spread(passed, answered, mean)
+    seen = float(passed.sum() / answered.sum())
+    spread = _spread(passed, answered, seen)
+    # Half a pass and half a failure more: a few failures are seen less often than they happen. Who never fails may be steady.
+    mean = float((passed.sum() + 0.5) / (answered.sum() + 1)) if 0 < seen < 1 and spread < 1 - 1e-9 else seen
     survive = 1 - _moment(mean, spread, answered) + _moment(mean, spread, answered + again)
     return float(1 - np.prod(np.clip(survive, 0.0, 1.0)))
 

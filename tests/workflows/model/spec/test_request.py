@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from ratchet._explanation import PATTERNS
 from tests.support.spec_building import SPEC, request, spec
 from workflows.model.run.contract import RunInput
-from workflows.model.spec.execution import Adjustment, BudgetChange, RefineOptimizer, only_given
+from workflows.model.spec.execution import Adjustment, BudgetChange, only_given
 from workflows.model.spec.request import OptimizationRequest, spec_schema
+from workflows.optimizers.refine import RefineOptimizer
 
 
 def test_defaults_are_those_of_the_documents() -> None:

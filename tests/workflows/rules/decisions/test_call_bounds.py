@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.model.spec.targets.python import Price
+from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import LONGEST_ANSWER, chat_bound, embedding_bound
 
 PRICE = Price(input=2, output=10)

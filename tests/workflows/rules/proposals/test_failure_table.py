@@ -9,7 +9,7 @@ import pytest
 from ratchet._canonical import content_hash
 from tests.support.mutation_examples import FACTORS, PARAMETERS
 from workflows.model.activities.computation import Stored
-from workflows.model.spec.optimizers.evolve import EvolveOptimizer
+from workflows.optimizers.evolve import EvolveOptimizer
 from workflows.rules.proposals.failure_table import Mutant, called_for, counted, mutants_of
 
 
@@ -18,7 +18,8 @@ def _options(**given: Any) -> EvolveOptimizer:
 
 
 def _mutants(failures: dict[str, int], wanted: int = 5, tried: set[str] | None = None, **options: Any) -> list[Mutant]:
-    return mutants_of(PARAMETERS, called_for(failures, _options(**options)), FACTORS, tried or set(), wanted)
+    asked = _options(**options)
+    return mutants_of(PARAMETERS, called_for(failures, asked.table, asked.padding), FACTORS, tried or set(), wanted)
 
 
 def test_the_documents_example_calls_for_the_documents_mutations() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from workflows.model.spec.dataset import Item
-from workflows.model.spec.scorers import ExactScorer, Objective
+from workflows.model.spec.objective import Objective
+from workflows.model.spec.scorers.matches import ExactScorer
 from workflows.model.spec.targets.python import PythonTarget
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split

@@ -12,7 +12,7 @@ import pytest
 from clients.testing import Simulated, World, simulate
 from ratchet._canonical import canonical_json
 from ratchet.plugins import Sample
-from workflows.rules.spec.example_factors import LONGEST_EXAMPLE, pool_of
+from workflows.rules.search.example_pool import LONGEST_EXAMPLE, pool_of
 
 LIST = {"change": "structured", "type": "json", "value": [], "schema": {"type": "array", "maxItems": 50}}
 TRAIN = [Sample(f"t{number}", f"question {number}", expected=f"answer {number}") for number in range(30)]

@@ -7,7 +7,7 @@ import pytest
 
 from ratchet.optimizer import Direction
 from workflows.model.spec.judgement import JudgementSpec, Verdict
-from workflows.model.spec.scorers import Objective
+from workflows.model.spec.objective import Objective
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Split
 from workflows.rules.decisions.verdicts import judge

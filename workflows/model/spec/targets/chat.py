@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
@@ -9,6 +10,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from ratchet._frozen import SpecPart
 from ratchet._placeholders import whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
+from workflows.model.spec.target_options import PlacedText, Target, texts_within
 
 
 def _is_whole_placeholder(value: str) -> str:
@@ -58,14 +60,24 @@ class ChatStep(SpecPart):
     parameters: CanonicalMapping = Field(default_factory=dict)
     """Further request parameters of this step; they win over the target's."""
 
+    def placed_texts(self, where: str, steps: tuple[str, ...] | None) -> Iterator[PlacedText]:
+        """The texts of its messages; `steps` are those whose answers they may refer to."""
+        for index, entry in enumerate(self.messages):
+            if isinstance(entry, Message):
+                yield PlacedText(f"{where}.messages[{index}].content", entry.content, steps)
+            else:
+                yield PlacedText(f"{where}.messages[{index}].splice", entry.splice, steps, is_splice=True)
 
-class ChatTarget(SpecPart):
+
+class ChatTarget(Target):
     """A chat model behind any OpenAI-compatible URL, or a chain of requests to several (`steps`).
 
     Factors named like a request parameter (`model`, `temperature`, `top_p`, `max_tokens`, …) are sent as that parameter.
     A model cannot say which configuration it was asked with: Ratchet fills the messages itself, from the overlay that the
     trial's hash names. All other kinds can echo the hash they used, and an answer with another one never scores.
     """
+
+    answered_by = ".chat:ChatAnswers"
 
     kind: Literal["chat"]
     messages: Messages | None = None
@@ -111,3 +123,45 @@ class ChatTarget(SpecPart):
         """Every text of its messages, for estimates and for what a sample must have."""
         entries = [entry for request in self.requests for entry in request.messages]
         return tuple(entry.content if isinstance(entry, Message) else entry.splice for entry in entries)
+
+    def placed_texts(self) -> Iterator[PlacedText]:
+        before: list[str] = []
+        if self.messages is not None:
+            yield from self.requests[0].placed_texts("target", None)
+        for index, step in enumerate(self.steps or []):
+            where, known = f"target.steps[{index}]", tuple(before)
+            yield from step.placed_texts(where, known)
+            if step.model is not None:
+                yield PlacedText(f"{where}.model", step.model, known)
+            yield from texts_within(f"{where}.parameters", step.parameters, known)
+            before.append(step.name)
+        if self._asks_its_own_model:
+            yield PlacedText("target.model", self.model)
+        yield from texts_within("target.parameters", self.parameters)
+        if self.output is not None:
+            yield from texts_within("target.output", self.output, tuple(before), of_json=True)
+
+    def models(self) -> Iterator[tuple[str, str]]:
+        if self._asks_its_own_model:
+            yield "target.model", self.model
+        for index, step in enumerate(self.steps or []):
+            if step.model is not None:
+                yield f"target.steps[{index}].model", step.model
+
+    @property
+    def _asks_its_own_model(self) -> bool:
+        return self.steps is None or any(step.model is None for step in self.steps)
+
+    @property
+    def model_url(self) -> str | None:
+        return self.base_url
+
+    def request_parameters(self) -> Sequence[Mapping[str, Any]]:
+        return [request.parameters for request in self.requests]
+
+    @property
+    def tells_first_token(self) -> bool:
+        return bool(self.stream or self.parameters.get("stream"))
+
+    def missing_scores(self) -> str:
+        return "use rubric, or python"

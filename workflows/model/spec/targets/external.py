@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ratchet._frozen import Payload, SpecPart
+from ratchet._frozen import Payload
 from ratchet._values import CanonicalMapping, ShortText
 from workflows.model.spec.durations import Duration
+from workflows.model.spec.target_options import CalledPlace, Target
 from workflows.model.spec.targets.at_most import AtMost
 from workflows.model.spec.task_queues import TaskQueue
 
@@ -36,8 +37,10 @@ def _is_positive(value: timedelta) -> timedelta:
 PositiveDuration = Annotated[Duration, AfterValidator(_is_positive)]
 
 
-class ActivityTarget(SpecPart):
+class ActivityTarget(Target):
     """An activity of any name on any task queue, in any language. `examples/activity-target` has the contract and workers."""
+
+    renders_prompts = True
 
     kind: Literal["activity"]
     activity: Annotated[ShortText, Field(min_length=1, max_length=200)]
@@ -74,10 +77,21 @@ class ActivityTarget(SpecPart):
             attempts=self.attempts,
         )
 
+    @property
+    def stated(self) -> AtMost | None:
+        return self.at_most
 
-class ExternalTarget(SpecPart):
+    @property
+    def is_set_aside_whole(self) -> bool:
+        return True
+
+
+class ExternalTarget(Target):
     """An experiment runner behind HTTP, which runs a whole trial by itself. `examples/external-runner` has the contract and
     a runner."""
+
+    renders_prompts = True
+    runs_whole_trials = True
 
     kind: Literal["external"]
     url: RunnerUrl
@@ -111,6 +125,18 @@ class ExternalTarget(SpecPart):
     def rules(self) -> ExperimentRules:
         """What a trial needs to know of this target."""
         return ExperimentRules(poll=self.poll, longest_poll=self.longest_poll, patience=self.patience, timeout=self.timeout)
+
+    @property
+    def stated(self) -> AtMost | None:
+        return self.at_most
+
+    @property
+    def is_set_aside_whole(self) -> bool:
+        return True
+
+    @property
+    def called_place(self) -> CalledPlace:
+        return CalledPlace(self.url, "RATCHET_RUNNER_URLS", "the runner", "runners")
 
 
 class ActivityCalls(Payload):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, ShortText
+from workflows.model.spec.target_options import CalledPlace, PlacedText, Target, texts_within
 from workflows.model.spec.targets.at_most import AtMost
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -81,12 +83,15 @@ class HttpResponse(SpecPart):
     X-Ratchet-Overlay of the response."""
 
 
-class HttpTarget(SpecPart):
+class HttpTarget(Target):
     """Any endpoint that takes and gives JSON.
 
     Every request says what it is for: `X-Ratchet-Run`, `-Trial`, `-Experiment` (its name), `-Candidate`, `-Overlay`,
     `-Overlay-Hash`, `-Prompt`, `-Parent`, `-Flags` (JSON), `-Sample`, `-Replicate`, `-Seed`.
     """
+
+    answered_by = ".http:HttpAnswers"
+    renders_prompts = True
 
     kind: Literal["http"]
     url: Annotated[ShortText, AfterValidator(_is_endpoint)]
@@ -108,3 +113,21 @@ class HttpTarget(SpecPart):
     """What one call takes at most; it makes budgets of tokens and cost hard. Default: 1.5 times the dearest call so far."""
     version: ShortText | None = None
     """Names the code behind the endpoint; another version is another evaluator, whose answers are not mixed with these."""
+
+    def placed_texts(self) -> Iterator[PlacedText]:
+        yield PlacedText("target.url", self.url)
+        for name, text in self.headers.items():
+            yield PlacedText(f"target.headers.{name}", text)
+        if self.method != "GET":
+            yield from texts_within("target.body", self.body, of_json=True)
+
+    @property
+    def stated(self) -> AtMost | None:
+        return self.at_most
+
+    def missing_scores(self) -> str | None:
+        return None if self.response.scores is not None else "set target.response.scores"
+
+    @property
+    def called_place(self) -> CalledPlace:
+        return CalledPlace(self.url, "RATCHET_HTTP_URLS", "the endpoint", "HTTP targets", self.auth)

@@ -1,35 +1,22 @@
-"""Targets: what is run on a sample."""
+"""Python targets: a callable of the user's."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from ratchet._frozen import SpecPart
 from ratchet._values import ShortText
-from workflows.model.run.numbers import Cost
-from workflows.model.spec.targets.at_most import AtMost as AtMost
-from workflows.model.spec.targets.chat import ChatTarget as ChatTarget
-from workflows.model.spec.targets.external import ActivityTarget, ExternalTarget
-from workflows.model.spec.targets.http import HttpTarget as HttpTarget
-
-_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+from workflows.model.spec.named_plugins import NamedPlugin, PluginReference
+from workflows.model.spec.target_options import Target
+from workflows.model.spec.targets.at_most import AtMost
 
 
-def _is_plugin_reference(value: str) -> str:
-    if not _REFERENCE.fullmatch(value):
-        raise ValueError("is not a plug-in reference; write package.module:attribute")
-    return value
-
-
-PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max_length=500)]
-"""`package.module:attribute`, resolved by the worker from its own import path."""
-
-
-class PythonTarget(SpecPart):
+class PythonTarget(Target):
     """A Python callable `(configuration, sample, context) -> Output | str | dict`, sync or async."""
+
+    answered_by = ".python:PythonAnswers"
 
     kind: Literal["python"]
     ref: PluginReference
@@ -50,16 +37,9 @@ class PythonTarget(SpecPart):
             raise ValueError("processes is given, but pool is thread; add pool: process, or remove processes")
         return self
 
+    def plugins(self) -> Iterator[NamedPlugin]:
+        yield NamedPlugin("target.ref", self.ref, 3, self.version)
 
-Target = Annotated[ChatTarget | HttpTarget | PythonTarget | ActivityTarget | ExternalTarget, Field(discriminator="kind")]
-
-
-class Price(SpecPart):
-    """What a model costs per million tokens."""
-
-    input: Cost
-    """Per million tokens read."""
-    output: Cost
-    """Per million tokens written."""
-    cached_input: Cost | None = None
-    """Per million tokens read from the provider's cache. Default: the price of `input`."""
+    @property
+    def stated(self) -> AtMost | None:
+        return self.at_most

@@ -1,0 +1,37 @@
+// Where the answers of a report come from: the file itself, which has them by their paths. It stands in the place of source.js.
+
+export const isLive = false;
+
+/** `run_id`, `written_at`, `gates`, `figures`, `edits`, and the server's `answers` as they were then. */
+export const report = JSON.parse(document.getElementById("report").textContent);
+
+const PARTS = new Set(["offset", "limit", "only", "before"]); // these choose from an answer
+const SAME = new Set(["spec", "since", "trials"]); // these would shorten or lengthen it
+const LEFT_OUT = "This report does not have that. With --verbosity full it holds more; the page of the run has it all.";
+
+/** As `fetch` would answer. */
+export async function request(path, { method = "GET" } = {}) {
+  if (method !== "GET") return answered(405, { error: { message: "A report only shows: it is no server." } });
+  const [place, text] = path.split("?", 2);
+  const query = new URLSearchParams(text);
+  const found = report.answers[keyOf(decodeURIComponent(place), query)];
+  return found === undefined ? answered(404, { error: { message: LEFT_OUT } }) : answered(200, partOf(found, query));
+}
+
+const answered = (status, body) => new Response(JSON.stringify(body), { status });
+
+function keyOf(place, query) {
+  const manyCandidates = place.endsWith("/slices/scores"); // the file has those of all
+  const named = [...query].filter(([name]) => !PARTS.has(name) && !SAME.has(name) && !(manyCandidates && name === "candidate"));
+  return named.length ? `${place}?${named.map(([name, value]) => `${name}=${value}`).sort().join("&")}` : place;
+}
+
+function partOf(answer, query) {
+  if (!Array.isArray(answer.items)) return answer;
+  const number = (name, missing) => (query.has(name) ? Number(query.get(name)) : missing);
+  const only = query.get("only"), before = number("before", Infinity);
+  const fitting = answer.items.filter((one) => (!only || one.turn === only) && !(one.id >= before));
+  const first = number("offset", 0), until = first + number("limit", fitting.length);
+  const total = only ? answer.counts[only] : answer.total;
+  return { ...answer, total, items: fitting.slice(first, until), has_more: until < fitting.length };
+}

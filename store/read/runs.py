@@ -1,0 +1,207 @@
+"""Runs as clients read them: in a list, live, and as a report of everything that was decided."""
+
+# ruff: noqa: S608 (only constants of this module are put into statements; every value is a parameter)
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from store.connection import Connection, Database
+from store.encoding import decoded
+from store.read import replay_records, rows
+from store.read.releases import listed_releases
+from store.read.trials import IN_ORDER, TRIAL, count_rows, trial_columns
+from store.write.served_times import STOOD_STILL
+
+_RUN = f"""
+    r.run_id, r.name, r.use_case, r.experiment, r.status, r.stop_reason, r.message, r.optimizer, r.objective, r.direction,
+    r.round, r.proposed, r.completed, r.failed, r.rejected, r.stopped, r.paid_trials, r.paid_samples, r.paid_tokens,
+    r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
+    r.finished_at, {STOOD_STILL} AS stood_still_seconds,
+    (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
+    r.result #>> '{{confirmation,judged,verdict}}' AS verdict,
+    (SELECT t.judged ->> 'verdict' FROM trials t
+     WHERE t.run_id = r.run_id AND t.candidate_id = r.best_candidate_id AND t.purpose = 'candidate') AS search_verdict
+"""
+_ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record, decided_at"
+_IN_FORCE = """
+    coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
+    coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget,
+    r.result -> 'confirmation' AS confirmation
+"""
+_REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
+
+
+class RunReader:
+    """Runs, with their rounds and rejections."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(self, *, status: str | None = None, offset: int = 0, limit: int = 100) -> list[rows.RunSummary]:
+        """Runs, the newest first."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch(
+                f"SELECT {_RUN} FROM runs r WHERE $1::text IS NULL OR r.status = $1"
+                " ORDER BY r.started_at DESC, r.run_id OFFSET $2 LIMIT $3",
+                status,
+                offset,
+                limit,
+            )
+        return [rows.RunSummary(**_run(row)) for row in found]
+
+    async def listed(
+        self, *, status: str | None = None, search: str | None = None, offset: int = 0, limit: int = 100
+    ) -> rows.RunPage:
+        """Runs, the newest first, whose id, name or use case contains a text; with how many there are."""
+        chosen = (
+            "($1::text IS NULL OR r.status = $1) AND ($2::text IS NULL OR position(lower($2) IN lower("
+            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0)"
+        )
+        async with self._database.snapshot() as connection:
+            total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search)
+            found = await connection.fetch(
+                f"SELECT {_RUN}, {_IN_FORCE} FROM runs r WHERE {chosen}"
+                " ORDER BY r.started_at DESC, r.run_id OFFSET $3 LIMIT $4",
+                status,
+                search,
+                offset,
+                limit,
+            )
+        return rows.RunPage(total=total, items=tuple(_listed(row) for row in found))
+
+    async def progress(self, run_id: str) -> rows.LiveProgress | None:
+        """The live counters of a run, in one query that is cheap enough to poll."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(
+                f"""
+                SELECT {_RUN}, live.in_flight
+                FROM runs r
+                CROSS JOIN LATERAL (
+                    SELECT coalesce(jsonb_agg(jsonb_build_object(
+                        'candidate_id', t.candidate_id, 'purpose', t.purpose, 'round', t.round, 'started_at', t.started_at,
+                        'expected', t.samples::bigint * t.replicates, 'answered',
+                        (SELECT count(*) FROM outcomes o WHERE o.config_hash = t.config_hash AND o.evaluator = s.evaluator
+                                                           AND o.run_id = t.run_id AND o.trial_id = t.trial_id)
+                    ) ORDER BY t.round, t.index, t.candidate_id), '[]') AS in_flight
+                    FROM trials t JOIN suites s USING (run_id, split)
+                    WHERE t.run_id = r.run_id AND t.status = 'running'
+                ) live
+                WHERE r.run_id = $1
+                """,
+                run_id,
+            )
+        return None if row is None else _live(row)
+
+    async def is_known(self, run_id: str) -> bool:
+        """Whether the store knows a run."""
+        async with self._database.connection() as connection:
+            return bool(await connection.fetchval("SELECT true FROM runs WHERE run_id = $1", run_id))
+
+    async def known_among(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of these runs that the store knows."""
+        async with self._database.connection() as connection:
+            found = await connection.fetch("SELECT run_id FROM runs WHERE run_id = ANY($1::text[])", list(run_ids))
+        return {row["run_id"] for row in found}
+
+    async def load(self, run_id: str) -> rows.RunDetail | None:
+        """A run with its spec and result."""
+        async with self._database.connection() as connection:
+            return await _run_in_full(connection, run_id)
+
+    async def report(self, run_id: str) -> rows.RunReport | None:
+        """A run with all its rounds, trials and rejections, as they were at one moment."""
+        async with self._database.snapshot() as connection:
+            run = await _run_in_full(connection, run_id)
+            if run is None:
+                return None
+            rounds = await connection.fetch(
+                f"SELECT {_ROUND} FROM rounds WHERE run_id = $1 ORDER BY round",
+                run_id,
+            )
+            trials = await connection.fetch(
+                f"SELECT {TRIAL}, o.configuration, t.sample_means FROM trials t JOIN candidates c USING (run_id, candidate_id)"
+                f" JOIN overlays o ON o.config_hash = t.config_hash WHERE t.run_id = $1 {IN_ORDER}",
+                run_id,
+            )
+            rejections = await connection.fetch(
+                f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index", run_id
+            )
+            released = await listed_releases(connection, run_id=run_id)
+            splits = await replay_records.splits(connection, run_id)
+            proposals = await replay_records.proposal_costs(connection, run_id)
+
+        def told() -> rows.RunReport:
+            return rows.RunReport(
+                run=run,
+                rounds=tuple(rows.RoundRow(**decoded(row, "extra", "record")) for row in rounds),
+                trials=tuple(rows.TrialInFull(**trial_columns(row, "configuration")) for row in trials),
+                rejections=tuple(rows.Rejection(**row) for row in rejections),
+                splits=splits,
+                proposals=proposals,
+                releases=tuple(released),
+            )
+
+        return await asyncio.to_thread(told)
+
+    async def rounds(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RoundPage | None:
+        """Decided rounds, the baseline's first; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            total = await count_rows(connection, "rounds", run_id)
+            found = await connection.fetch(
+                f"SELECT {_ROUND} FROM rounds WHERE run_id = $1 ORDER BY round OFFSET $2 LIMIT $3", run_id, offset, limit
+            )
+        if total is None:
+            return None
+        items = await asyncio.to_thread(lambda: tuple(rows.RoundRow(**decoded(row, "extra", "record")) for row in found))
+        return rows.RoundPage(total=total, items=items)
+
+    async def rejections(self, run_id: str, *, offset: int = 0, limit: int = 100) -> rows.RejectionPage | None:
+        """Proposals that were kept out, in their order; None when there is no such run."""
+        async with self._database.snapshot() as connection:
+            total = await count_rows(connection, "rejections", run_id)
+            found = await connection.fetch(
+                f"SELECT {_REJECTION} FROM rejections WHERE run_id = $1 ORDER BY round, proposed_index OFFSET $2 LIMIT $3",
+                run_id,
+                offset,
+                limit,
+            )
+        return None if total is None else rows.RejectionPage(total=total, items=tuple(rows.Rejection(**row) for row in found))
+
+
+def _listed(row: Any) -> rows.ListedRun:
+    return rows.ListedRun(**_run(decoded(row, "budget", "confirmation")))
+
+
+def _live(row: Any) -> rows.LiveProgress:
+    values = _run(decoded(row, "in_flight"))
+    sums = {name: sum(trial[name] for trial in values["in_flight"]) for name in ("answered", "expected")}
+    return rows.LiveProgress(**values, **sums)
+
+
+def _run(row: Any) -> dict[str, Any]:
+    """The flat columns of a run's row with counts and spend as objects."""
+    values = dict(row)
+    counts = {name: values.pop(name) for name in ("proposed", "running", "completed", "failed", "rejected", "stopped")}
+    spend = {name: values.pop(f"paid_{name}") for name in ("trials", "samples", "tokens", "cost")}
+    return {**values, "counts": counts, "spend": spend}
+
+
+async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | None:
+    row = await connection.fetchrow(
+        f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
+        " (SELECT count(*) FROM suites s, jsonb_object_keys(coalesce(s.body -> 'same_as', '{}'))"
+        " WHERE s.run_id = r.run_id) AS dataset_merged,"
+        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life, r.plan, r.noise,"
+        " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
+        " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
+        " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",
+        run_id,
+    )
+    if row is None:
+        return None
+    values = _run(decoded(row, "spec", "result", "limits", "versions", "plan", "noise"))
+    lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
+    return rows.RunDetail(**values, lost=lost)

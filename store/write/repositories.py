@@ -1,0 +1,46 @@
+"""All repositories over one database, for activities that need several."""
+
+from __future__ import annotations
+
+from store.connection import Database
+from store.read.evaluated_samples import EvaluatedSamples
+from store.read.measured_samples import MeasuredSamples
+from store.read.releases import ReleaseReader
+from store.read.search_history import SearchHistory
+from store.write.budgets import Budgets
+from store.write.learned_rates import LearnedRates
+from store.write.outcomes import Outcomes
+from store.write.overlays import Overlays
+from store.write.proposals import ModelAnswers, Proposals
+from store.write.rate_limits import RateLimits
+from store.write.releases import Releases
+from store.write.runs import Runs
+from store.write.served_times import ServedTimes
+from store.write.suites import Suites
+from store.write.test_split import HeldBackSplits
+from store.write.trials import Trials
+from store.write.unscored_answers import UnscoredAnswers
+
+
+class Store:
+    """The store as activities see it: its methods are those of the repositories, one transaction each."""
+
+    def __init__(self, database: Database) -> None:
+        self.runs = Runs(database)
+        self.suites = Suites(database)
+        self.overlays = Overlays(database)
+        self.held_back_splits = HeldBackSplits(database)
+        self.trials = Trials(database)
+        self.outcomes = Outcomes(database)
+        self.unscored_answers = UnscoredAnswers(database)
+        self.budgets = Budgets(database)
+        self.proposals = Proposals(database)
+        self.model_answers = ModelAnswers(database)
+        self.releases = Releases(database)
+        self.release_log = ReleaseReader(database)
+        self.served_times = ServedTimes(database)
+        self.rate_limits = RateLimits(database)
+        self.learned_rates = LearnedRates(database)
+        self.search_history = SearchHistory(database)
+        self.measured_samples = MeasuredSamples(database)
+        self.evaluated_samples = EvaluatedSamples(database)

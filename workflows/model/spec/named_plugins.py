@@ -1,0 +1,30 @@
+"""Plug-ins as a spec names them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, Field
+
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def _is_plugin_reference(value: str) -> str:
+    if not _REFERENCE.fullmatch(value):
+        raise ValueError("is not a plug-in reference; write package.module:attribute")
+    return value
+
+
+PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max_length=500)]
+"""`package.module:attribute`, resolved by the worker from its own import path."""
+
+
+class NamedPlugin(NamedTuple):
+    """One place of a spec that names a plug-in, and how it will be called."""
+
+    field: str
+    ref: str
+    arguments: int
+    """How many positional ones."""
+    version: str | None

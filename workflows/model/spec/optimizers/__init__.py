@@ -1,1 +1,0 @@
-"""The options of the optimizers: one module for each algorithm."""

@@ -1,0 +1,27 @@
+"""The end of a run, as whoever finds it tells it."""
+
+from __future__ import annotations
+
+from ratchet.optimizer import StopReason
+from workflows.model.failures import one_line
+from workflows.model.run.contract import EndedBy
+from workflows.model.run.rounds import RunStatus
+
+
+class RunEnded(Exception):
+    """The run is over: raised where that is found out, answered in one place."""
+
+    def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed", *, by: EndedBy | None = None) -> None:
+        self.message = one_line(message)  # it may repeat what a plug-in said, and is shown in lists, logs and terminals
+        super().__init__(self.message)
+        self.reason = reason
+        self.status = status
+        self.by = by or _BY.get(reason, "rules")
+
+
+_BY: dict[StopReason, EndedBy] = {
+    StopReason.STOPPED_EARLY: "person",
+    StopReason.CANCELLED: "person",
+    StopReason.EXECUTION_FAILURE: "failure",
+    StopReason.PROPOSAL_FAILURE: "proposer",
+}
