@@ -39,14 +39,15 @@ pytest_plugins = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Short tests come last: where several processes share the tests, they fill up the time until the last is done."""
-    folders = [*LONGEST_FIRST, *(folder.name for folder in sorted(TESTS.iterdir()) if folder.name not in LONGEST_FIRST)]
-    items.sort(key=lambda item: folders.index(item.path.relative_to(TESTS).parts[0]))
+    """Mark what is slow. It comes first: where several processes share the tests, the others fill up the time until the last is
+    done."""
     for item in items:
         folder = item.path.relative_to(TESTS).parent.as_posix()
         needed = set(getattr(item, "fixturenames", ()))
         if needed & SLOW_FIXTURES or any(f"{folder}/".startswith(f"{slow}/") for slow in SLOW_FOLDERS):
             item.add_marker("slow")
+    folders = [*LONGEST_FIRST, *(folder.name for folder in sorted(TESTS.iterdir()) if folder.name not in LONGEST_FIRST)]
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, folders.index(item.path.relative_to(TESTS).parts[0])))
 
 
 @pytest.hookimpl(wrapper=True)

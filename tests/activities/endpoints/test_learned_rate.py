@@ -186,7 +186,7 @@ class TestInTheStore:
         await gate.enter()
         async with database.connection() as connection:
             await connection.execute("TRUNCATE learned_rates")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await gate.enter()
             await gate.enter()
         assert gate.rate is None
