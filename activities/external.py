@@ -212,7 +212,7 @@ class DelegatedEvaluation(Delegating):
             short_of = await self._set_aside(trial, missing, target)
             if short_of is not None:
                 return Triggered(exhausted=short_of)
-            key = trial.trial_id if known.life == 1 else f"{trial.trial_id}#{known.life}"
+            key = trial.trial_id if known.starts == 1 else f"{trial.trial_id}#{known.starts}"
             try:
                 experiment_id = await self._runners.trigger(
                     target.url, body, key, target.patience.total_seconds(), _headers(body["context"])

@@ -38,7 +38,7 @@ class LeaseBalance:
     """The most that one sample took."""
     exceeded: int = 0
     """Calls that took more than was set aside for them."""
-    alone: bool = False
+    exclusive: bool = False
     """A call is at work of which nobody knows what it takes: everybody else waits."""
     idle: bool = False
     """Nothing is at work: what is held will not come back by waiting for it."""
@@ -53,7 +53,7 @@ class LeaseRequest:
     needed: Amount = NOTHING
     welcome: Amount = NOTHING
     """What it would take at once if there is so much, to ask less often."""
-    alone: bool = False
+    exclusive: bool = False
     """Nothing is known of what the call takes: nobody else may spend meanwhile."""
     again: bool = False
     """The purse has leased before: when its lease is gone, somebody else has settled it."""

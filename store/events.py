@@ -42,7 +42,7 @@ class LockedRun:
     """A run whose row is locked until the transaction ends."""
 
     run_id: str
-    life: int
+    starts: int
     status: str
     status_changes: int
 
@@ -53,7 +53,9 @@ class RunUnknown(StoreError):
 
 async def lock_run(connection: Connection, run_id: str) -> LockedRun:
     """Lock the run's row. Event ids are drawn under this lock, so that within a run they become visible in order."""
-    row = await connection.fetchrow("SELECT life, status, status_changes FROM runs WHERE run_id = $1 FOR NO KEY UPDATE", run_id)
+    row = await connection.fetchrow(
+        "SELECT starts, status, status_changes FROM runs WHERE run_id = $1 FOR NO KEY UPDATE", run_id
+    )
     if row is None:
         raise RunUnknown(f"run {run_id!r} is not in the store: it was deleted, or never prepared")
     return LockedRun(run_id, *row)
@@ -76,7 +78,7 @@ async def announce(connection: Connection, run: LockedRun, events: Sequence[Even
         SELECT pg_notify($5, $1) WHERE EXISTS (SELECT FROM written)
         """,
         run.run_id,
-        [f"{run.life}/{event.key}" for event in events],
+        [f"{run.starts}/{event.key}" for event in events],
         [event.type for event in events],
         [storable_json(event.payload) for event in events],
         EVENTS_CHANNEL,

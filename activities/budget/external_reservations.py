@@ -67,9 +67,9 @@ class ExternalReservations:
         given_up_at = time.monotonic() + patience
         pause = FIRST_LOOK
         while True:
-            each, alone = await self._each(key, stated)
-            most = least if alone else wanted
-            leased = await self._lease(key, LeaseRequest(each.times(least), each.times(most), alone))
+            each, exclusive = await self._each(key, stated)
+            most = least if exclusive else wanted
+            leased = await self._lease(key, LeaseRequest(each.times(least), each.times(most), exclusive))
             if leased.short_of is None:
                 calls = min(most, _fitting(leased.granted, each))
                 if calls < most:

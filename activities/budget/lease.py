@@ -65,7 +65,7 @@ class Reservation:
         self.at_work = 0
         self.begun = False
         """Whether a call was made."""
-        self.alone = False
+        self.exclusive = False
 
     @property
     def left(self) -> Amount:
@@ -87,7 +87,7 @@ class Reservation:
         self.pending += most or NOTHING
         self.at_work += 1
         self.begun = True
-        self.alone = most is None
+        self.exclusive = most is None
         return most
 
     def expected(self, stated: Amount | None) -> Amount | None:
@@ -109,7 +109,7 @@ class Reservation:
     def _ended(self, reserved: Amount | None) -> None:
         self.pending -= reserved or NOTHING
         self.at_work -= 1
-        self.alone = False
+        self.exclusive = False
 
     def lose_everything_at_work(self) -> None:
         """Nobody will hear how these calls ended."""
@@ -334,13 +334,13 @@ class BudgetLease:
     def _others_busy(self, reservation: Reservation) -> bool:
         return reservation.at_work > 0 or any(other.busy for other in self._reservations if other is not reservation)
 
-    async def _leased(self, alone: bool, missing: Amount) -> Leased:
+    async def _leased(self, exclusive: bool, missing: Amount) -> Leased:
         """Ask for more. What is refused is given back in full, so that others see what there is."""
         async with self._writing:
             self._offered, self._free = self._free, NOTHING
             needed = (missing - self._offered).not_negative()
             welcome = (missing + self._unit().times(self._ahead()) - self._offered).or_more(needed)
-            request = LeaseRequest(needed, welcome, alone, again=self._opened, spare=self._offered)
+            request = LeaseRequest(needed, welcome, exclusive, again=self._opened, spare=self._offered)
             try:
                 leased = await until_back(lambda: self._budgets.lease(self._key, self.balance(), request), self._is_away)
                 if leased.short_of is None:
@@ -374,7 +374,7 @@ class BudgetLease:
             lost=total([self._lost, *(reservation.lost for reservation in self._reservations)]),
             dearest=self._own_dearest,
             exceeded=self.exceeded,
-            alone=any(reservation.alone for reservation in self._reservations),
+            exclusive=any(reservation.exclusive for reservation in self._reservations),
             idle=not any(reservation.busy for reservation in self._reservations),
             waiting=bool(self._reservations) and not any(reservation.busy for reservation in self._reservations),
         )

@@ -3,7 +3,7 @@
 --    1  Datasets         datasets, samples, dataset_names, dataset_versions
 --    2  Runs             runs, suites, suite_samples
 --    3  Candidates       overlays, candidates
---    4  Trials           trials, outcomes, kept_answers, test_reads
+--    4  Trials           trials, outcomes, unscored_answers, test_reads
 --    5  Rounds           rounds, rejections, proposals, model_answers
 --    6  Budgets          budgets, budget_leases
 --    7  Rates            rate_limits, learned_rates
@@ -64,7 +64,7 @@ CREATE INDEX dataset_versions_of_content ON dataset_versions (dataset_id);
 
 CREATE TABLE runs (
     run_id                text PRIMARY KEY,
-    life                  integer NOT NULL DEFAULT 1,
+    starts                integer NOT NULL DEFAULT 1,
     execution_id          text NOT NULL,
     namespace_id          text NOT NULL DEFAULT '',
     task_queue            text NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE runs (
     finished_at           timestamptz
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE runs IS 'One row per run (run_id is the Workflow Id). Every transaction that writes events locks the run''s row first.';
-COMMENT ON COLUMN runs.life IS 'How often the run was started under this id; answers already paid for outlive a life.';
+COMMENT ON COLUMN runs.starts IS 'How often the run was started under this id; answers already paid for outlive a start.';
 COMMENT ON COLUMN runs.execution_id IS 'The workflow execution that prepared this row; another one starts the run anew.';
 COMMENT ON COLUMN runs.namespace_id IS 'Of the Temporal namespace that prepared the run; a name would not tell two servers apart. Empty: not known.';
 COMMENT ON COLUMN runs.limits IS 'What the adjust update changed, e.g. {"concurrent_samples": 8}.';
@@ -298,7 +298,7 @@ COMMENT ON COLUMN outcomes.status IS 'failed is the candidate''s fault: the targ
 COMMENT ON COLUMN outcomes.error_class IS 'Of a failed answer: timeout, http 400, raised ValueError.';
 COMMENT ON COLUMN outcomes.score_details IS 'For each score: passed and reason, as the scorer gave them.';
 
-CREATE TABLE kept_answers (
+CREATE TABLE unscored_answers (
     run_id      text NOT NULL REFERENCES runs ON DELETE CASCADE,
     config_hash text NOT NULL,
     evaluator   text NOT NULL,
@@ -315,9 +315,9 @@ CREATE TABLE kept_answers (
     created_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, config_hash, evaluator, item_hash, replicate)
 );
-COMMENT ON TABLE kept_answers IS 'Answers of targets that are still to be scored: a judge that cannot be reached must not cost them. One that is scored is an outcome, and no longer here.';
-COMMENT ON COLUMN kept_answers.trial_id IS 'The trial that asked for it.';
-COMMENT ON COLUMN kept_answers.reused_from IS 'The run that paid for this answer, when this one did not.';
+COMMENT ON TABLE unscored_answers IS 'Answers of targets that are still to be scored: a judge that cannot be reached must not cost them. One that is scored is an outcome, and no longer here.';
+COMMENT ON COLUMN unscored_answers.trial_id IS 'The trial that asked for it.';
+COMMENT ON COLUMN unscored_answers.reused_from IS 'The run that paid for this answer, when this one did not.';
 
 CREATE TABLE test_reads (
     samples_hash text NOT NULL,
@@ -400,24 +400,24 @@ COMMENT ON COLUMN model_answers.index IS 'Which of the round''s proposals asked 
 -- 6 Budgets -----------------------------------------------------------------------------------------------------------
 
 CREATE TABLE budgets (
-    run_id             text PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
-    limit_samples      bigint NOT NULL DEFAULT 0,
-    limit_tokens       bigint NOT NULL DEFAULT 0,
-    limit_cost         double precision NOT NULL DEFAULT 0,
-    limited            boolean NOT NULL
+    run_id                 text PRIMARY KEY REFERENCES runs ON DELETE CASCADE,
+    limit_samples          bigint NOT NULL DEFAULT 0,
+    limit_tokens           bigint NOT NULL DEFAULT 0,
+    limit_cost             double precision NOT NULL DEFAULT 0,
+    limited                boolean NOT NULL
         GENERATED ALWAYS AS (limit_samples > 0 OR limit_tokens > 0 OR limit_cost > 0) STORED,
-    confirmation_calls bigint NOT NULL DEFAULT 0,
-    spent_samples      bigint NOT NULL DEFAULT 0,
-    spent_tokens       bigint NOT NULL DEFAULT 0,
-    spent_cost         double precision NOT NULL DEFAULT 0,
-    lost_samples       bigint NOT NULL DEFAULT 0,
-    lost_tokens        bigint NOT NULL DEFAULT 0,
-    lost_cost          double precision NOT NULL DEFAULT 0,
-    tokens_of_calls    bigint NOT NULL DEFAULT 0,
-    cost_of_calls      double precision NOT NULL DEFAULT 0,
-    dearest_tokens     bigint,
-    dearest_cost       double precision,
-    exceeded           bigint NOT NULL DEFAULT 0
+    confirmation_calls     bigint NOT NULL DEFAULT 0,
+    spent_samples          bigint NOT NULL DEFAULT 0,
+    spent_tokens           bigint NOT NULL DEFAULT 0,
+    spent_cost             double precision NOT NULL DEFAULT 0,
+    lost_samples           bigint NOT NULL DEFAULT 0,
+    lost_tokens            bigint NOT NULL DEFAULT 0,
+    lost_cost              double precision NOT NULL DEFAULT 0,
+    tokens_of_calls        bigint NOT NULL DEFAULT 0,
+    cost_of_calls          double precision NOT NULL DEFAULT 0,
+    most_tokens_per_sample bigint,
+    most_cost_per_sample   double precision,
+    exceeded               bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE budgets IS 'One row per run. spent + lost + what budget_leases hold, spent and lost never exceeds a limit when something is leased.';
 COMMENT ON COLUMN budgets.limit_samples IS '0 is unlimited, in every limit; the adjust update changes them.';
@@ -425,37 +425,37 @@ COMMENT ON COLUMN budgets.limited IS 'Calls need a lease.';
 COMMENT ON COLUMN budgets.confirmation_calls IS 'So many target calls are left for the confirmation of the winner.';
 COMMENT ON COLUMN budgets.lost_cost IS 'What calls can have cost at most that never said so: their worker was killed, or they failed half-way.';
 COMMENT ON COLUMN budgets.cost_of_calls IS 'Of what was spent and lost: trials, without proposals.';
-COMMENT ON COLUMN budgets.dearest_cost IS 'The most that one sample took.';
+COMMENT ON COLUMN budgets.most_cost_per_sample IS 'The most that one sample took.';
 COMMENT ON COLUMN budgets.exceeded IS 'Calls that took more than was set aside for them: more than the spec says they take at most.';
 
 CREATE TABLE budget_leases (
-    run_id         text NOT NULL REFERENCES budgets ON DELETE CASCADE,
-    holder         text NOT NULL,
-    attempt        integer NOT NULL,
-    nonce          text NOT NULL,
-    candidate_id   text NOT NULL,
-    trial_id       text NOT NULL,
-    held_samples   bigint NOT NULL,
-    held_tokens    bigint NOT NULL,
-    held_cost      double precision NOT NULL,
-    spent_samples  bigint NOT NULL,
-    spent_tokens   bigint NOT NULL,
-    spent_cost     double precision NOT NULL,
-    lost_samples   bigint NOT NULL,
-    lost_tokens    bigint NOT NULL,
-    lost_cost      double precision NOT NULL,
-    dearest_tokens bigint,
-    dearest_cost   double precision,
-    exceeded       bigint NOT NULL,
-    alone          boolean NOT NULL,
-    idle           boolean NOT NULL,
-    waiting        boolean NOT NULL,
-    renewed_at     timestamptz NOT NULL DEFAULT now(),
+    run_id                 text NOT NULL REFERENCES budgets ON DELETE CASCADE,
+    holder                 text NOT NULL,
+    attempt                integer NOT NULL,
+    nonce                  text NOT NULL,
+    candidate_id           text NOT NULL,
+    trial_id               text NOT NULL,
+    held_samples           bigint NOT NULL,
+    held_tokens            bigint NOT NULL,
+    held_cost              double precision NOT NULL,
+    spent_samples          bigint NOT NULL,
+    spent_tokens           bigint NOT NULL,
+    spent_cost             double precision NOT NULL,
+    lost_samples           bigint NOT NULL,
+    lost_tokens            bigint NOT NULL,
+    lost_cost              double precision NOT NULL,
+    most_tokens_per_sample bigint,
+    most_cost_per_sample   double precision,
+    exceeded               bigint NOT NULL,
+    exclusive              boolean NOT NULL,
+    idle                   boolean NOT NULL,
+    waiting                boolean NOT NULL,
+    renewed_at             timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (run_id, holder)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE budget_leases IS 'Who works with a run''s budget right now: one row per shard or proposal in flight.';
 COMMENT ON COLUMN budget_leases.held_cost IS 'Set aside for calls in flight and few more; it counts as lost when its holder is killed.';
-COMMENT ON COLUMN budget_leases.alone IS 'A call is at work of which nobody knows what it takes; nobody else leases meanwhile.';
+COMMENT ON COLUMN budget_leases.exclusive IS 'A call is at work of which nobody knows what it takes; nobody else leases meanwhile.';
 COMMENT ON COLUMN budget_leases.idle IS 'No call is at work: what it holds will not come back by waiting.';
 COMMENT ON COLUMN budget_leases.waiting IS 'Everything that it has begun waits for more budget.';
 
@@ -475,18 +475,18 @@ COMMENT ON COLUMN rate_limits.run_id IS 'The run whose limit it is; empty for th
 COMMENT ON COLUMN rate_limits.name IS 'The model or the endpoint''s URL.';
 
 CREATE UNLOGGED TABLE learned_rates (
-    base_url    text NOT NULL,
-    model       text NOT NULL,
-    revision    integer NOT NULL,
-    lowest      double precision NOT NULL,
-    likely      double precision,
-    recovery    double precision NOT NULL,
-    used        double precision NOT NULL DEFAULT 0,
-    took        double precision NOT NULL DEFAULT 0,
-    took_in     double precision NOT NULL,
-    calls_until timestamptz NOT NULL,
-    leased_at   timestamptz NOT NULL,
-    learned_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    base_url        text NOT NULL,
+    model           text NOT NULL,
+    revision        integer NOT NULL,
+    lowest          double precision NOT NULL,
+    likely          double precision,
+    recovery        double precision NOT NULL,
+    used            double precision NOT NULL DEFAULT 0,
+    calls_let_in    double precision NOT NULL DEFAULT 0,
+    counted_seconds double precision NOT NULL,
+    calls_until     timestamptz NOT NULL,
+    leased_at       timestamptz NOT NULL,
+    learned_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (base_url, model)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE learned_rates IS 'The rate at which each endpoint that complained may be called, learned by all workers together.';
@@ -495,8 +495,8 @@ COMMENT ON COLUMN learned_rates.lowest IS 'Calls per second right after the last
 COMMENT ON COLUMN learned_rates.likely IS 'Calls per second that the endpoint probably takes; the rate climbs back to it, and slowly beyond.';
 COMMENT ON COLUMN learned_rates.recovery IS 'Seconds in which it climbs back.';
 COMMENT ON COLUMN learned_rates.used IS 'Seconds since then in which it was used.';
-COMMENT ON COLUMN learned_rates.took IS 'Calls that were let in, in the last seconds.';
-COMMENT ON COLUMN learned_rates.took_in IS 'The seconds in which they were.';
+COMMENT ON COLUMN learned_rates.calls_let_in IS 'Calls that were let in, in the last seconds.';
+COMMENT ON COLUMN learned_rates.counted_seconds IS 'The seconds in which they were.';
 COMMENT ON COLUMN learned_rates.calls_until IS 'Up to when starts are leased.';
 
 

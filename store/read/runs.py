@@ -194,7 +194,7 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
         f"SELECT {_RUN}, r.spec, r.result, r.dataset_id, d.name AS dataset_name, d.count AS dataset_count,"
         " (SELECT count(*) FROM suites s, jsonb_object_keys(coalesce(s.body -> 'same_as', '{}'))"
         " WHERE s.run_id = r.run_id) AS dataset_merged,"
-        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.life, r.plan, r.noise,"
+        " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.starts AS life, r.plan, r.noise,"
         " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
         " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
         " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",

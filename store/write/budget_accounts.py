@@ -39,7 +39,7 @@ class BudgetAccount:
     others_hold_samples: bool
     others_hold_money: bool
     """Also without being at work: then it is given back within a second."""
-    other_alone: bool
+    other_exclusive: bool
 
     @property
     def counts_money(self) -> bool:
@@ -77,11 +77,11 @@ async def account_of(connection: Connection, key: LeaseKey, *, again: bool) -> B
                coalesce(sum(spent_samples + lost_samples), 0)::bigint AS calls,
                coalesce(sum(spent_tokens + lost_tokens) FILTER (WHERE trial_id <> ''), 0)::bigint AS tokens_of_calls,
                coalesce(sum(spent_cost + lost_cost) FILTER (WHERE trial_id <> ''), 0) AS cost_of_calls,
-               max(dearest_tokens) AS dearest_tokens, max(dearest_cost) AS dearest_cost,
+               max(most_tokens_per_sample) AS most_tokens_per_sample, max(most_cost_per_sample) AS most_cost_per_sample,
                coalesce(bool_or(is_there AND NOT idle), false) AS busy,
                coalesce(bool_or(gives_back AND held_samples > 0), false) AS hold_samples,
                coalesce(bool_or(gives_back AND (held_tokens > 0 OR held_cost > $5)), false) AS hold_money,
-               coalesce(bool_or(is_there AND alone), false) AS alone
+               coalesce(bool_or(is_there AND exclusive), false) AS exclusive
         FROM budget_leases
         CROSS JOIN LATERAL (
             SELECT renewed_at > now() - make_interval(secs => $3) AS is_there,
@@ -115,19 +115,19 @@ async def account_of(connection: Connection, key: LeaseKey, *, again: bool) -> B
         others_busy=others["busy"],
         others_hold_samples=others["hold_samples"],
         others_hold_money=others["hold_money"],
-        other_alone=others["alone"],
+        other_exclusive=others["exclusive"],
     )
 
 
 def grant(account: BudgetAccount, balance: LeaseBalance, request: LeaseRequest) -> tuple[Amount, Resource | None]:
     """What may be set aside, or what there is too little of."""
     left = account.left(balance.held + balance.spent + balance.lost)
-    wants_money = request.alone or request.needed.tokens or request.needed.cost
-    if account.counts_money and wants_money and (account.other_alone or (request.alone and account.others_hold_money)):
+    wants_money = request.exclusive or request.needed.tokens or request.needed.cost
+    if account.counts_money and wants_money and (account.other_exclusive or (request.exclusive and account.others_hold_money)):
         return NOTHING, "cost" if "cost" in account.limits else "tokens"
     for name, amount in left.items():
         needed = getattr(request.needed, name)
-        if (needed > 0 and needed > amount) or (request.alone and name != "samples" and amount <= 0):
+        if (needed > 0 and needed > amount) or (request.exclusive and name != "samples" and amount <= 0):
             return NOTHING, name
     fits = {name: max(min(getattr(request.welcome, name), amount), 0) for name, amount in left.items()}
     welcome = request.welcome
@@ -176,7 +176,9 @@ def _for_confirmation(wanted: int, calls: int, took: Amount, dearest: Amount | N
 
 def _dearest(*rows: Any) -> Amount | None:
     known = [
-        Amount(tokens=row["dearest_tokens"], cost=row["dearest_cost"]) for row in rows if row["dearest_tokens"] is not None
+        Amount(tokens=row["most_tokens_per_sample"], cost=row["most_cost_per_sample"])
+        for row in rows
+        if row["most_tokens_per_sample"] is not None
     ]
     return known[0].or_more(known[-1]) if known else None
 
@@ -224,7 +226,8 @@ async def add_to_account(connection: Connection, run_id: str, candidate_id: str,
             spent_samples = spent_samples + $2, spent_tokens = spent_tokens + $3, spent_cost = spent_cost + $4,
             lost_samples = lost_samples + $5, lost_tokens = lost_tokens + $6, lost_cost = lost_cost + $7,
             tokens_of_calls = tokens_of_calls + $8, cost_of_calls = cost_of_calls + $9,
-            dearest_tokens = greatest(dearest_tokens, $10), dearest_cost = greatest(dearest_cost, $11),
+            most_tokens_per_sample = greatest(most_tokens_per_sample, $10),
+            most_cost_per_sample = greatest(most_cost_per_sample, $11),
             exceeded = exceeded + $12
         WHERE run_id = $1
         """,

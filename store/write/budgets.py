@@ -40,7 +40,11 @@ class Budgets:
             granted, short_of = grant(account, balance, request)
             if short_of is None:
                 balance = replace(
-                    balance, held=balance.held + granted, alone=balance.alone or request.alone, idle=False, waiting=False
+                    balance,
+                    held=balance.held + granted,
+                    exclusive=balance.exclusive or request.exclusive,
+                    idle=False,
+                    waiting=False,
                 )
             else:
                 balance = replace(balance, held=(balance.held - request.spare).not_negative())
@@ -144,8 +148,8 @@ async def write_balance(connection: Connection, key: LeaseKey, balance: LeaseBal
         """
         UPDATE budget_leases SET
             held_samples = $4, held_tokens = $5, held_cost = $6, spent_samples = $7, spent_tokens = $8, spent_cost = $9,
-            lost_samples = $10, lost_tokens = $11, lost_cost = $12, dearest_tokens = $13, dearest_cost = $14,
-            exceeded = $15, alone = $16, idle = $17, waiting = $18, renewed_at = now() + make_interval(secs => $19)
+            lost_samples = $10, lost_tokens = $11, lost_cost = $12, most_tokens_per_sample = $13, most_cost_per_sample = $14,
+            exceeded = $15, exclusive = $16, idle = $17, waiting = $18, renewed_at = now() + make_interval(secs => $19)
         WHERE run_id = $1 AND holder = $2 AND nonce = $3
         """,
         key.run_id,
@@ -184,16 +188,18 @@ async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance) -
     await connection.execute(
         """
         INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
-                                   spent_cost, lost_samples, lost_tokens, lost_cost, dearest_tokens, dearest_cost, exceeded,
-                                   alone, idle, waiting, attempt, candidate_id, trial_id, renewed_at)
+                                   spent_cost, lost_samples, lost_tokens, lost_cost, most_tokens_per_sample,
+                                   most_cost_per_sample, exceeded,
+                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
                 now() + make_interval(secs => $22))
         ON CONFLICT (run_id, holder) DO UPDATE SET
             held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
             spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
             lost_samples = excluded.lost_samples, lost_tokens = excluded.lost_tokens, lost_cost = excluded.lost_cost,
-            dearest_tokens = excluded.dearest_tokens, dearest_cost = excluded.dearest_cost, exceeded = excluded.exceeded,
-            alone = excluded.alone, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at
+            most_tokens_per_sample = excluded.most_tokens_per_sample, most_cost_per_sample = excluded.most_cost_per_sample,
+            exceeded = excluded.exceeded,
+            exclusive = excluded.exclusive, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at
         """,
         key.run_id,
         key.holder,
@@ -215,7 +221,7 @@ def _columns(balance: LeaseBalance) -> list[Any]:
         None if dearest is None else dearest.tokens,
         None if dearest is None else dearest.cost,
         balance.exceeded,
-        balance.alone,
+        balance.exclusive,
         balance.idle,
         balance.waiting,
     ]

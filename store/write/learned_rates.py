@@ -30,8 +30,9 @@ class LearnedRates:
                 UPDATE learned_rates SET
                     calls_until = greatest(calls_until, clock_timestamp() - $7 * interval '1 s') + $3 * interval '1 s',
                     used = used + $5 * least(greatest(extract(epoch FROM clock_timestamp() - leased_at)::float8, 0), $8),
-                    took_in = $6 * took_in + least(greatest(extract(epoch FROM clock_timestamp() - leased_at)::float8, 0), $8),
-                    took = $6 * took + $4,
+                    counted_seconds = $6 * counted_seconds
+                        + least(greatest(extract(epoch FROM clock_timestamp() - leased_at)::float8, 0), $8),
+                    calls_let_in = $6 * calls_let_in + $4,
                     leased_at = greatest(leased_at, clock_timestamp())
                 WHERE base_url = $1 AND model = $2
                 RETURNING *, extract(epoch FROM calls_until - clock_timestamp())::float8 - $3 AS wait
@@ -51,7 +52,8 @@ class LearnedRates:
         async with self._database.transaction() as connection:
             first = after(None, throttle, ahead=0.0, age=0.0, closed=throttle.retry_after)
             inserted = await connection.fetchval(
-                "INSERT INTO learned_rates (base_url, model, revision, lowest, recovery, took_in, calls_until, leased_at)"
+                "INSERT INTO learned_rates (base_url, model, revision, lowest, recovery,"
+                " counted_seconds, calls_until, leased_at)"
                 " SELECT $1, $2, $3, $4, $5, $6, opens, opens"
                 " FROM (SELECT clock_timestamp() + $7 * interval '1 s' AS opens) closing"
                 " ON CONFLICT DO NOTHING RETURNING true",
@@ -59,7 +61,7 @@ class LearnedRates:
                 first.revision,
                 first.lowest,
                 first.recovery,
-                first.took_in,
+                first.counted_seconds,
                 throttle.retry_after,
             )
             if inserted:
@@ -86,7 +88,7 @@ class LearnedRates:
                 """
                 UPDATE learned_rates SET
                     learned_at = CASE WHEN revision = $3 THEN learned_at ELSE clock_timestamp() END,
-                    revision = $3, lowest = $4, likely = $5, recovery = $6, used = $7, took = $8, took_in = $9,
+                    revision = $3, lowest = $4, likely = $5, recovery = $6, used = $7, calls_let_in = $8, counted_seconds = $9,
                     calls_until = greatest(calls_until, $10), leased_at = $10
                 WHERE base_url = $1 AND model = $2
                 """,
@@ -96,12 +98,14 @@ class LearnedRates:
                 taught.likely,
                 taught.recovery,
                 taught.used,
-                taught.took,
-                taught.took_in,
+                taught.calls_let_in,
+                taught.counted_seconds,
                 row["opens"],
             )
             return taught
 
 
 def _learned(row: Any) -> Learned:
-    return Learned(row["revision"], row["lowest"], row["likely"], row["recovery"], row["used"], row["took"], row["took_in"])
+    return Learned(
+        row["revision"], row["lowest"], row["likely"], row["recovery"], row["used"], row["calls_let_in"], row["counted_seconds"]
+    )

@@ -56,7 +56,7 @@ class Outcomes:
         async with self._database.connection() as connection:
             told = await connection.fetchrow(
                 "SELECT s.body, r.limits, b.limited, o.configuration,"
-                " EXISTS (SELECT FROM kept_answers k WHERE k.run_id = $1 AND k.config_hash = $3)"
+                " EXISTS (SELECT FROM unscored_answers k WHERE k.run_id = $1 AND k.config_hash = $3)"
                 " FROM suites s JOIN runs r USING (run_id) JOIN budgets b USING (run_id)"
                 " LEFT JOIN overlays o ON o.config_hash = $3 WHERE s.run_id = $1 AND s.split = $2",
                 shard.run_id,

@@ -89,9 +89,9 @@ class Runs:
                     task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,
                     started_at = excluded.started_at, updated_at = now(), finished_at = NULL, clock = '{}',
                     execution_id = excluded.execution_id, namespace_id = excluded.namespace_id,
-                    life = runs.life + 1, status_changes = 0
+                    starts = runs.starts + 1, status_changes = 0
                 WHERE runs.execution_id <> excluded.execution_id
-                RETURNING life
+                RETURNING starts
                 """,
                 new.run_id,
                 request.name,
@@ -114,7 +114,7 @@ class Runs:
             )
             if opened is None:
                 return
-            if opened["life"] > 1:
+            if opened["starts"] > 1:
                 await connection.execute("DELETE FROM rounds WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM candidates WHERE run_id = $1", new.run_id)  # and their trials
@@ -125,7 +125,7 @@ class Runs:
             design = request.design(suite.samples)
             confirmation = confirmation_calls(confirmation_samples(request, design.samples, held_back), design)
             await open_budget(connection, new.run_id, request.budget, confirmation)
-            run = LockedRun(new.run_id, opened["life"], "", 0)
+            run = LockedRun(new.run_id, opened["starts"], "", 0)
             await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])
 
     async def commit_rounds(self, entry: CommitRounds) -> RunClock:

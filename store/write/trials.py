@@ -23,8 +23,8 @@ class TrialExperiment:
     """What the store knows of a trial's experiment."""
 
     experiment_id: str | None
-    life: int
-    """How often the run was started under its id; a later life asks for experiments of its own."""
+    starts: int
+    """How often the run was started under its id; a later start asks for experiments of its own."""
 
 
 class Trials:
@@ -113,7 +113,7 @@ class Trials:
         """The external experiment that was triggered for a trial, if there is one."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
-                "SELECT t.experiment_id, r.life FROM trials t JOIN runs r USING (run_id)"
+                "SELECT t.experiment_id, r.starts FROM trials t JOIN runs r USING (run_id)"
                 " WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.trial_id = $3",
                 trial.run_id,
                 trial.candidate_id,
@@ -121,7 +121,7 @@ class Trials:
             )
             if row is None:
                 raise StoreError(f"trial {trial.trial_id!r} is not in the store")
-            return TrialExperiment(row["experiment_id"], row["life"])
+            return TrialExperiment(row["experiment_id"], row["starts"])
 
     async def record_experiment(self, trial: ShardInput, experiment_id: str) -> None:
         """Keep which experiment belongs to a trial, before anything waits for it. The first stays: a trial never has two."""

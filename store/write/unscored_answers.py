@@ -21,7 +21,7 @@ class UnscoredAnswers:
         """What a trial paid for answers that nobody has scored so far."""
         async with self._database.connection() as connection:
             row = await connection.fetchrow(
-                "SELECT count(*), coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0) FROM kept_answers"
+                "SELECT count(*), coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0) FROM unscored_answers"
                 " WHERE run_id = $1 AND config_hash = $2 AND trial_id = $3 AND reused_from IS NULL",
                 trial.run_id,
                 trial.candidate.config_hash,
@@ -35,7 +35,7 @@ async def keep(connection: Connection, shard: ShardInput, evaluator: str, answer
     """Keep answers until they are scored. The first answer to a pair stays; a run that was deleted meanwhile keeps none."""
     await connection.execute(
         """
-        INSERT INTO kept_answers (config_hash, evaluator, run_id, trial_id, item_hash, replicate, output, tokens, cost,
+        INSERT INTO unscored_answers (config_hash, evaluator, run_id, trial_id, item_hash, replicate, output, tokens, cost,
                                   latency_ms, ttft_ms, trace)
         SELECT $1, $2, $3, $4, * FROM unnest($5::text[], $6::int[], $7::json[], $8::bigint[], $9::float8[], $10::float8[],
                                              $11::float8[], $12::json[])
@@ -58,11 +58,11 @@ async def keep(connection: Connection, shard: ShardInput, evaluator: str, answer
 
 
 async def take_scored(connection: Connection, shard: ShardInput, evaluator: str, outcomes: Sequence[Outcome]) -> None:
-    """Outcomes of kept answers are stored: who asked for the answer stays known, and who scored it if that is somebody else."""
+    """Outcomes of these are stored: who asked for the answer stays known, and who scored it if that is somebody else."""
     await connection.execute(
         """
         WITH taken AS (
-            DELETE FROM kept_answers k USING unnest($5::text[], $6::int[]) AS pair (item_hash, replicate)
+            DELETE FROM unscored_answers k USING unnest($5::text[], $6::int[]) AS pair (item_hash, replicate)
             WHERE k.run_id = $3 AND k.config_hash = $1 AND k.evaluator = $2
               AND k.item_hash = pair.item_hash AND k.replicate = pair.replicate
             RETURNING k.item_hash, k.replicate, k.trial_id, k.reused_from
@@ -87,7 +87,7 @@ async def load_unscored(
 ) -> dict[tuple[str, int], KeptAnswer]:
     """What waits for its score, by sample and replicate."""
     rows = await connection.fetch(
-        "SELECT item_hash, replicate, output, tokens, cost, latency_ms, ttft_ms, trace FROM kept_answers"
+        "SELECT item_hash, replicate, output, tokens, cost, latency_ms, ttft_ms, trace FROM unscored_answers"
         " WHERE run_id = $1 AND config_hash = $2 AND evaluator = $3 AND item_hash = ANY($4)",
         shard.run_id,
         shard.config_hash,
@@ -106,11 +106,11 @@ async def copy_unscored_from_other_runs(connection: Connection, shard: ShardInpu
     """Take over what other runs have paid for and never scored, where no scored answer was found."""
     await connection.execute(
         """
-        INSERT INTO kept_answers (run_id, config_hash, evaluator, item_hash, replicate, trial_id, output, tokens, cost,
+        INSERT INTO unscored_answers (run_id, config_hash, evaluator, item_hash, replicate, trial_id, output, tokens, cost,
                                   latency_ms, ttft_ms, trace, reused_from)
         SELECT DISTINCT ON (k.item_hash, k.replicate) $1, $2, $3, k.item_hash, k.replicate, $4, k.output, k.tokens, k.cost,
                k.latency_ms, k.ttft_ms, k.trace, coalesce(k.reused_from, k.run_id)
-        FROM kept_answers k
+        FROM unscored_answers k
         WHERE k.config_hash = $2 AND k.evaluator = $3
           AND k.run_id = ANY(ARRAY(SELECT DISTINCT run_id FROM candidates WHERE config_hash = $2 AND run_id <> $1))
           AND ($5::text IS NULL OR k.run_id = $5)

@@ -72,9 +72,9 @@ class Learned:
     recovery: float = QUICK
     used: float = 0.0
     """Seconds since the complaint in which the rate was used."""
-    took: float = 0.0
+    calls_let_in: float = 0.0
     """Calls in the last seconds, since the complaint from which on they are counted."""
-    took_in: float = 0.0
+    counted_seconds: float = 0.0
     """Seconds in which they were made."""
 
     @property
@@ -90,17 +90,17 @@ class Learned:
     @property
     def kept(self) -> float:
         """How much of the calls that are counted goes on counting."""
-        return 0.5 if self.took_in > REMEMBERED else 1.0
+        return 0.5 if self.counted_seconds > REMEMBERED else 1.0
 
     @property
     def climbs(self) -> float:
         """How much of a second is a second of use."""
-        return 1.0 if self.took >= USED_UP * self.rate * self.took_in else 0.0
+        return 1.0 if self.calls_let_in >= USED_UP * self.rate * self.counted_seconds else 0.0
 
     def used_by(self, calls: int, seconds: float) -> Learned:
         """After so many further calls in so much time; refused ones count below zero."""
-        took, took_in = self.took * self.kept + calls, self.took_in * self.kept + seconds
-        return replace(self, took=took, took_in=took_in, used=self.used + seconds * self.climbs)
+        calls_let_in, counted_seconds = self.calls_let_in * self.kept + calls, self.counted_seconds * self.kept + seconds
+        return replace(self, calls_let_in=calls_let_in, counted_seconds=counted_seconds, used=self.used + seconds * self.climbs)
 
     def joined_by(self, took: int) -> Learned:
         """The first complaint comes to all workers at once, and each knows only what it was calling itself."""
@@ -110,14 +110,14 @@ class Learned:
         """What another complaint teaches, about calls that were let in at this rate; `ahead` are seconds of calls that are
         counted and still to come."""
         rate = self.rate
-        took = self.took - ahead * rate
+        took = self.calls_let_in - ahead * rate
         if took <= 0:
             return self._lowered(rate, self.likely)
-        if self.took_in >= SHORTEST_JUDGED:
-            rate = max(SLOWEST_RATE, min(rate, took / self.took_in / USED_UP))
-        if took < ENOUGH_TO_JUDGE_BY or self.took_in < SHORTEST_JUDGED:
+        if self.counted_seconds >= SHORTEST_JUDGED:
+            rate = max(SLOWEST_RATE, min(rate, took / self.counted_seconds / USED_UP))
+        if took < ENOUGH_TO_JUDGE_BY or self.counted_seconds < SHORTEST_JUDGED:
             return self._lowered(rate, rate)
-        estimate = took / self.took_in
+        estimate = took / self.counted_seconds
         likely = (estimate + max(estimate, rate)) / 2
         lowest = max(estimate * BELOW_THE_ESTIMATE, rate / 2)
         sure = estimate * SURE > rate
@@ -152,7 +152,7 @@ def after(known: Learned | None, throttle: Throttle, *, ahead: float, age: float
     """What is known after a complaint; `ahead` are seconds of starts that are leased and still to come, `age` are those since
     the complaint before that taught something, `closed` those to come in which nobody calls."""
     taught = _taught(known, throttle, ahead, age)
-    return replace(taught, took_in=taught.took_in + closed)
+    return replace(taught, counted_seconds=taught.counted_seconds + closed)
 
 
 def _taught(known: Learned | None, throttle: Throttle, ahead: float, age: float) -> Learned:

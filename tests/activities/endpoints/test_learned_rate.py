@@ -108,7 +108,7 @@ class TestWhatIsKnown:
         assert refused <= 60
 
     def test_a_rate_that_nobody_uses_does_not_climb(self) -> None:
-        known = Learned(1, 100.0, 110.0, took=5.0, took_in=3.0)
+        known = Learned(1, 100.0, 110.0, calls_let_in=5.0, counted_seconds=3.0)
         for _ in range(1000):
             known = known.used_by(1, 0.5)
         assert known.rate <= 110
@@ -175,8 +175,8 @@ class TestInTheStore:
             assert leased is not None
             assert mine is not None
             known, own = leased, mine
-        assert (known.took, known.revision) == (own.took, own.revision)
-        assert known.took_in == pytest.approx(own.took_in, abs=0.05)
+        assert (known.calls_let_in, known.revision) == (own.calls_let_in, own.revision)
+        assert known.counted_seconds == pytest.approx(own.counted_seconds, abs=0.05)
         assert known.used == pytest.approx(own.used, abs=0.05)
 
     async def test_a_store_that_lost_it_lets_calls_through(self, store: Store, database: Database) -> None:

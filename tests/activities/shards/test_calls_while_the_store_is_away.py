@@ -24,7 +24,7 @@ async def test_no_more_calls_begin_than_can_be_lost_however_long_the_store_is_aw
     run = MeasuredRun(suite("patient", **scorers), samples(40))
     async with evaluation(run) as evaluating:
         shards = [shard(first + 20, first=first, concurrent_samples=CONCURRENT) for first in (0, 20)]
-        async with run.database.locked("outcomes", "kept_answers"):
+        async with run.database.locked("outcomes", "unscored_answers"):
             work = asyncio.gather(*[activity_environment().run(evaluating.evaluate_shard, one) for one in shards])
             await run.database.until_somebody_waits()
             for _ in range(200):  # whatever could begin has begun

@@ -173,11 +173,14 @@ async def test_what_a_terminated_run_had_set_aside_is_given_back(engines: Engine
     run = await begun(engines, spec(budget={"samples": 100_000}))
     await run.terminate()
     assert await ended(engines, run.id) == "terminated"
+    async with asyncio.timeout(60):  # a shard in flight settles what it holds when it hears of the end
+        while await of(engines, run.id, "(SELECT count(*) FROM budget_leases l WHERE l.run_id = runs.run_id)"):
+            await asyncio.sleep(0.05)
     async with engines.database.connection() as connection:
         await connection.execute(
             """
             INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
-                                       spent_cost, lost_samples, lost_tokens, lost_cost, exceeded, alone, idle, waiting,
+                                       spent_cost, lost_samples, lost_tokens, lost_cost, exceeded, exclusive, idle, waiting,
                                        attempt, candidate_id, trial_id, renewed_at)
             VALUES ($1, 'somebody who died', 'n', 3, 0, 0, 2, 0, 0, 0, 0, 0, 0, false, false, false, 1, '', '',
                     now() - interval '31 seconds')

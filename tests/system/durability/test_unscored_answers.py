@@ -19,8 +19,8 @@ pytestmark = pytest.mark.timeout(180)
 async def kept(stack: StackAddresses) -> int:
     connection = await asyncpg.connect(stack.database_url)
     try:
-        is_migrated = await connection.fetchval("SELECT to_regclass('kept_answers') IS NOT NULL")
-        return int(await connection.fetchval("SELECT count(*) FROM kept_answers")) if is_migrated else 0
+        is_migrated = await connection.fetchval("SELECT to_regclass('unscored_answers') IS NOT NULL")
+        return int(await connection.fetchval("SELECT count(*) FROM unscored_answers")) if is_migrated else 0
     finally:
         await connection.close()
 
