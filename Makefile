@@ -8,7 +8,7 @@ ENGINE := .venv/.engine
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo engine nethack dev test picture test-kills lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test test-fast picture test-kills lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, unti
 
 test: $(INSTALLED) ## Run every test, through the real engines
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-fast: $(INSTALLED) ## Run the tests that start no servers and no processes, in about a minute
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
 	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/clients/page/test_picture.py

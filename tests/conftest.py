@@ -25,6 +25,13 @@ TESTS = Path(__file__).parent
 LONGEST_FIRST = ("system", "clients", "ratchet", "store", "activities")
 """Folders of tests that wait for processes and servers."""
 
+SLOW_FOLDERS = (
+    *("system", "benchmarks"),
+    *(f"clients/{name}" for name in ("commands", "demo", "embedded", "http", "page", "runs")),
+)
+SLOW_FIXTURES = {"stack", "unserved_stack", "mortal_postgres", "redis", "moto", "browser"}
+"""What starts servers and processes: `make test-fast` leaves out these folders, and whatever needs one of these fixtures."""
+
 pytest_plugins = (
     "tests.support.postgres",
     "tests.support.model_client",
@@ -34,9 +41,15 @@ pytest_plugins = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Short tests come last: where several processes share the tests, they fill up the time until the last is done."""
+    """Mark what is slow. It comes first: where several processes share the tests, the others fill up the time until the last is
+    done."""
+    for item in items:
+        folder = item.path.relative_to(TESTS).parent.as_posix()
+        needed = set(getattr(item, "fixturenames", ()))
+        if needed & SLOW_FIXTURES or any(f"{folder}/".startswith(f"{slow}/") for slow in SLOW_FOLDERS):
+            item.add_marker("slow")
     folders = [*LONGEST_FIRST, *(folder.name for folder in sorted(TESTS.iterdir()) if folder.name not in LONGEST_FIRST)]
-    items.sort(key=lambda item: folders.index(item.path.relative_to(TESTS).parts[0]))
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, folders.index(item.path.relative_to(TESTS).parts[0])))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,6 +65,13 @@ def pytest_runtest_makereport(
 @pytest_asyncio.fixture(scope="session")
 async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[StackAddresses]:
     async with embedded_stack(tmp_path_factory.mktemp("stack"), ui=False) as addresses:
+        yield addresses
+
+
+@pytest_asyncio.fixture(scope="session")
+async def unserved_stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[StackAddresses]:
+    """A stack without any worker, for tests that bring their own, one after the other."""
+    async with embedded_stack(tmp_path_factory.mktemp("unserved"), ui=False) as addresses:
         yield addresses
 
 

@@ -44,6 +44,7 @@ async def test_the_spec_of_a_tutorial_passes_the_check(tmp_path: Path, tutorials
     assert [finding.told(checked.path) for finding in checked.errors] == []
 
 
+@pytest.mark.slow
 def test_the_optimizer_of_the_tutorial_passes_its_own_tests(tmp_path: Path) -> None:
     written(tmp_path, "write-an-optimizer.md")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_halving.py"]

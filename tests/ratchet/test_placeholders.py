@@ -112,9 +112,9 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(text: str, sample
 
 @pytest.mark.parametrize("text", ["{{" + " " * 200_000, "{{ " * 60_000, "{" * 200_000, "{{" + "a" * 200_000 + "}"])
 def test_no_text_takes_long_to_read(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     placeholders(text)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_text_is_itself_and_all_else_is_canonical_json() -> None:

@@ -7,17 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import pytest_asyncio
 import yaml
 
-from clients.embedded.stack import embedded_stack
+from clients.embedded.stack import StackAddresses
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -171,14 +170,7 @@ def alone(tmp_path: Path) -> Iterator[Bench]:
     yield from bench_in(tmp_path, tmp_path / ".ratchet")
 
 
-@pytest_asyncio.fixture(scope="module")
-async def running_home(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Path]:
-    """The home of a stack that runs throughout, without any worker."""
-    async with embedded_stack(tmp_path_factory.mktemp("home"), ui=False) as stack:
-        yield stack.home
-
-
 @pytest.fixture
-def bench(tmp_path: Path, running_home: Path) -> Iterator[Bench]:
-    """A bench that joins a stack that runs already."""
-    yield from bench_in(tmp_path, running_home)
+def bench(tmp_path: Path, unserved_stack: StackAddresses) -> Iterator[Bench]:
+    """A bench that joins a stack that runs already, without any worker."""
+    yield from bench_in(tmp_path, unserved_stack.home)

@@ -37,19 +37,21 @@ async def ended_alike(
     spec: dict[str, Any],
     run_id: str,
     seed: int,
+    unserved: StackAddresses,
     folder: Path,
     module: str = "worker",
     read: Callable[[StackAddresses, str], Awaitable[Any]] = nothing_more,
 ) -> Ended:
     """Every row, the winner, the spend and what is `read` beside them are the same, and only what was in flight was asked
-    again."""
+    again. The undisturbed run takes place on a stack that nobody serves, the other on one of its own."""
     reference, disturbed = folder / "reference", folder / "disturbed"
-    async with embedded_stack(reference, ui=False) as stack, running(stack, reference, module) as parts:
+    reference.mkdir()
+    async with running(unserved, reference, module) as parts:
         client, _, calls = parts
         handle = await client.start_workflow("OptimizationWorkflow", spec, id=run_id, task_queue="optimization")
         expected_result = await handle.result()
-        expected = await everything_decided(stack, run_id)
-        expected_more = await read(stack, run_id)
+        expected = await everything_decided(unserved, run_id)
+        expected_more = await read(unserved, run_id)
         in_all = calls_begun(calls)
     async with embedded_stack(disturbed, ui=False) as stack, running(stack, disturbed, module) as parts:
         client, worker, calls = parts

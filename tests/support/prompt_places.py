@@ -13,6 +13,9 @@ from ratchet.prompts import OverrideStore, open_store
 from tests.support.prompt_servers import Server, moto_server, redis_server
 
 BACKENDS = ("file", "postgres", "s3", "redis")
+SERVED = ("s3", "redis")
+"""Those that need a server of their own."""
+
 REDIS_DATABASES = 1024
 _numbers = count()
 

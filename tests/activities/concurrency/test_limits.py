@@ -149,6 +149,6 @@ async def _acquired(room: Room) -> bool:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.001)

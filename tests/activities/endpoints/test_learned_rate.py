@@ -186,7 +186,7 @@ class TestInTheStore:
         await gate.enter(NOBODY)
         async with database.connection() as connection:
             await connection.execute("TRUNCATE learned_rates")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await gate.enter(NOBODY)
             await gate.enter(NOBODY)
         assert gate.rate is None

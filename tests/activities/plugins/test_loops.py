@@ -88,7 +88,7 @@ class TestALoop:
 
         with pytest.raises(TimeIsOver):
             await loops.of("pkg:answer").run(hang, 0.05)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await ended.wait()
 
     async def test_so_is_one_whose_caller_is(self, loops: PluginLoops) -> None:
@@ -104,7 +104,7 @@ class TestALoop:
         calling = asyncio.ensure_future(loops.of("pkg:answer").run(hang))
         await asyncio.sleep(0.05)
         calling.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await ended.wait()
 
     async def test_one_that_blocks_is_named_with_the_place(self, loops: PluginLoops) -> None:
@@ -116,9 +116,8 @@ class TestALoop:
         blocking = asyncio.ensure_future(loop.run(lambda: _block(1.0)))
         await asyncio.sleep(0.01)
         behind = asyncio.ensure_future(loop.run(_at_once))
-        started = time.monotonic()
         assert await loops.of("other:answer").run(_at_once) == "answered"
-        assert time.monotonic() - started < 0.2
+        assert not blocking.done()
         with pytest.raises(LoopBlocked, match="blocks the event loop of pkg"):
             await behind
         assert loop.blocks

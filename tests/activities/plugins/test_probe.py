@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,10 @@ async def test_one_that_kills_its_process_is_named(folder: Path, source: str, ho
 
 
 async def test_one_that_hangs_is_ended(folder: Path) -> None:
-    name = module(folder, "import time\ntime.sleep(60)")
-    started = time.monotonic()
+    name = module(folder, "import time\ntime.sleep(3600)")
     assert f"plug-in {name}:target: importing it took longer than 1 s" in await refusal(
         Plugins(search_path=folder), name, longest=1.0
     )
-    assert time.monotonic() - started < 10
 
 
 async def test_other_mistakes_are_left_to_the_import_that_follows(folder: Path) -> None:

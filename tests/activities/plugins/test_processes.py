@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -121,9 +120,10 @@ class TestThePool:
     async def test_a_call_that_is_cancelled_is_really_ended(self) -> None:
         async with pool() as processes:
             pid = (await answer(processes))["pid"]
+            before = sum(psutil.Process(pid).cpu_times()[:2])
             call = asyncio.create_task(answer(processes, "spin"))
-            async with asyncio.timeout(10):
-                while psutil.Process(pid).cpu_percent(0.05) < 50:
+            async with asyncio.timeout(30):
+                while sum(psutil.Process(pid).cpu_times()[:2]) < before + 0.1:
                     await asyncio.sleep(0.01)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -144,12 +144,10 @@ class TestTheTarget:
             suite(pooled(processes=2), sample_timeout=timedelta(seconds=1)),
             told("answer", "spin", "answer", "die", "answer", "raise", "huge", "answer"),
         )
-        started = time.monotonic()
         async with evaluation(run) as evaluating:
             await activity_environment().run(evaluating.evaluate_shard, shard(8))
         kinds = {name: outcome.error_class for name, outcome in (await run.by_sample()).items() if outcome.error_class}
         assert kinds == {"s1": "timeout", "s3": "process died", "s5": "raised ValueError", "s6": "unusable output"}
-        assert time.monotonic() - started < 30
 
     async def test_nothing_is_left_when_the_worker_closes(self) -> None:
         before = children()

@@ -262,7 +262,7 @@ class TestHostileMatching:
 
     async def test_matching_is_fast_enough_for_every_sample(self, tools: ScorerTools) -> None:
         await value(tools, {"kind": "regex", "pattern": "a"}, "a")
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(200):
             await value(tools, {"kind": "regex", "pattern": r"\d+"}, "call 112")
-        assert (time.perf_counter() - started) / 200 < 0.005  # 0.2 ms on an idle machine
+        assert (time.process_time() - started) / 200 < 0.005  # 0.2 ms

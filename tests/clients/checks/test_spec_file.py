@@ -115,6 +115,7 @@ def test_a_missing_file_a_directory_and_other_encodings_are_told(tmp_path: Path)
             read_spec_file(tmp_path / path)
 
 
+@pytest.mark.slow
 class TestManyEntries:
     """A spec of hundreds of thousands of entries is refused after a bounded number of them, with the place and the fix."""
 

@@ -165,8 +165,6 @@ async def test_a_stack_starts_says_where_it_is_and_leaves_nothing_behind(home: P
         assert len(_pids(state)) == 3
         assert {os.getsid(pid) for pid in _pids(state)}.isdisjoint({os.getsid(0)}), "Ctrl-C would reach the servers"
         assert processes_of(home) != []
-        left_at = time.monotonic()
-    assert time.monotonic() - left_at < 2
     assert processes_of(home) == []
     assert not stack_state(home).running
 

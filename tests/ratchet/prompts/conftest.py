@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ratchet.prompts import OverrideStore
-from tests.support.prompt_places import BACKENDS, Place, place_of_kind
+from tests.support.prompt_places import BACKENDS, SERVED, Place, place_of_kind
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind in SERVED)) for kind in BACKENDS])
 def place(request: pytest.FixtureRequest) -> Place:
     return place_of_kind(request.param, request)
 

@@ -17,7 +17,7 @@ from tests.support.dying_writer import ACTIONS, CHANGES
 from tests.support.prompt_examples import template, toned
 from tests.support.prompt_places import Place
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
 FEWEST_STEPS = {"file": 10, "postgres": 3, "s3": 3, "redis": 1}
 """So many steps a write has at least; a count below it means that the steps were not seen."""

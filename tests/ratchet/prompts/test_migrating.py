@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.prompts import OverrideStore, PromptError, TagState, migrate, open_store
 from tests.support.prompt_examples import NAME, moved, template, toned
-from tests.support.prompt_places import BACKENDS, Place, place_of_kind
+from tests.support.prompt_places import BACKENDS, SERVED, Place, place_of_kind
 
 OTHER = "sales/answer"
 
@@ -35,7 +35,10 @@ async def all_of(store: OverrideStore) -> dict[str, tuple[list[TagState], list[l
     return found
 
 
-@pytest.fixture(params=list(permutations(BACKENDS, 2)), ids="-".join)
+@pytest.fixture(
+    params=[pytest.param(pair, marks=[pytest.mark.slow] * bool({*pair} & {*SERVED})) for pair in permutations(BACKENDS, 2)],
+    ids="-".join,
+)
 def places(request: pytest.FixtureRequest) -> tuple[Place, Place]:
     kind, other = request.param
     return place_of_kind(kind, request), place_of_kind(other, request)

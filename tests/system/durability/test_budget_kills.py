@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from clients.embedded.stack import StackAddresses, embedded_stack
+from clients.embedded.stack import StackAddresses
 from tests.support.killed_runs import spec
 from tests.support.worker_processes import calls_begun, running, until
 
@@ -53,10 +53,12 @@ async def account(stack: StackAddresses, run_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", BUDGETS)
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_kills_do_not_make_a_run_overshoot_its_budget(seed: int, kind: str, tmp_path: Path) -> None:
+async def test_kills_do_not_make_a_run_overshoot_its_budget(
+    seed: int, kind: str, unserved_stack: StackAddresses, tmp_path: Path
+) -> None:
     random = Random(seed)
     run_id = f"budgeted-{kind}-{seed}"
-    async with embedded_stack(tmp_path, ui=False) as stack, running(stack, tmp_path) as parts:
+    async with running(unserved_stack, tmp_path) as parts:
         client, worker, calls = parts
         given = budgeted(seed, BUDGETS[kind])
         handle = await client.start_workflow("OptimizationWorkflow", given, id=run_id, task_queue="optimization")
@@ -66,7 +68,7 @@ async def test_kills_do_not_make_a_run_overshoot_its_budget(seed: int, kind: str
             await worker.start()
         async with asyncio.timeout(120):
             result = await handle.result()
-        found = await account(stack, run_id)
+        found = await account(unserved_stack, run_id)
     made = calls_begun(calls)
     assert made <= CALLS, f"{made} calls were made, {CALLS} were allowed"
     assert result["stop_reason"] == f"{kind.removesuffix('s')}_budget"

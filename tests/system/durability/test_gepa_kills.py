@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clients.embedded.stack import StackAddresses
 from tests.support.killed_runs import SEEDS, ended_alike
 from tests.support.optimizer_specs import PUBLISHED, REFLECTING
 
@@ -28,6 +29,10 @@ def _spec(seed: int, options: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("options", [{**REFLECTING["optimizer"], "steps_per_round": 3}, PUBLISHED], ids=["reflect", "gepa"])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_killed_reflection_ends_like_an_undisturbed_one(seed: int, options: dict[str, Any], tmp_path: Path) -> None:
-    ended = await ended_alike(_spec(seed, options), f"reflecting-{seed}", seed, tmp_path)
+async def test_a_killed_reflection_ends_like_an_undisturbed_one(
+    seed: int, options: dict[str, Any], unserved_stack: StackAddresses, tmp_path: Path
+) -> None:
+    ended = await ended_alike(
+        _spec(seed, options), f"{options.get('name', 'reflect')}-killed-{seed}", seed, unserved_stack, tmp_path
+    )
     assert ended.undisturbed["rounds"] >= 1

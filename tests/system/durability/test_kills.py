@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from clients.embedded.stack import embedded_stack
+from clients.embedded.stack import StackAddresses, embedded_stack
 from tests.support.killed_runs import CALLS, SEEDS, disturb, everything_decided, spec
 from tests.support.worker_processes import calls_begun, running
 
@@ -19,14 +19,15 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_killed_run_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
+async def test_a_killed_run_ends_like_an_undisturbed_one(seed: int, unserved_stack: StackAddresses, tmp_path: Path) -> None:
     random = Random(seed)
     run_id = f"killed-{seed}"
-    async with embedded_stack(tmp_path / "reference", ui=False) as stack, running(stack, tmp_path / "reference") as parts:
+    (tmp_path / "reference").mkdir()
+    async with running(unserved_stack, tmp_path / "reference") as parts:
         client, _, calls = parts
         handle = await client.start_workflow("OptimizationWorkflow", spec(seed), id=run_id, task_queue="optimization")
         expected_result = await handle.result()
-        expected = await everything_decided(stack, run_id)
+        expected = await everything_decided(unserved_stack, run_id)
         assert calls_begun(calls) == CALLS
     async with embedded_stack(tmp_path / "disturbed", ui=False) as stack, running(stack, tmp_path / "disturbed") as parts:
         client, worker, calls = parts

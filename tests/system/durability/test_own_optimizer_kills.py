@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clients.embedded.stack import StackAddresses
 from tests.support.killed_runs import SEEDS, ended_alike
 
 pytestmark = pytest.mark.timeout(300)
@@ -28,5 +29,5 @@ def _spec(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_killed_search_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
-    await ended_alike(_spec(seed), f"own-{seed}", seed, tmp_path)
+async def test_a_killed_search_ends_like_an_undisturbed_one(seed: int, unserved_stack: StackAddresses, tmp_path: Path) -> None:
+    await ended_alike(_spec(seed), f"own-{seed}", seed, unserved_stack, tmp_path)

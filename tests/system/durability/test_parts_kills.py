@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clients.embedded.stack import StackAddresses
 from tests.support.killed_runs import SEEDS, ended_alike
 from tests.support.optimizer_in_parts import spec
 
@@ -20,6 +21,8 @@ def _spec(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_run_killed_between_parts_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
-    ended = await ended_alike(_spec(seed), f"in-parts-{seed}", seed, tmp_path, WORKER)
+async def test_a_run_killed_between_parts_ends_like_an_undisturbed_one(
+    seed: int, unserved_stack: StackAddresses, tmp_path: Path
+) -> None:
+    ended = await ended_alike(_spec(seed), f"in-parts-{seed}", seed, unserved_stack, tmp_path, WORKER)
     assert ended.calls == ended.undisturbed["spend"]["samples"]

@@ -45,6 +45,6 @@ async def _races(stack: StackAddresses, run_id: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_killed_race_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
-    ended = await ended_alike(_spec(seed), f"racing-{seed}", seed, tmp_path, read=_races)
+async def test_a_killed_race_ends_like_an_undisturbed_one(seed: int, unserved_stack: StackAddresses, tmp_path: Path) -> None:
+    ended = await ended_alike(_spec(seed), f"racing-{seed}", seed, unserved_stack, tmp_path, read=_races)
     assert len([race for race in ended.more if race[1] is not None]) >= 2

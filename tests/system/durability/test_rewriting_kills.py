@@ -41,15 +41,18 @@ async def _answers(stack: StackAddresses, run_id: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_killed_run_that_rewrites_ends_like_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
+async def test_a_killed_run_that_rewrites_ends_like_an_undisturbed_one(
+    seed: int, unserved_stack: StackAddresses, tmp_path: Path
+) -> None:
     run_id, random = f"rewriting-{seed}", Random(seed)
     async with simulated_model(latency_ms=40, jitter=0.5) as server:
-        async with embedded_stack(tmp_path / "reference", ui=False) as stack, running(stack, tmp_path / "reference") as parts:
+        (tmp_path / "reference").mkdir()
+        async with running(unserved_stack, tmp_path / "reference") as parts:
             client, _, _ = parts
             sent = spec(server.base_url, seed=seed)
             handle = await client.start_workflow("OptimizationWorkflow", sent, id=run_id, task_queue="optimization")
             expected_result = await handle.result()
-            expected, answers = await everything_decided(stack, run_id), await _answers(stack, run_id)
+            expected, answers = await everything_decided(unserved_stack, run_id), await _answers(unserved_stack, run_id)
         in_all = server.calls
         assert in_all == len(expected["outcomes"]) + len(answers)
         server.reset()

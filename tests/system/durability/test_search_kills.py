@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clients.embedded.stack import StackAddresses
 from tests.support.killed_runs import SEEDS, ended_alike
 from tests.support.optimizer_specs import BAKING, TEACHING
 
@@ -30,8 +31,10 @@ def _spec(name: str, seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", SPECS)
-async def test_a_killed_search_ends_like_an_undisturbed_one(name: str, seed: int, tmp_path: Path) -> None:
-    ended = await ended_alike(_spec(name, seed), f"{name}-{seed}", seed, tmp_path)
+async def test_a_killed_search_ends_like_an_undisturbed_one(
+    name: str, seed: int, unserved_stack: StackAddresses, tmp_path: Path
+) -> None:
+    ended = await ended_alike(_spec(name, seed), f"{name}-{seed}", seed, unserved_stack, tmp_path)
     assert ended.undisturbed["rounds"] == 9
     assert ended.disturbed["importances"] == ended.undisturbed["importances"]
     assert ended.disturbed["confirmation"] == ended.undisturbed["confirmation"]

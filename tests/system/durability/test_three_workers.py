@@ -71,15 +71,15 @@ async def kill_one_after_another(stack: StackAddresses, fleet: list[WorkerProces
     return in_flight
 
 
-async def test_a_worker_killed_every_few_seconds_changes_nothing(tmp_path: Path) -> None:
-    async with (
-        embedded_stack(tmp_path / "reference", ui=False) as stack,
-        workers(stack, tmp_path / "reference", 1),
-    ):
-        client = await connect(stack.temporal_address)
+async def test_a_worker_killed_every_few_seconds_changes_nothing(unserved_stack: StackAddresses, tmp_path: Path) -> None:
+    (tmp_path / "reference").mkdir()
+    async with workers(unserved_stack, tmp_path / "reference", 1):
+        client = await connect(unserved_stack.temporal_address)
         fast = spec() | {"execution": spec()["execution"] | {"concurrent_samples": 32}}
-        expected_result = await client.execute_workflow("OptimizationWorkflow", fast, id="run", task_queue="optimization")
-        expected = await everything_decided(stack, "run")
+        expected_result = await client.execute_workflow(
+            "OptimizationWorkflow", fast, id="three-workers", task_queue="optimization"
+        )
+        expected = await everything_decided(unserved_stack, "three-workers")
     paid = calls_begun(tmp_path / "reference" / "calls")
     assert paid == expected_result["spend"]["samples"]
     calls = tmp_path / "disturbed" / "calls"
@@ -88,11 +88,11 @@ async def test_a_worker_killed_every_few_seconds_changes_nothing(tmp_path: Path)
         workers(stack, tmp_path / "disturbed", 3) as fleet,
     ):
         client = await connect(stack.temporal_address)
-        handle = await client.start_workflow("OptimizationWorkflow", spec(), id="run", task_queue="optimization")
-        in_flight = await kill_one_after_another(stack, fleet, calls, "run")
+        handle = await client.start_workflow("OptimizationWorkflow", spec(), id="three-workers", task_queue="optimization")
+        in_flight = await kill_one_after_another(stack, fleet, calls, "three-workers")
         async with asyncio.timeout(90):
             result = await handle.result()
-        found = await everything_decided(stack, "run")
+        found = await everything_decided(stack, "three-workers")
     for name, rows in expected.items():
         assert found[name] == rows, f"{name} differ after {KILLS} kills"
     assert result["best_configuration"] == expected_result["best_configuration"]

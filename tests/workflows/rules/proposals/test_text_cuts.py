@@ -119,6 +119,6 @@ def test_white_space_is_taken_out_at_once_and_words_stay(text: str) -> None:
     ids=["spaces", "lines", "tags", "code", "sentences", "dashes"],
 )
 def test_hostile_texts_take_no_more_time_than_others(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     edits_of({"s": text}, [], ALL)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -41,6 +41,7 @@ def kitchen(configuration: Mapping[str, Any]) -> float:
 SAMPLERS = ("auto", "tpe", "random")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("batch", [1, 4])
 def test_nothing_is_suggested_twice(sampler: str, batch: int) -> None:
@@ -83,6 +84,7 @@ def test_combinations_that_differ_in_nothing_that_counts_are_tried_once() -> Non
     assert len(found.trials) == 1 + 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize(("factors", "measure"), [(NUMBERS, bowl), (MIXED, kitchen)], ids=["numbers", "mixed"])
 def test_it_finds_better_values_than_chance(factors: Any, measure: Any, batch: int) -> None:
