@@ -1,7 +1,8 @@
-"""`ratchet stop`, `cancel`, `pause`, `resume`, `adjust`, `delete`: what may be asked of a run."""
+"""`ratchet stop`, `cancel`, `pause`, `resume`, `adjust`, `propose`, `delete`: what may be asked of a run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +88,29 @@ def add_to(app: typer.Typer) -> None:
             "score": score,
         }
         return _update(context, run_id, "adjust", adjustment_of(budget, rest))
+
+    @command(app, "propose", PANEL)
+    def propose(
+        context: Context,
+        run_id: RunArgument,
+        file: Annotated[
+            Path,
+            typer.Argument(
+                metavar="FILE", help="Values by factor, as YAML or JSON; - reads standard input.", show_default=False
+            ),
+        ],
+        rationale: Annotated[
+            str | None, typer.Option("--rationale", metavar="TEXT", help="Why it may be better; it is written in the report.")
+        ] = None,
+    ) -> int:
+        """Offer a candidate of your own, tried in the next round; factors left out keep the baseline's values.
+
+        What could never be tried is refused at once, with exit code 2: an unknown or frozen factor, a value that its factor
+        does not take, a placeholder that was lost, a configuration that was tried already.
+        """
+        from clients.commands.proposal_file import read_proposal
+
+        return _update(context, run_id, "propose", read_proposal(file, rationale))
 
     @command(app, "delete", PANEL)
     def delete(context: Context, run_id: RunArgument) -> int:

@@ -11,6 +11,7 @@ from ratchet.optimizer import CandidateProposal
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Pending
 from workflows.rules.proposals.validation import Refusal, examine
+from workflows.rules.spec.prompt_factors import is_read
 from workflows.run.state import RunState
 
 MOST_WAITING, LARGEST_WAITING = 100, 256 * 1024
@@ -26,6 +27,9 @@ def own_proposal(state: RunState, pending: Pending) -> CandidateProposal:
 def refuse_inadmissible(state: RunState, pending: Pending) -> None:
     """Tell whoever asks at once what could never be tried."""
     _refuse_too_many([*state.waiting, pending])
+    if not is_read(state.request):
+        told = "the run has not read its prompt yet, whose sections are factors; send this one again when it has begun"
+        raise ApplicationError(told, type=INVALID_REQUEST)
     judged = examine(own_proposal(state, pending), state.request.factors_in_play, state.known(), ())
     if isinstance(judged, Refusal):
         raise ApplicationError(f"{judged.reason_code}: {judged.message}", type=INVALID_REQUEST)

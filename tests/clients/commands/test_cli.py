@@ -21,7 +21,7 @@ from workflows.model.spec.request import spec_schema
 ROOT = Path(__file__).parents[3]
 COMMANDS = (
     *("init", "schema", "check", "demo", "run", "retry", "list", "status", "watch", "report"),
-    *("stop", "cancel", "pause", "resume", "adjust", "delete", "dev", "worker", "doctor"),
+    *("stop", "cancel", "pause", "resume", "adjust", "propose", "delete", "dev", "worker", "doctor"),
     *("release", "rollback", "approve", "reject"),
 )
 
@@ -133,6 +133,8 @@ class TestErrors:
             (["adjust", "x"], "adjust: give at least one new limit"),
             (["adjust", "x", "--wall-time", "soon"], "adjust: --wall-time: is not a duration"),
             (["adjust", "x", "--cost", "-1"], "adjust: --cost: must be at least 0 (is -1.0)"),
+            (["propose", "x", "missing.yaml"], "missing.yaml: cannot be read: No such file or directory"),
+            (["propose", "x", "-"], "standard input: is no mapping; write values by factor"),
             (["status", "x"], "there is no run 'x'; `ratchet list` shows those there are"),
             (["stop", "x"], "there is no run 'x'"),
             (["worker"], "DATABASE_URL is not set"),

@@ -115,6 +115,33 @@ def test_pause_adjust_and_resume_reach_a_run_that_somebody_watches(bench: Bench)
     assert "Reached maximum iterations: 3" in said
 
 
+def test_a_person_proposes_a_candidate_from_a_file_and_it_is_tried(bench: Bench) -> None:
+    bench.write("offered", inputs=[{"n": 1, "waits": True}, {"n": 7}], stop={"max_rounds": 2})
+    process = bench.attached("run", "spec.yaml")
+    run_id = read_until(process, "Started").split()[-1]
+    bench.until(bench.waits_in_round_1)
+    file = bench.directory / "mine.json"
+    for values, told in (
+        ('{"j": 2}', "factor 'j' is unknown; known are k"),
+        ('{"k": 10}', "factor 'k': 10 is outside 0 … 9"),
+        ('{"k": 1, "k": 2}', "mine.json:1: "),
+        ("[1]", "mine.json: is no mapping; write values by factor"),
+    ):
+        file.write_text(values)
+        refused = bench.ratchet("propose", run_id, "mine.json")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert told in refused.stderr
+    file.write_text('{\n\t"k": 8\n}')
+    offered = bench.facts("propose", run_id, "mine.json", "--rationale", "further up")
+    assert offered["run_id"] == run_id
+    assert "queued for round" in offered["message"]
+    bench.open_gate()
+    assert ending(process)[0] == 0
+    assert bench.facts("report", run_id)["best_score"] == 1.0
+    assert "further up" in bench.ratchet("report", run_id, "--format", "markdown").stdout
+    assert bench.ratchet("propose", run_id, "mine.json").returncode == 2
+
+
 def test_an_update_of_a_sleeping_run_is_answered_by_a_worker_for_the_time_of_the_call(alone: Bench) -> None:
     alone.write("sleeping")
     run_id = alone.facts("run", "spec.yaml", "--detach")["run_id"]
