@@ -14,6 +14,8 @@ from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
     OVERRIDES,
+    PLUGIN_PATH,
+    PLUGINS,
     TASK_QUEUE,
     BadSetting,
     Variable,
@@ -46,8 +48,6 @@ ALLOWED_FILE: Final = "RATCHET_ALLOWED_FILE"
 OBJECT_MB: Final = "RATCHET_LARGEST_OBJECT_MB"
 DATASET_MB: Final = "RATCHET_LARGEST_DATASET_MB"
 ROLE: Final = "RATCHET_ROLE"
-PLUGINS: Final = "RATCHET_PLUGINS"
-PLUGIN_PATH: Final = "RATCHET_PLUGIN_PATH"
 EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
 STATE_DIR: Final = "RATCHET_STATE_DIR"
 RATE_LIMITS: Final = "RATCHET_RATE_LIMITS"
@@ -189,12 +189,8 @@ class Settings:
         ),
         default=f"{DEFAULT_TASK_QUEUE}-evaluation",
     )
-    plugins: str = setting(
-        Variable(PLUGINS, "worker", "none", "Module prefixes from which plug-ins may be imported, separated by commas.")
-    )
-    plugin_path: Path | None = setting(
-        Variable(PLUGIN_PATH, "worker", "", "Directory in which plug-in modules are found."), default=None, read=read_path
-    )
+    plugins: str = setting(PLUGINS)
+    plugin_path: Path | None = setting(PLUGIN_PATH, default=None, read=read_path)
     overrides: str = setting(OVERRIDES, default="postgres")
     rate_limits: Mapping[str, RateLimit] = field(
         default_factory=dict,

@@ -13,6 +13,8 @@ from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
     OVERRIDES,
+    PLUGIN_PATH,
+    PLUGINS,
     TASK_QUEUE,
     Variable,
     read_path,
@@ -48,6 +50,8 @@ class ClientSettings:
     database_url: str = setting(DATABASE_URL)
     task_queue: str = setting(TASK_QUEUE, default=DEFAULT_TASK_QUEUE)
     overrides: str = setting(OVERRIDES, default="postgres")
+    plugins: str = setting(PLUGINS)
+    plugin_path: Path | None = setting(PLUGIN_PATH, default=None, read=read_path)
     home: Path = setting(
         Variable(
             "RATCHET_HOME",

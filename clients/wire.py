@@ -211,6 +211,9 @@ class Started(Payload):
     status: str
     created: bool
     """False when this spec runs already, or ran before; `new=true` starts another."""
+    unseen: tuple[str, ...] = ()
+    """Fields whose content the id does not speak of, because this server may not read what they name: a file, an object, the
+    code of a plug-in whose version is not stated. When that has changed, ask with `new=true`."""
 
 
 class Done(Payload):

@@ -52,6 +52,10 @@ OVERRIDES: Final = Variable(
     "`postgres`",
     "Where prompts are kept: `postgres` (the database of `DATABASE_URL`), `s3://bucket/prefix`, `file:dir` or `redis://…`.",
 )
+PLUGINS: Final = Variable(
+    "RATCHET_PLUGINS", "worker", "none", "Module prefixes from which plug-ins may be imported, separated by commas."
+)
+PLUGIN_PATH: Final = Variable("RATCHET_PLUGIN_PATH", "worker", "", "Directory in which plug-in modules are found.")
 
 
 def _read_text(text: str, _name: str) -> str:

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ from workflows.model.spec.request import OptimizationRequest
 
 IMPORTING_TAKES_AT_MOST = 120.0
 OUR_OWN = {*OWN_NAMES, "__main__"}
+_INSTALLED = {"site-packages", "dist-packages"}
+_STANDARD_LIBRARY = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")})
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Inspection:
     fingerprints: dict[str, str]
     """By reference: the hash of its source, or the version the spec states."""
     sources: dict[str, str]
-    """By module: the hash of each file beside the spec that importing the plug-ins loaded."""
+    """By module: the hash of each file of the user's own that importing the plug-ins loaded, wherever it lies."""
     files: dict[str, str] = field(default_factory=dict)
     """By path: the hash of each of these files, and of those that define a plug-in, wherever they are."""
 
@@ -73,11 +76,18 @@ def modules_of(uses: Sequence[PluginUse]) -> tuple[str, ...]:
     return tuple(sorted({use.reference.partition(":")[0] for use in uses}))
 
 
-async def inspect_plugins(uses: Sequence[PluginUse], directory: Path) -> Inspection:
-    """Import plug-ins in a child process; one that crashes or hangs is a finding, not our end."""
+async def inspect_plugins(
+    uses: Sequence[PluginUse], directory: Path | None, allowed: Sequence[str] | None = None
+) -> Inspection:
+    """Import plug-ins in a child process; one that crashes or hangs is a finding, not our end.
+
+    Besides those in the directory only modules under the `allowed` prefixes are imported, by default those that are used.
+    """
     if not uses:
         return Inspection({}, {}, {})
-    question = {"directory": str(directory), "uses": [vars(use) for use in uses]}
+    place = None if directory is None else str(directory)
+    prefixes = modules_of(uses) if allowed is None else allowed
+    question = {"directory": place, "allowed": list(prefixes), "uses": [vars(use) for use in uses]}
     child = await asyncio.create_subprocess_exec(
         *module_command("clients.checks.plugin_inspection"),
         stdin=asyncio.subprocess.PIPE,
@@ -136,13 +146,14 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
     from activities.proposals.optimizer_classes import refuse_no_optimizer
 
     uses = [PluginUse(**use) for use in question["uses"]]
-    directory = Path(question["directory"]).resolve()
-    plugins = Plugins([use.reference.partition(":")[0] for use in uses], directory)
+    directory = Path(question["directory"]).resolve() if question["directory"] is not None else None
+    plugins = Plugins(question["allowed"], directory)
     problems: dict[str, str] = {}
     fingerprints: dict[str, str] = {}
     defining: set[str] = set()
     for use in uses:
-        if (clash := name_clash(use.reference, directory, CHECKOUT_NAMES)) is not None:
+        clash = None if directory is None else name_clash(use.reference, directory, CHECKOUT_NAMES)
+        if clash is not None:
             problems[use.field] = clash
             continue
         try:
@@ -154,13 +165,13 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
         except ApplicationError as error:
             problems[use.field] = error.message
     places = {name: path for name, module in list(sys.modules.items()) if (path := _file_of(module)) is not None}
-    beside = {name: path for name, path in places.items() if _is_beside(name, path, directory)}
-    loaded = {*beside.values(), *(places[name] for name in defining if name in places)}
+    own = {name: path for name, path in places.items() if _is_own(name, path, directory)}
+    loaded = {*own.values(), *(places[name] for name in defining if name in places)}
     hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in loaded}
     return {
         "problems": problems,
         "fingerprints": fingerprints,
-        "sources": {name: hashes[path] for name, path in beside.items()},
+        "sources": {name: hashes[path] for name, path in own.items()},
         "files": {str(path): content for path, content in hashes.items()},
     }
 
@@ -170,11 +181,27 @@ def _file_of(module: object) -> Path | None:
     return Path(file).resolve() if file else None
 
 
-def _is_beside(name: str, path: Path, directory: Path) -> bool:
-    """Whether a module is the spec's own: in its directory, and neither ours nor installed."""
-    if not path.is_relative_to(directory) or name.partition(".")[0] in OUR_OWN:
+def _is_own(name: str, path: Path, directory: Path | None) -> bool:
+    """Whether a module is the user's own: neither ours, nor installed, nor of the standard library.
+
+    The spec's directory may lie among what is installed, as that of an example does.
+    """
+    if name.partition(".")[0] in OUR_OWN or not path.is_file():
         return False
-    return not {"site-packages", "dist-packages"} & set(path.relative_to(directory).parts)
+    if directory is not None and path.is_relative_to(directory):
+        return not _INSTALLED & set(path.relative_to(directory).parts)
+    return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(place) for place in _STANDARD_LIBRARY)
+
+
+def first_changed(files: Mapping[str, str]) -> str | None:
+    """The first file that is not as it was; nothing is imported to find out."""
+    for path, known in files.items():
+        try:
+            if hashlib.sha256(Path(path).read_bytes()).hexdigest() != known:
+                return path
+        except OSError:
+            return path
+    return None
 
 
 if __name__ == "__main__":

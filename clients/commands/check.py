@@ -102,6 +102,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     from clients.checks.estimate import estimate
     from clients.checks.prompt_source import described_prompt, prompt_facts
     from clients.reports.formatting import counted
+    from clients.runs.identity import foreseen_run_id
     from workflows.rules.spec.prompt_factors import is_read
     from workflows.rules.statistics.detectable_effect import assumed_plan
 
@@ -134,8 +135,12 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     plan = assumed_plan(request, costs.samples_per_trial) if data and costs.trials != 1 else None
     if plan is not None:
         rows["Can find"] = plan.words
+    run_id = foreseen_run_id(checked)
+    if run_id is not None:
+        rows["Run"] = run_id
     lines = [f"{checked.path}: ok", *(f"  {name + ':':<11}{value}" for name, value in rows.items())]
     more: dict[str, object] = {
+        "run_id": run_id,
         "samples": data.count if data else None,
         "duplicates_dropped": data.duplicates_dropped if data else None,
         "counting": checked.counting if checked.counting is not None or data is None else data.count,

@@ -10,6 +10,7 @@ from fastapi import Depends, Path, Query, Request
 from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
 from clients.http.routes.open_runs import OpenRuns
+from clients.http.spec_contents import SpecReader
 from clients.runs.servers import Servers
 from store.connection import Database
 from store.read.reader import StoreReader
@@ -44,6 +45,7 @@ class Backend:
     task_queue: str
     """Where runs are started."""
     open_runs: OpenRuns = field(default_factory=OpenRuns)
+    specs: SpecReader = field(default_factory=SpecReader)
 
     @property
     def reader(self) -> StoreReader:

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ratchet._canonical import content_hash
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.prompt_factors import is_read
+
+if TYPE_CHECKING:
+    from clients.checks.findings import Checked
 
 LENGTH_OF_HASH = 10
 LENGTH_OF_CODE_HASH = 12
@@ -19,7 +24,7 @@ LENGTH_OF_CODE_HASH = 12
 def run_id_of(
     request: OptimizationRequest, dataset_id: str, fingerprints: Mapping[str, str], sources: Mapping[str, str]
 ) -> str:
-    """The id of the first run of this spec.
+    """The id of the first run of this spec, whoever asks for it: the command line, HTTP, or Temporal's own clients.
 
     `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
     `fingerprints` are those of its plug-ins, `sources` the hashes of the files they load from beside the spec. Where the spec
@@ -30,11 +35,24 @@ def run_id_of(
     if request.prompt is not None and request.prompt.snapshot is not None:
         snapshot = request.prompt.snapshot
         content["prompt"] = {"template": snapshot.template.hash, "overlay": snapshot.overlay_hash}
-    splits = request.dataset.splits
+    splits, group_by = request.dataset.splits, request.dataset.group_by
     content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json", exclude_none=True) if splits else None}
+    if group_by is not None:
+        content["dataset"]["group_by"] = group_by
     versioned = all(version is not None for version in request.plugin_references.values())
     code = {"plugins": dict(fingerprints), "sources": {} if versioned else dict(sources)}
     return f"{request.name}-{content_hash({'spec': content, 'code': code})[:LENGTH_OF_HASH]}"
+
+
+def foreseen_run_id(checked: Checked) -> str | None:
+    """The id that a checked spec's run would get; None where only the servers know what the spec refers to."""
+    known, data = checked.known, checked.dataset
+    if known is None or checked.errors or not is_read(known):
+        return None
+    dataset_id = known.dataset.ref or known.dataset.id or (data.dataset_id if data is not None else None)
+    if dataset_id is None:
+        return None
+    return run_id_of(known, dataset_id, checked.plugins.fingerprints, checked.plugins.sources)
 
 
 def further_ids(first: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Final
 
 import pydantic
 
-from clients.checks.plugin_inspection import PluginUse, inspect_plugins, modules_of, plugin_uses
+from clients.checks.plugin_inspection import PluginUse, first_changed, inspect_plugins, modules_of, plugin_uses
 from clients.embedded.home import Home
 from clients.private_files import make_private_folder, open_private
 from clients.runs.lookup import KnownRun, first_execution, memo_of
@@ -180,7 +180,7 @@ async def code_to_retry(notes: CodeNotes, run_id: str, request: OptimizationRequ
 
 async def _refuse_changed(code: RunCode, run_id: str) -> None:
     """Raise unless the files are as they were; only then are they imported, to see that nothing new comes along with them."""
-    changed = await asyncio.to_thread(first_changed, code)
+    changed = await asyncio.to_thread(first_changed, code.files)
     if changed is None:
         inspection = await inspect_plugins(code.uses, Path(code.directory))
         if inspection.problems:
@@ -188,17 +188,6 @@ async def _refuse_changed(code: RunCode, run_id: str) -> None:
         if code.task_queue.endswith(f"-{inspection.code_hash[:12]}"):
             return
     raise CodeMissing(told_changed(run_id, code, changed))
-
-
-def first_changed(code: RunCode) -> str | None:
-    """The first file that is not as it was; nothing is imported to find out."""
-    for path, known in code.files.items():
-        try:
-            if hashlib.sha256(Path(path).read_bytes()).hexdigest() != known:
-                return path
-        except OSError:
-            return path
-    return None
 
 
 def told_changed(run_id: str, code: RunCode, path: str | None) -> str:
@@ -228,5 +217,5 @@ async def needs_code(run: KnownRun) -> bool:
 def why_unserved(notes: CodeNotes, run: KnownRun) -> str | None:
     """What keeps the plug-ins of a run noted here from being served, as far as its files tell; nothing is imported."""
     note = _note_of(notes, run)
-    changed = None if note is None else first_changed(note.code)
+    changed = None if note is None else first_changed(note.code.files)
     return None if note is None or changed is None else told_changed(run.run_id, note.code, changed)

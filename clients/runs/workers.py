@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from activities.settings import ALLOWED_FILE, EVALUATION_TASK_QUEUE, PLUGIN_PATH, PLUGINS, ROLE, STATE_DIR, Role
+from activities.settings import ALLOWED_FILE, EVALUATION_TASK_QUEUE, ROLE, STATE_DIR, Role
 from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home, held_shared, last_lines
 from clients.own_modules import module_command, python_path
 from clients.private_files import make_private_folder, open_private
 from clients.runs.servers import Servers, task_queue
 from clients.settings import environment_of_children
-from ratchet._environment import TASK_QUEUE
+from ratchet._environment import PLUGIN_PATH, PLUGINS, TASK_QUEUE
 
 GRACE = 3.0
 """Seconds that shards in flight get before they hand back what they have."""
@@ -42,8 +42,8 @@ class PluginCode:
 
     def environment(self) -> dict[str, str]:
         return {
-            PLUGINS: ",".join(self.modules),
-            PLUGIN_PATH: str(self.directory),
+            PLUGINS.name: ",".join(self.modules),
+            PLUGIN_PATH.name: str(self.directory),
             EVALUATION_TASK_QUEUE: self.task_queue,
         }
 

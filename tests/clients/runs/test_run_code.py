@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from clients.checks.plugin_inspection import PluginUse
-from clients.runs.run_code import CodeNote, CodeNotes, RunCode, first_changed, notes_for
+from clients.checks.plugin_inspection import PluginUse, first_changed
+from clients.runs.run_code import CodeNote, CodeNotes, RunCode, notes_for
 from clients.runs.servers import Servers
 
 
@@ -87,9 +87,9 @@ def test_a_file_that_is_gone_has_changed(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text("x = 1")
     unknown = note(tmp_path, **{str(mine): "0" * 64}).code
-    assert first_changed(unknown) == str(mine)
+    assert first_changed(unknown.files) == str(mine)
     mine.unlink()
-    assert first_changed(unknown) == str(mine)
+    assert first_changed(unknown.files) == str(mine)
 
 
 def test_runs_on_named_servers_are_noted_in_the_state_folder_of_the_user(

@@ -1,0 +1,154 @@
+"""What a posted spec refers to, read here as workers read it, so that its run gets the id that the command line gives it.
+
+Only what the operator of this server allows is read: files inside RATCHET_DATA_DIR, objects under RATCHET_OBJECTS, plug-ins
+that RATCHET_PLUGINS and RATCHET_PLUGIN_PATH name. Where only the workers may read something, the id speaks of its name, and
+the answer says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from activities.datasets import DatasetError, SourceAway, check_items, ingest, source_of, worker_file
+from activities.endpoints.endpoint_policy import NotListed, OperatorLists
+from activities.plugins.loader import VERSION
+from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
+from activities.releases.override_stores import Overrides
+from clients.checks.plugin_inspection import Inspection, first_changed, inspect_plugins, plugin_uses
+from clients.http.errors import Refused
+from clients.runs.identity import by_dataset_id
+from clients.runs.servers import Servers
+from clients.settings import client_settings, dataset_settings, operator_settings
+from ratchet.prompts import StoreAway
+from store.write.datasets import Datasets
+from workflows.model.spec.dataset import is_object
+from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.prompt_factors import is_read
+
+MOST_INSPECTIONS: Final = 50
+"""Of plug-ins, kept while their files stay as they are."""
+
+
+@dataclass(frozen=True)
+class SpecContents:
+    """A spec with all that its run's id speaks of."""
+
+    asked: OptimizationRequest
+    """What the run is started with: a dataset that was read is named by its content."""
+    known: OptimizationRequest
+    """The same with every factor of its prompt, where that could be read."""
+    dataset_id: str
+    fingerprints: Mapping[str, str]
+    sources: Mapping[str, str]
+    unseen: tuple[str, ...]
+    """Fields that name what this server may not read."""
+
+
+@dataclass
+class SpecReader:
+    """Reads what specs refer to; one per server."""
+
+    _inspections: dict[str, Inspection] = field(default_factory=dict)
+    _inspecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ingesting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def read(self, servers: Servers, request: OptimizationRequest) -> SpecContents:
+        """Read everything. What is wrong with it is refused, before anything is started."""
+        known, unseen = await _prompt(servers, request)
+        dataset_id, unseen_data = await self._dataset(servers, request)
+        if request.dataset.path is not None and not unseen_data:
+            request = by_dataset_id(request, dataset_id)
+        fingerprints, sources, unseen_code = await self._plugins(request)
+        asked = request if request.prompt is None or request.prompt.name is not None else _with_prompt_of(request, known)
+        return SpecContents(asked, known, dataset_id, fingerprints, sources, (*unseen_data, *unseen, *unseen_code))
+
+    async def _dataset(self, servers: Servers, request: OptimizationRequest) -> tuple[str, tuple[str, ...]]:
+        given, settings = request.dataset, dataset_settings()
+        try:
+            if given.items is not None:
+                read = asyncio.to_thread(check_items, given.items, largest_mb=settings.largest_dataset_mb)
+                return (await read).dataset_id, ()
+            if given.path is not None:
+                if not _may_read(given.path):
+                    return given.path, ("dataset.path",)
+                source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
+                async with self._ingesting:
+                    found = await ingest(servers.database, source, given.name, largest_mb=settings.largest_dataset_mb)
+                return found.dataset_id, ()
+        except DatasetError as error:
+            told = error.unquoted if given.path is not None else str(error)
+            raise Refused(422, told, "dataset.items" if given.path is None else "dataset.path") from None
+        except SourceAway as error:
+            raise Refused(503, f"dataset.path: {error}", "dataset.path", retry_after=5) from None
+        return given.ref or await _stored(servers, request), ()
+
+    async def _plugins(self, request: OptimizationRequest) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
+        """Fingerprints and sources. Code whose every version is stated is not even imported."""
+        references = request.plugin_references
+        if all(version is not None for version in references.values()):
+            return {reference: f"{VERSION}{version}" for reference, version in references.items()}, {}, ()
+        found = await self._inspected(request)
+        if found.problems:
+            return {}, {}, tuple(found.problems)
+        return found.fingerprints, found.sources, ()
+
+    async def _inspected(self, request: OptimizationRequest) -> Inspection:
+        settings, uses = client_settings(), plugin_uses(request)
+        key = json.dumps([settings.plugins, str(settings.plugin_path), [vars(use) for use in uses]], sort_keys=True)
+        async with self._inspecting:
+            known = self._inspections.get(key)
+            if known is not None and await asyncio.to_thread(first_changed, known.files) is None:
+                return known
+            found = await inspect_plugins(uses, settings.plugin_path, settings.plugins.split(","))
+            if len(self._inspections) >= MOST_INSPECTIONS:
+                self._inspections.clear()
+            if not found.problems:
+                self._inspections[key] = found
+            return found
+
+
+async def _prompt(servers: Servers, request: OptimizationRequest) -> tuple[OptimizationRequest, tuple[str, ...]]:
+    data_directory = dataset_settings().data_dir
+    if is_read(request):
+        return request, ()
+    if request.prompt is not None and request.prompt.file is not None and data_directory is None:
+        return request, ("prompt.file",)
+    overrides = Overrides(client_settings().overrides, servers.database_url)
+    try:
+        return await with_its_prompt(request, overrides, data_directory), ()
+    except UnusablePrompt as error:
+        raise Refused(422, str(error), str(error).partition(": ")[0]) from None
+    except StoreAway as error:
+        raise Refused(503, f"the store of prompts does not answer: {error}", retry_after=1) from None
+    finally:
+        await overrides.close()
+
+
+async def _stored(servers: Servers, request: OptimizationRequest) -> str:
+    given, datasets = request.dataset, Datasets(servers.database)
+    found = given.id or await datasets.named(given.name or "")
+    if found is None:
+        raise Refused(422, f"dataset.name: {given.name!r} is not in the store; add it first", "dataset.name")
+    if await datasets.size(found) is None:
+        raise Refused(422, f"dataset.id: {found[:12]}… is not in the store; add the dataset first", "dataset.id")
+    return found
+
+
+def _with_prompt_of(request: OptimizationRequest, known: OptimizationRequest) -> OptimizationRequest:
+    """The request with a prompt that was read from a file, as it was read."""
+    return request.model_copy(update={"prompt": known.prompt, "configuration": known.configuration})
+
+
+def _may_read(path: str) -> bool:
+    """Whether the operator lets this server read a dataset where it lies."""
+    if not is_object(path):
+        return dataset_settings().data_dir is not None
+    try:
+        OperatorLists(operator_settings()).refuse_object(path)
+    except NotListed:
+        return False
+    return True
