@@ -22,9 +22,9 @@ async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
 
 
 async def refuse_unknown_run(backend: Backend, run_id: str) -> None:
-    """Pass when the store has the run."""
-    if not await backend.reader.runs.is_known(run_id):
-        raise await why_unknown(backend, run_id)
+    """Pass when there is such a run: in the store, or accepted by Temporal and on its way there."""
+    if not await backend.reader.runs.is_known(run_id) and await execution_of(backend, run_id) is None:
+        raise unknown_run(run_id)
 
 
 async def execution_of(backend: Backend, run_id: str) -> WorkflowExecutionDescription | None:
@@ -38,18 +38,39 @@ async def execution_of(backend: Backend, run_id: str) -> WorkflowExecutionDescri
     return description if description.workflow_type == WORKFLOW else None
 
 
+def unknown_run(run_id: str) -> Refused:
+    """Neither the store nor Temporal knows it."""
+    told = f"there is no run {run_id!r}; GET /v1/private/optimizations lists those there are"
+    return Refused(404, told, "optimization_id")
+
+
 async def why_unknown(backend: Backend, run_id: str) -> Refused:
-    """Why the store has no such run."""
+    """Why something that only the store could tell is not known of a run."""
     execution = await execution_of(backend, run_id)
     if execution is None:
-        return Refused(
-            404, f"there is no run {run_id!r}; GET /v1/private/optimizations lists those there are", "optimization_id"
-        )
-    if execution.status == WorkflowExecutionStatus.RUNNING:
-        waits = await queues_waited_for(backend.servers, execution, pollers_of(backend.servers))
-        told = f"{run_id} has not begun: it " + (f"waits for {told_waits(waits)}" if waits else "is being prepared; ask again")
-        return Refused(404, told, "optimization_id", retry_after=1)
-    return Refused(404, f"{run_id} was refused before it began: {await _reason(backend, run_id)}", "optimization_id")
+        return unknown_run(run_id)
+    told, _ = await standing_of(backend, execution)
+    is_open = execution.status == WorkflowExecutionStatus.RUNNING
+    return Refused(409, told, "optimization_id", retry_after=1 if is_open else None)
+
+
+async def standing_of(backend: Backend, execution: WorkflowExecutionDescription) -> tuple[str, tuple[str, ...]]:
+    """How a run stands that is not in the store, in a sentence, and the task queues that it waits for."""
+    if execution.status != WorkflowExecutionStatus.RUNNING:
+        return f"{execution.id} was refused before it began: {await _reason(backend, execution.id)}", ()
+    waits = await queues_waited_for(backend.servers, execution, pollers_of(backend.servers))
+    doing = f"waits for {told_waits(waits)}" if waits else "is being prepared"
+    return f"{execution.id} has not begun: it {doing}", waits
+
+
+async def refused_before_it_began(backend: Backend, run_id: str) -> str | None:
+    """Why a run will never be in the store, in a sentence; None where it is there, or still may be."""
+    execution = await execution_of(backend, run_id)
+    if execution is None or execution.status == WorkflowExecutionStatus.RUNNING:
+        return None
+    if await backend.reader.runs.is_known(run_id):
+        return None
+    return (await standing_of(backend, execution))[0]
 
 
 async def _reason(backend: Backend, run_id: str) -> str:

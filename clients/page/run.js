@@ -61,6 +61,11 @@ class Run {
     return OVER.has(this.detail.status);
   }
 
+  /** Whether only Temporal knows of it: the store has nothing, not even an event. */
+  get hasNotBegun() {
+    return this.detail.last_event_id === 0;
+  }
+
   /** Whether a higher score is better. */
   get maximizes() {
     return this.detail.direction === "maximize";

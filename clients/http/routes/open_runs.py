@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
-from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
 from clients.runs.lookup import WORKFLOW
@@ -63,6 +63,13 @@ class OpenRuns:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _heads: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By execution."""
+    _accepted: dict[str, None] = field(default_factory=dict)
+    """Runs that were started here, until Temporal's search, which lags behind, finds them."""
+
+    def add(self, run_id: str) -> None:
+        """A run was started: whoever looks next sees it."""
+        self._accepted[run_id] = None
+        self._looked_at = -LOOK_EVERY
 
     async def now(self, servers: Servers, reader: StoreReader) -> tuple[OpenRun, ...]:
         """As they stand. Temporal being away keeps nobody from looking at what is stored."""
@@ -79,41 +86,50 @@ class OpenRuns:
     async def _look(self, servers: Servers, reader: StoreReader) -> tuple[OpenRun, ...]:
         query = f"WorkflowType='{WORKFLOW}' AND ExecutionStatus='Running'"
         listed = [execution async for execution in servers.client.list_workflows(query, limit=MOST_OPEN)]
-        stored = await reader.runs.known_among([execution.id for execution in listed])
+        lagging = self._accepted.keys() - {execution.id for execution in listed}
+        ids = [*lagging, *(execution.id for execution in listed)]
+        stored = await reader.runs.known_among(ids)
         pollers = pollers_of(servers)
         heads: dict[str, Mapping[str, str]] = {}
         found: list[OpenRun] = []
-        for execution in sorted(listed, key=lambda one: one.id in stored)[:MOST_DESCRIBED]:
-            described = await _described(servers, execution)
+        for run_id in sorted(ids, key=lambda one: one in stored)[:MOST_DESCRIBED]:
+            described = await _described(servers, run_id)
+            if described is None or run_id in stored or run_id not in lagging:
+                self._accepted.pop(run_id, None)
             if described is None:
                 continue
             waits = await queues_waited_for(servers, described, pollers)
-            in_store = execution.id in stored
+            in_store = run_id in stored
             if not in_store:
                 known = self._heads.get(described.run_id)
-                heads[described.run_id] = known if known is not None else await _head(servers, described)
+                heads[described.run_id] = known if known is not None else head_of(await input_of(servers, described))
             head = heads.get(described.run_id, {})
-            found.append(OpenRun(execution.id, described.start_time.astimezone(UTC), waits, in_store, head))
+            found.append(OpenRun(run_id, described.start_time.astimezone(UTC), waits, in_store, head))
         self._heads = heads
         return tuple(found)
 
 
-async def _described(servers: Servers, execution: WorkflowExecution) -> WorkflowExecutionDescription | None:
+async def _described(servers: Servers, run_id: str) -> WorkflowExecutionDescription | None:
     """As it is now: what Temporal searches lags behind."""
-    described = await servers.client.get_workflow_handle(execution.id).describe()
+    described = await servers.client.get_workflow_handle(run_id).describe()
     return described if described.status == WorkflowExecutionStatus.RUNNING else None
 
 
-async def _head(servers: Servers, execution: WorkflowExecutionDescription) -> Mapping[str, str]:
-    """The few words of a run's input that a list shows."""
+async def input_of(servers: Servers, execution: WorkflowExecutionDescription) -> Mapping[str, Any]:
+    """What a run was started with, as it was sent: as hostile as any other text."""
     handle = servers.client.get_workflow_handle(execution.id, run_id=execution.run_id)
     async for event in handle.fetch_history_events(page_size=1):
         try:
             given = await servers.client.data_converter.decode(event.workflow_execution_started_event_attributes.input.payloads)
         except Exception:  # whatever somebody sent there
             return {}
-        return dict(_words(given[0])) if given and isinstance(given[0], dict) else {}
+        return given[0] if given and isinstance(given[0], dict) else {}
     return {}
+
+
+def head_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The few words of a run's input that a list shows."""
+    return dict(_words(spec))
 
 
 def _words(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

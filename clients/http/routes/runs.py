@@ -10,10 +10,11 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 from temporalio.client import WorkflowExecutionStatus
 
+from clients.http.accepted_run import accepted_run
 from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
-from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run, why_unknown
+from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run
 from clients.http.routes.open_runs import waiting_of
 from clients.reports.history.entries import get_entries
 from clients.reports.load import facts_of
@@ -72,11 +73,14 @@ async def get_optimization(
     backend: Served,
     spec: Annotated[bool, Query(description="False leaves the spec empty: for those who have it and ask often.")] = True,
 ) -> OptimizationDetail:
-    """Where a run stands, with its spec, its limits as in force, and its result once it is over."""
+    """Where a run stands, with its spec, its limits as in force, and its result once it is over.
+
+    A run is there as soon as it was accepted: `initialized`, with what it waits for in `message`, until it begins.
+    """
     newest = await backend.reader.events.last_id(run_id)
-    progress, row = await existing_run(backend, run_id), await backend.reader.runs.load(run_id)
-    if row is None:
-        raise await why_unknown(backend, run_id)
+    progress, row = await backend.reader.runs.progress(run_id), await backend.reader.runs.load(run_id)
+    if progress is None or row is None:
+        return await accepted_run(backend, run_id)
     execution, waits_for = await _execution(backend, row)
     return detail_of(
         row,
@@ -120,7 +124,8 @@ async def list_rounds(run_id: RunId, backend: Served, offset: Offset = 0, limit:
     """Decided rounds, the baseline's first."""
     page = await backend.reader.runs.rounds(run_id, offset=offset, limit=limit)
     if page is None:
-        raise await why_unknown(backend, run_id)
+        await refuse_unknown_run(backend, run_id)
+        return RoundPage(total=0, items=())
     return RoundPage(total=page.total, items=tuple(round_of(row) for row in page.items))
 
 
@@ -129,7 +134,8 @@ async def get_graph(run_id: RunId, backend: Served) -> Graph:
     """The true lineage: every candidate, and an edge from each of its parents."""
     graph = await backend.reader.candidates.graph(run_id)
     if graph is None:
-        raise await why_unknown(backend, run_id)
+        await refuse_unknown_run(backend, run_id)
+        return Graph(nodes=(), edges=())
     return graph
 
 
@@ -145,8 +151,9 @@ async def get_outline(
     """
     found = await backend.reader.outlines.load(run_id, since=since)
     if found is None:
-        raise await why_unknown(backend, run_id)
-    return await encoded(lambda: found.model_dump_json(exclude_none=True))
+        await refuse_unknown_run(backend, run_id)
+    outline = found or Outline(last_event_id=0)
+    return await encoded(lambda: outline.model_dump_json(exclude_none=True))
 
 
 @router.get("/{optimization_id}/log", operation_id="getLog", responses=responses(404))
@@ -169,8 +176,8 @@ async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, li
     """Proposals that were kept out before anything was spent on them, and why."""
     page = await backend.reader.runs.rejections(run_id, offset=offset, limit=limit)
     if page is None:
-        raise await why_unknown(backend, run_id)
-    return page
+        await refuse_unknown_run(backend, run_id)
+    return page or RejectionPage(total=0, items=())
 
 
 @router.get(
@@ -183,6 +190,6 @@ async def get_history(run_id: RunId, backend: Served) -> Response:
     """The whole history as rounds of trials and candidates, of one shape for every optimizer."""
     await refuse_unknown_run(backend, run_id)
     report = await backend.reader.runs.report(run_id)
-    if report is None:
-        raise await why_unknown(backend, run_id)
-    return await encoded(lambda: json.dumps(get_entries(facts_of(report)), ensure_ascii=False, allow_nan=False))
+    return await encoded(
+        lambda: json.dumps([] if report is None else get_entries(facts_of(report)), ensure_ascii=False, allow_nan=False)
+    )

@@ -62,6 +62,7 @@ async def start(
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
         if not known and await _started(backend, found.asked, run_id):
+            backend.open_runs.add(run_id)
             return Started(optimization_id=run_id, status="initialized", created=True, unseen=unseen)
         if not new:
             response.status_code = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, Protocol
 
@@ -12,14 +13,16 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from clients.http.backend import RunId, Served
+from clients.http.backend import Backend, RunId, Served
 from clients.http.errors import Refused, responses
 from clients.http.feed import MOST_SUBSCRIBERS, Feed, Topic
-from clients.http.missing_run import refuse_unknown_run
+from clients.http.missing_run import refuse_unknown_run, refused_before_it_began
 from store.connection import is_away
 
 HEARTBEAT_EVERY: Final = 15.0
 """Seconds of silence after which a comment says that the stream lives."""
+BEGINS_WITHIN: Final = 3.0
+"""Seconds after which it is asked whether a run that has no event yet was refused."""
 AGAIN_AFTER: Final = 0.5
 """Seconds until a store that is away is asked again."""
 HINTS_APART: Final = 0.5
@@ -131,7 +134,9 @@ async def stream_events(
 ) -> EventStream:
     """What happens to a run, in order, each event once: from the beginning, or from the event after the last one received.
 
-    Events: run_status_changed, progress_changed, trial_added_or_updated, best_candidate_changed, run_finished.
+    Events: run_status_changed, progress_changed, trial_added_or_updated, best_candidate_changed, run_finished, release_changed,
+    approval_due. The stream may be opened as soon as the run was accepted. One that is refused before it began is told by a
+    run_finished without an id, as it left no event.
     """
     _refuse_crowd(backend.feed)
     await refuse_unknown_run(backend, run_id)
@@ -140,9 +145,24 @@ async def stream_events(
     async def pour(emit: Emit, ear: Ear) -> None:
         async with backend.feed.topic(run_id) as topic:
             with topic.changed.heard_by(ear.heard):
+                await _pour_beginning(backend, topic, emit, ear)
                 await _pour_events(backend.feed, topic, start, emit, ear)
 
     return EventStream(backend.feed, pour)
+
+
+async def _pour_beginning(backend: Backend, topic: Topic, emit: Emit, ear: Ear) -> None:
+    """Wait for a run's first event; one that ended without any is told as ended."""
+    while ear.is_wanted and topic.newest == 0:
+        with contextlib.suppress(Exception):  # whatever is away is asked again
+            refused = await refused_before_it_began(backend, topic.run_id)
+            if refused is not None:
+                facts = {"optimization_id": topic.run_id, "status": "failed", "message": refused}
+                await emit(b"event: run_finished\ndata: " + json.dumps(facts, ensure_ascii=False).encode() + b"\n\n")
+                return
+        ear.heard.clear()
+        if topic.newest == 0 and not await ear.wait(BEGINS_WITHIN):
+            await emit(HEARTBEAT)
 
 
 async def _pour_events(feed: Feed, topic: Topic, last: int, emit: Emit, ear: Ear) -> None:

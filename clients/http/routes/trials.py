@@ -46,8 +46,9 @@ async def list_trials(
     """Trials in the order of their proposals, confirmations last."""
     page = await backend.reader.trials.page(run_id, offset=offset, limit=limit, newest_first=newest_first)
     if page is None:
-        raise await why_unknown(backend, run_id)
-    return await encoded(lambda: page.model_dump_json(by_alias=True))
+        await refuse_unknown_run(backend, run_id)
+    trials = page or TrialPage(total=0, items=())
+    return await encoded(lambda: trials.model_dump_json(by_alias=True))
 
 
 @router.get("/trials/{candidate_id}", operation_id="getTrial", responses=responses(404))
@@ -106,7 +107,7 @@ async def list_slices(
     return slices_of(run_id, candidate_id, found)
 
 
-@router.get("/slices", operation_id="listRunSlices", responses=responses(404))
+@router.get("/slices", operation_id="listRunSlices", responses=responses(404, 409))
 async def list_run_slices(run_id: RunId, backend: Served) -> RunSlices:
     """By which fields the trials of a run can be looked at, and which slices there are of each."""
     found = await backend.reader.slice_scores.slices(run_id)
@@ -149,7 +150,7 @@ async def get_candidate(run_id: RunId, candidate_id: CandidateId, backend: Serve
     return await asyncio.to_thread(candidate_of, run_id, candidate)
 
 
-@router.get("/comparison", operation_id="compareTrials", responses=responses(404), response_model=Comparison)
+@router.get("/comparison", operation_id="compareTrials", responses=responses(404, 409), response_model=Comparison)
 async def compare_trials(
     run_id: RunId,
     backend: Served,

@@ -96,10 +96,14 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     try {
       run = await openRun(params.id);
     } catch (error) {
-      if (!closed && error.status === 404 && error.retryAfter) return notBegun(error);
-      if (!closed) replace(element, h("div", { class: "card empty" }, h("h1", {}, "This run cannot be shown"), h("p", { class: "problem", role: "alert" }, error.message),
-        h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
+      if (!closed) notShown(error);
       return;
+    }
+    if (!closed && run.hasNotBegun) {
+      const { detail } = run;
+      run.close();
+      run = null;
+      return detail.status === "initialized" ? notBegun(detail) : notShown(detail);
     }
     if (closed) {
       run.close();
@@ -110,6 +114,11 @@ export function mount(element, { api, navigate, announce, params, rest, options 
     closing.push(run.subscribe((changed) => (changed.has("trials") || changed.has("rejections")) && countTabs()));
     countTabs();
     show();
+  }
+
+  function notShown({ message }) {
+    replace(element, h("div", { class: "card empty" }, h("h1", {}, "This run cannot be shown"), h("p", { class: "problem", role: "alert" }, message),
+      h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: open }, "Try again"), h("a", { href: linkTo(["runs"]) }, "All runs"))));
   }
 
   /** Temporal knows it, the store does not: it is there, and shown as soon as it begins. */

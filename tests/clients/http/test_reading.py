@@ -237,13 +237,54 @@ async def test_a_refused_spec_and_a_run_that_waits_are_told_apart_from_nothing(
     handle = await engines.start(broken, run_id="broken")
     with pytest.raises(Exception, match="failed"):
         await handle.result()
-    told = (await read(http, "/broken", 404))["error"]["message"]
+    refused = await read(http, "/broken")
+    assert (refused["status"], refused["execution"], refused["last_event_id"]) == ("failed", "closed", 0)
+    assert "refused before it began" in refused["message"]
+    assert "never-added" in refused["message"]
+    told = (await read(http, "/broken/replay", 409))["error"]["message"]
     assert "refused before it began" in told
-    assert "never-added" in told
-    await engines.client.start_workflow("OptimizationWorkflow", hill_spec(), id="waits", task_queue="nobody-serves-this")
-    answer = await http.get("/optimizations/waits")
-    assert (answer.status_code, answer.headers["retry-after"]) == (404, "1")
-    assert "nobody-serves-this" in answer.json()["error"]["message"]
+    assert (await http.delete("/optimizations/broken")).status_code == 409
+
+
+async def test_a_run_is_there_as_soon_as_it_was_accepted(http: httpx.AsyncClient, engines: Engines) -> None:
+    spec = hill_spec(name="unserved", stop={"max_rounds": 3})
+    await engines.client.start_workflow("OptimizationWorkflow", spec, id="waits", task_queue="nobody-serves-this")
+    waits = await read(http, "/waits")
+    assert (waits["status"], waits["execution"], waits["name"]) == ("initialized", "open", "unserved")
+    assert waits["waits_for"] == ["nobody-serves-this"]
+    assert "has not begun: it waits for a worker on task queue 'nobody-serves-this'" in waits["message"]
+    assert (waits["max_rounds"], waits["spec"]["name"], waits["last_event_id"]) == (3, "unserved", 0)
+    for path, answer in (
+        ("rounds", {"total": 0, "items": []}),
+        ("trials", {"total": 0, "items": []}),
+        ("rejections", {"total": 0, "items": []}),
+        ("graph", {"nodes": [], "edges": []}),
+        ("outline", {"last_event_id": 0, "trials": []}),
+        ("log", {"items": [], "has_more": False}),
+        ("history", []),
+        ("releases", []),
+    ):
+        assert await read(http, f"/waits/{path}") == answer, path
+    for path in ("replay", "slices", "comparison?candidate=x"):
+        refused = await http.get(f"/optimizations/waits/{path}")
+        assert (refused.status_code, refused.headers["retry-after"]) == (409, "1"), path
+    await engines.client.get_workflow_handle("waits").terminate()
+
+
+async def test_a_run_whose_input_is_no_spec_is_shown_all_the_same(http: httpx.AsyncClient, engines: Engines) -> None:
+    for number, given in enumerate(({"name": ["x"]}, [1], "text", {"name": "n", "stop": "never"})):
+        run_id = f"odd-{number}"
+        await engines.client.start_workflow("OptimizationWorkflow", given, id=run_id, task_queue="nobody-serves-this")
+        assert ((await read(http, f"/{run_id}"))["status"]) == "initialized"
+        await engines.client.get_workflow_handle(run_id).terminate()
+
+
+async def test_a_run_that_was_just_accepted_is_in_the_list(http: httpx.AsyncClient) -> None:
+    await read(http, "")  # what is found now is kept for a while
+    spec = hill_spec(name="listed-at-once", stop={"max_rounds": 1})
+    run_id = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
+    listed = await read(http, "?search=listed-at-once")
+    assert [run["optimization_id"] for run in listed["items"]] == [run_id]
 
 
 async def test_the_log_goes_back_from_the_newest_event_to_the_first(http: httpx.AsyncClient, finished: str) -> None:

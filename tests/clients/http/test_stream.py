@@ -43,14 +43,21 @@ async def quiet(engines: Engines, request: pytest.FixtureRequest) -> str:
     return run_id
 
 
+async def test_a_run_that_is_refused_before_it_begins_is_told_as_ended(
+    http: httpx.AsyncClient, url: str, engines: Engines
+) -> None:
+    await engines.start(hill_spec(name="refused", dataset={"name": "never-added"}), run_id="refused-at-once")
+    async with reading(url, f"{ALL}/refused-at-once/events") as stream:
+        ended = (await stream.until("run_finished"))[-1]
+    assert ended.data["status"] == "failed"
+    assert "refused before it began" in ended.data["message"]
+
+
 async def test_a_run_is_told_live_from_its_first_event_to_its_last(
     http: httpx.AsyncClient, url: str, engines: Engines, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     run_id = (await http.post("/optimizations", json=gated_spec(gate, name="told"))).json()["optimization_id"]
-    async with asyncio.timeout(20):
-        while (await http.get(f"/optimizations/{run_id}")).status_code != 200:
-            await asyncio.sleep(0.02)
     async with reading(url, f"{ALL}/{run_id}/events") as stream:
         assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         before = [await stream.next()]

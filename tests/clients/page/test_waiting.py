@@ -24,8 +24,7 @@ async def test_a_run_that_waits_for_its_worker_is_shown_as_such_until_it_begins(
     await expect(row).to_contain_text("no worker")
     await expect(row).to_contain_text(f"waits for a worker on task queue {QUEUE}")
     await expect(row).to_contain_text("patient")
-    # Of what is not there yet a browser complains by itself.
-    opened = await open_page("runs/not-begun", may_complain=True)
+    opened = await open_page("runs/not-begun")
     await expect(opened.locator("#main")).to_contain_text("has not begun: it waits for a worker on task queue")
     await expect(opened.locator("#main")).not_to_contain_text("cannot be shown")
     settings = Settings(
