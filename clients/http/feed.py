@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from clients.http.live_progress import LiveRound
 from store.connection import Database
 from store.events import EVENTS_CHANNEL
 from store.read.reader import StoreReader
@@ -92,13 +93,20 @@ class Topic:
     _size: int = 0
     _chunks: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    live: LiveRound = field(init=False)
+
+    def listen(self, reader: StoreReader) -> list[asyncio.Task[None]]:
+        """What keeps it up to date, for as long as there is a subscriber."""
+        self.live = LiveRound(self.run_id, reader.runs.progress)
+        self.live.moved_to(self.newest)
+        return [asyncio.create_task(self.follow(reader)), asyncio.create_task(self.live.follow(self.changed.give))]
 
     def stir(self) -> None:
         """There may be something new in the store."""
         self._stirred.set()
 
     async def follow(self, reader: StoreReader) -> None:
-        """Keep the newest frames, for as long as there is a subscriber."""
+        """Keep the newest frames."""
         pause = FIRST_PAUSE
         while True:
             with contextlib.suppress(TimeoutError):
@@ -120,6 +128,7 @@ class Topic:
         events = await reader.events.wire(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
         if events:
             self._add([frame_of(self.run_id, event) for event in events])
+            self.live.moved_to(self.newest)
             self.changed.give()
         return len(events) == EVENTS_PER_READ
 
@@ -164,7 +173,7 @@ class Feed:
         self._database = database
         self._reader = StoreReader(database)
         self._topics: dict[str, Topic] = {}
-        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._followers: dict[str, list[asyncio.Task[None]]] = {}
         self._opening = asyncio.Lock()
         self.anything = Signal()
         """Given whenever any run has something new."""
@@ -181,7 +190,7 @@ class Feed:
             yield self
         finally:
             self.close()
-            tasks = [listener, *self._followers.values()]
+            tasks = [listener, *(task for tasks in self._followers.values() for task in tasks)]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -210,7 +219,7 @@ class Feed:
             if topic is None:
                 newest = await self._reader.events.last_id(run_id)
                 topic = self._topics[run_id] = Topic(run_id, newest, newest)
-                self._followers[run_id] = asyncio.create_task(topic.follow(self._reader))
+                self._followers[run_id] = topic.listen(self._reader)
                 topic.stir()  # what was announced since the newest was asked for
             topic.subscribers += 1
         try:
@@ -219,7 +228,8 @@ class Feed:
             topic.subscribers -= 1
             if topic.subscribers == 0:
                 del self._topics[run_id]
-                self._followers.pop(run_id).cancel()
+                for follower in self._followers.pop(run_id):
+                    follower.cancel()
 
     async def place_of(self, topic: Topic, last: int) -> int:
         """Where a subscriber stands. An id that was never given, by us or by the database before a restore, is no place."""

@@ -176,6 +176,7 @@ class Run {
     this.#stream = follow(`${ofRun(this.id)}/events`, {
       after: this.detail.last_event_id,
       onEvent: (event) => {
+        if (event.id === null) return; // how far a round is, which is looked at anyway
         if (event.type === "release_changed" || event.type === "approval_due") this.#releasesChanged = true;
         this.#listeners.forEach((listener) => listener(new Set(["events"]), event));
         this.#soon();

@@ -135,8 +135,9 @@ async def stream_events(
     """What happens to a run, in order, each event once: from the beginning, or from the event after the last one received.
 
     Events: run_status_changed, progress_changed, trial_added_or_updated, best_candidate_changed, run_finished, release_changed,
-    approval_due. The stream may be opened as soon as the run was accepted. One that is refused before it began is told by a
-    run_finished without an id, as it left no event.
+    approval_due. While trials run, progress_changed comes at most once a second, as their answers do: with `in_flight`, and
+    without an id, as it is not stored. The stream may be opened as soon as the run was accepted. One that is refused before it
+    began is told by a run_finished without an id, as it left no event.
     """
     _refuse_crowd(backend.feed)
     await refuse_unknown_run(backend, run_id)
@@ -167,6 +168,7 @@ async def _pour_beginning(backend: Backend, topic: Topic, emit: Emit, ear: Ear) 
 
 async def _pour_events(feed: Feed, topic: Topic, last: int, emit: Emit, ear: Ear) -> None:
     last = await feed.place_of(topic, last)
+    live = 0
     while ear.is_wanted:
         ear.heard.clear()
         try:
@@ -177,8 +179,12 @@ async def _pour_events(feed: Feed, topic: Topic, last: int, emit: Emit, ear: Ear
             log.warning("a stream waits for the store", run=topic.run_id, error=repr(error))
             await ear.wait(AGAIN_AFTER)
             continue
+        frame = topic.live.frame
         if chunk:
             await emit(chunk)
+        elif frame.number > live and frame.after == last:
+            live = frame.number
+            await emit(frame.data)
         elif not await ear.wait(HEARTBEAT_EVERY):
             await emit(HEARTBEAT)
 

@@ -43,6 +43,29 @@ async def quiet(engines: Engines, request: pytest.FixtureRequest) -> str:
     return run_id
 
 
+async def test_the_progress_of_a_long_round_is_told_and_leaves_nothing_behind(
+    http: httpx.AsyncClient, url: str, engines: Engines, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    spec = gated_spec(gate, name="long", stop={"max_rounds": 1}) | {"target": {"kind": "python", "ref": "plugged:half_waits"}}
+    run_id = (await http.post("/optimizations", json=spec)).json()["optimization_id"]
+    async with reading(url, f"{ALL}/{run_id}/events") as stream:
+        seen = await stream.until("progress_changed")
+        while seen[-1].data["in_flight"]["answered"] < 4:
+            seen += await stream.until("progress_changed")
+        told = seen[-1]
+        assert (told.id, told.data["in_flight"], told.data["decisions"]) == (0, {"answered": 4, "expected": 8}, [])
+        assert told.data["counts"]["running"] == 1
+        assert told.data["key"] == f"live/{max(event.id for event in seen)}/4"
+        gate.touch()
+        seen += await stream.until("run_finished")
+    kept = [event.id for event in seen if event.id]
+    assert kept == await stored(engines, run_id)
+    assert {event.type for event in seen if not event.id} == {"progress_changed"}
+    log = (await http.get(f"/optimizations/{run_id}/log?trials=true")).json()["items"]
+    assert {event["id"] for event in log} == set(kept)
+
+
 async def test_a_run_that_is_refused_before_it_begins_is_told_as_ended(
     http: httpx.AsyncClient, url: str, engines: Engines
 ) -> None:
@@ -66,7 +89,7 @@ async def test_a_run_is_told_live_from_its_first_event_to_its_last(
         assert before[-1].data["status"] == "running"
         gate.touch()
         after = await stream.until("run_finished")
-    seen = [*before, *after]
+    seen = [event for event in (*before, *after) if event.id]
     assert [event.id for event in seen] == await stored(engines, run_id)
     assert len({event.data["key"] for event in seen}) == len(seen)
     assert {event.type for event in seen} == {

@@ -105,6 +105,11 @@ def note(line: str) -> None:
         os.close(descriptor)
 
 
+async def half_waits(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Every other sample is answered at once, the rest when the file is there."""
+    return await (waits_for_a_file if sample.input % 2 else hill)(configuration, sample, context)
+
+
 async def waits_for_a_file(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """Answers once the file named by the configuration exists, so that tests decide when a trial goes on."""
     while not Path(configuration["gate"]).exists():
