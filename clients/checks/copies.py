@@ -30,7 +30,7 @@ from workflows.rules.scoring.slices import stratum
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnSplits:
     """The splits of a dataset in which samples count as one, or name their splits."""
 
     sizes: Mapping[Split, int]
@@ -51,7 +51,7 @@ class Members:
         self._groups: list[str | None] = []
         self._strata: list[str] = []
         self._ids: list[str] = []
-        self.drawn: Drawn | None = None
+        self.drawn: DrawnSplits | None = None
         """How large the splits are, where only dividing the samples tells; None where every sample counts by itself."""
 
     def look(self, _where: str, item: Item, row: SampleRow) -> None:
@@ -88,7 +88,7 @@ class Members:
         first_of = dict(zip(self._hashes, self.clusters.first, strict=True))
         sizes = {split: len(members) for split, members in found.items()}
         counting = {split: len(members) - len(same_as(members, first_of)) for split, members in found.items()}
-        self.drawn = Drawn(sizes, counting, left_out)
+        self.drawn = DrawnSplits(sizes, counting, left_out)
 
     def told(self) -> Iterator[str]:
         """What a person should know of them, each with its field."""
