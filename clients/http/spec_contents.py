@@ -23,6 +23,7 @@ from clients.http.errors import Refused
 from clients.runs.identity import by_dataset_id
 from clients.runs.servers import Servers
 from clients.settings import client_settings, dataset_settings, operator_settings
+from ratchet._canonical import canonical_json
 from ratchet.prompts import StoreAway
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import is_object
@@ -60,7 +61,7 @@ class SpecReader:
         """Read everything. What is wrong with it is refused, before anything is started."""
         known, unseen = await _prompt(servers, request)
         dataset_id, unseen_data = await self._dataset(servers, request)
-        if request.dataset.path is not None and not unseen_data:
+        if request.dataset.files and not unseen_data:
             request = by_dataset_id(request, dataset_id)
         fingerprints, sources, unseen_code = await self._plugins(request)
         asked = request if request.prompt is None or request.prompt.name is not None else _with_prompt_of(request, known)
@@ -72,18 +73,19 @@ class SpecReader:
             if given.items is not None:
                 read = asyncio.to_thread(check_items, given.items, largest_mb=settings.largest_dataset_mb)
                 return (await read).dataset_id, ()
-            if given.path is not None:
-                if not _may_read(given.path):
-                    return given.path, ("dataset.path",)
+            if given.files:
+                unseen = tuple(field for field, path in given.files.items() if not _may_read(path))
+                if unseen:
+                    return canonical_json(given.files), unseen
                 source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
                 async with self._ingesting:
                     found = await ingest(servers.database, source, given.name, largest_mb=settings.largest_dataset_mb)
                 return found.dataset_id, ()
         except DatasetError as error:
-            told = error.unquoted if given.path is not None else str(error)
-            raise Refused(422, told, "dataset.items" if given.path is None else "dataset.path") from None
+            told = error.unquoted if given.files else str(error)
+            raise Refused(422, told, given.given_at) from None
         except SourceAway as error:
-            raise Refused(503, f"dataset.path: {error}", "dataset.path", retry_after=5) from None
+            raise Refused(503, f"{given.given_at}: {error}", given.given_at, retry_after=5) from None
         return given.ref or await _stored(servers, request), ()
 
     async def _plugins(self, request: OptimizationRequest) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:

@@ -27,8 +27,8 @@ def run_id_of(
     """The id of the first run of this spec, whoever asks for it: the command line, HTTP, or Temporal's own clients.
 
     `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
-    `fingerprints` are those of its plug-ins, `sources` the hashes of the files they load from beside the spec. Where the spec
-    states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
+    `fingerprints` are those of its plug-ins, `sources` the hashes of the user's own files that importing them loads. Where
+    the spec states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
     """
     content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
     content.get("execution", {}).pop("evaluation_task_queue", None)  # follows from the code

@@ -96,6 +96,21 @@ async def test_other_data_is_another_run(http: httpx.AsyncClient, servers: Serve
     assert (gone["error"]["field"], "RATCHET_DATA_DIR" in gone["error"]["message"]) == ("dataset.path", True)
 
 
+async def test_one_file_for_each_split_counts_by_what_is_in_them(
+    http: httpx.AsyncClient, servers: Servers, directory: Path
+) -> None:
+    (directory / "dev.jsonl").write_text('{"input": 100}\n{"input": 101}\n')
+    spec = hill_spec(
+        name="parted", dataset={"paths": {"validation": "data.jsonl", "test": "dev.jsonl"}}, stop={"max_rounds": 1}
+    )
+    before = await by_http(http, spec)
+    assert before == await by_command(servers, directory, spec)
+    (directory / "dev.jsonl").write_text('{"input": 102}\n')
+    assert before != await by_http(http, spec) == await by_command(servers, directory, spec)
+    other = {"validation": "dev.jsonl", "test": "data.jsonl"}
+    assert await by_http(http, {**spec, "dataset": {"paths": other}}) not in (before, await by_http(http, spec))
+
+
 @pytest.mark.parametrize("changed", ["own.py", "own_words.py"])
 async def test_other_code_is_another_run(http: httpx.AsyncClient, servers: Servers, directory: Path, changed: str) -> None:
     spec = own_spec(name=f"code-{changed.partition('.')[0]}")
