@@ -30,7 +30,7 @@ NO_DURATION = "is not a duration; write seconds or text such as 90s, 15m, 2h"
 
 MALFORMED: list[tuple[dict[str, Any], str]] = [
     # the spec itself
-    ({"optimiser": 1}, "optimiser: is not a known field; remove it or check its spelling"),
+    ({"optimiser": 1}, "optimiser: is not a known field; did you mean optimizer?"),
     ({"carried": {}}, "carried: is not a known field; remove it or check its spelling"),
     ({"name": "a b"}, f'name: {NO_NAME} (is "a b")'),
     ({"name": "x\n"}, f'name: {NO_NAME} (is "x\\n")'),
@@ -108,7 +108,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     (_text(value=" "), "configuration.n: Factor value cannot be empty"),
     (_text(value="abcd", max_length=3), "configuration.n: Factor value exceeds max length 3 (was 4)"),
     (_text(value="a", max_length=0), "configuration.n.max_length: must be at least 1 (is 0)"),
-    (_text(value="a", maxlength=3), "configuration.n.maxlength: is not a known field; remove it or check its spelling"),
+    (_text(value="a", maxlength=3), "configuration.n.maxlength: is not a known field; did you mean max_length?"),
     (
         {"configuration": {"n": {"change": "structured", "value": 1}}},
         "configuration.n: needs type, which says what it is; add it",
@@ -181,7 +181,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"dataset": [{"input": 1, "weight": 0}]}, "dataset.items[0].weight: must be more than 0 (is 0)"),
     (
         {"dataset": [{"input": 1, "wieght": 1}]},
-        "dataset.items[0].wieght: is not a known field; remove it or check its spelling",
+        "dataset.items[0].wieght: is not a known field; did you mean weight?",
     ),
     (
         {"dataset": {"path": "a", "splits": {"train": 0.9, "test": 0.9}}},
