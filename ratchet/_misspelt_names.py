@@ -47,12 +47,12 @@ def _suggestion(problem: Any, known: Sequence[str]) -> str | None:
 
 def _again(problem: Any, suggestion: str | None) -> InitErrorDetails:
     """The problem as it was, or with the suggestion."""
-    kind: PydanticCustomError | PydanticKnownError
+    place, context = {"loc": problem["loc"], "input": problem["input"]}, problem.get("ctx", {})
     if suggestion is not None:
         kind = PydanticCustomError(UNKNOWN_FIELD, "Extra inputs are not permitted", {"meant": suggestion})
-    else:
-        try:
-            kind = PydanticKnownError(problem["type"], problem.get("ctx"))
-        except KeyError:
-            kind = PydanticCustomError(problem["type"], problem["msg"], problem.get("ctx"))
-    return InitErrorDetails(type=kind, loc=problem["loc"], input=problem["input"])
+        return InitErrorDetails(type=kind, **place)
+    try:
+        PydanticKnownError(problem["type"], context)
+    except KeyError:
+        return InitErrorDetails(type=PydanticCustomError(problem["type"], problem["msg"], context), **place)
+    return InitErrorDetails(type=problem["type"], ctx=context, **place)

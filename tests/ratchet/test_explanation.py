@@ -252,6 +252,27 @@ def test_a_malformed_spec_gets_one_line_with_field_value_and_fix(changes: dict[s
     assert _lines(spec(**changes)) == [message]
 
 
+def test_a_misspelt_field_hides_no_other_mistake() -> None:
+    text = _text(value="a", max_lenght=3, max_length="x")
+    scorers = [{"kind": "extract"}, {"kind": "rubric", "rubrik": "Is it polite?", "scale": [5, 1], "model": 5}]
+    factor = {
+        "configuration": {"n": {"change": "structured", "type": "number", "mni": 1, "value": 1e999, "min": "?", "max": 3}}
+    }
+    assert _lines(spec(**text)) == [
+        'configuration.n.max_length: must be a whole number (is "x")',
+        "configuration.n.max_lenght: is not a known field; did you mean max_length?",
+    ]
+    assert _lines(spec(**factor)) == [
+        "configuration.n.value: must be a finite number (is Infinity)",
+        'configuration.n.min: must be a number (is "?")',
+        "configuration.n.mni: is not a known field; did you mean min?",
+    ]
+    told = "\n".join(_lines(spec(scorers=scorers)))
+    assert "scorers[1].rubric: is missing; add it" in told
+    assert "scorers[1].rubrik: is not a known field; did you mean rubric?" in told
+    assert "scorers[1].model: must be text (is 5)" in told
+
+
 @pytest.mark.parametrize(("changes", "message"), MALFORMED[::9])
 def test_the_workflow_says_the_same(changes: dict[str, Any], message: str) -> None:
     if "carried" not in changes:
