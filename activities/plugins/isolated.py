@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ratchet.prompts.template import PromptTemplate
 
 
-class Told(Exception):
+class IsolatedRefusal(Exception):
     """What is wrong, in words for people; not what the plug-in raised."""
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -135,7 +135,7 @@ def _items(plugin: Plugin, request: dict[str, Any]) -> Any:
     try:
         Taken(Path(request["file"]), plugin.reference).take_all(plugin)
     except DatasetError as error:
-        raise Told(str(error)) from None
+        raise IsolatedRefusal(str(error)) from None
 
 
 def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
@@ -151,7 +151,7 @@ def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
     try:
         taken = asyncio.run(take_step(plugin.call, CustomStepInput.model_validate(request["step"]), history, call))
     except OwnOptimizerFailed as error:
-        raise Told(str(error), hopeless=error.hopeless) from None
+        raise IsolatedRefusal(str(error), hopeless=error.hopeless) from None
     return taken.model_dump(mode="json")
 
 
@@ -216,9 +216,9 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     except CandidateFault as error:
         return json.dumps({"fault": str(error), "kind": error.kind})
     except TryAgain as error:
-        told = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float)}
-        return json.dumps({"fault": str(error), "kind": TRY_AGAIN, "details": {TRY_AGAIN: told}})
-    except Told as error:
+        said = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float)}
+        return json.dumps({"fault": str(error), "kind": TRY_AGAIN, "details": {TRY_AGAIN: said}})
+    except IsolatedRefusal as error:
         return json.dumps({"fault": str(error), "kind": "told", "details": error.details})
     except BaseException as error:
         told = {"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"}
