@@ -1,17 +1,20 @@
-"""`ratchet` as a process of its own, forked from one that has loaded what commands load: that takes most of a command's time.
+"""Our modules as processes of their own, forked from one that has loaded what they load: that takes most of a command's time.
 
-A command has its own working directory, environment, output and exit code, and ends as every interpreter does. Started from
-nothing it is in `Bench.attached` and where tests look at what a command loads.
+Each has its own working directory, environment, output and exit code, can be killed, and ends as every interpreter does.
+Started from nothing they are in `Bench.attached`, by `ratchet` itself, and where tests look at what a command loads.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
 import json
 import os
+import runpy
+import select
 import selectors
 import signal
 import socket
@@ -22,14 +25,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from clients.cli import main
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-LENGTH = struct.Struct("!I")
-ENDED = struct.Struct("!i")
-LOADED = ("temporalio.client", "asyncpg", "scipy.stats", "clients.http.app", "worker")
-"""What commands load in the course of their work. None of it starts a thread or reads its environment as it is loaded."""
+NUMBER = struct.Struct("!i")
+LOADED = ("clients.cli", "temporalio.client", "asyncpg", "scipy.stats", "clients.http.app", "worker")
+"""What commands and workers load at work. None of it starts a thread, or reads its environment, as it is loaded."""
 
 DESCRIPTORS = 3
 """Of a command: where it writes, where it complains, and where its exit code is told."""
@@ -61,7 +62,7 @@ class Origin:
         """Have a command forked, which takes these descriptors."""
         text = json.dumps(command).encode()
         with self._one_at_a_time:
-            socket.send_fds(self._socket, [LENGTH.pack(len(text))], descriptors)
+            socket.send_fds(self._socket, [NUMBER.pack(len(text))], descriptors)
             self._socket.sendall(text)
 
 
@@ -71,28 +72,55 @@ def origin() -> Origin:
     return Origin()
 
 
+class ForkedProcess:
+    """`python -m MODULE`, forked."""
+
+    def __init__(
+        self, command: Sequence[str], directory: Path, environment: Mapping[str, str], out: int = 1, errors: int = 2
+    ) -> None:
+        self._told, theirs = socket.socketpair()
+        with theirs:
+            asked = {"command": command, "directory": str(directory), "environment": dict(environment)}
+            origin().ask(asked, [out, errors, theirs.fileno()])
+        self.pid = self._number()
+        self.returncode: int | None = None
+
+    def _number(self) -> int:
+        told = self._told.recv(NUMBER.size, socket.MSG_WAITALL)
+        return int(NUMBER.unpack(told)[0])
+
+    def wait(self) -> int:
+        """Wait for its end; returns the exit code, negative where a signal ended it."""
+        if self.returncode is None:
+            self.returncode = self._number()
+            self._told.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.returncode is None and not select.select([self._told], [], [], 0)[0]:
+            os.kill(self.pid, number)
+
+
 def run_forked(
     arguments: Sequence[str], directory: Path, environment: Mapping[str, str], timeout: float
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `ratchet` with these arguments, and return when it has ended and nobody holds its output any more."""
-    ours, theirs = socket.socketpair()
     out, out_of_command = os.pipe()
     errors, errors_of_command = os.pipe()
-    given = [out_of_command, errors_of_command, theirs.fileno()]
     try:
-        origin().ask({"arguments": arguments, "directory": str(directory), "environment": dict(environment)}, given)
+        process = ForkedProcess(("clients.cli", *arguments), directory, environment, out_of_command, errors_of_command)
     finally:
-        theirs.close()
         os.close(out_of_command)
         os.close(errors_of_command)
-    with ours, selectors.DefaultSelector() as selector:
-        told: dict[int, bytes] = {out: b"", errors: b"", ours.fileno(): b""}
-        for descriptor in told:
-            selector.register(descriptor, selectors.EVENT_READ)
-        deadline = time.monotonic() + timeout
-        try:
+    told = {out: b"", errors: b""}
+    deadline = time.monotonic() + timeout
+    try:
+        with selectors.DefaultSelector() as selector:
+            for descriptor in told:
+                selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map():
-                ready = selector.select(deadline - time.monotonic())
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
                     raise subprocess.TimeoutExpired(list(arguments), timeout, told[out], told[errors])
                 for key, _ in ready:
@@ -100,19 +128,17 @@ def run_forked(
                     told[key.fd] += more
                     if not more:
                         selector.unregister(key.fd)
-        except BaseException:
-            pid = ENDED.unpack_from(told[ours.fileno()])[0]
-            os.kill(pid, signal.SIGKILL)
-            raise
-        finally:
-            os.close(out)
-            os.close(errors)
-        code = ENDED.unpack_from(told[ours.fileno()], ENDED.size)[0]
-    return subprocess.CompletedProcess(list(arguments), code, told[out], told[errors])
+    except BaseException:
+        process.send_signal(signal.SIGKILL)
+        raise
+    finally:
+        os.close(out)
+        os.close(errors)
+    return subprocess.CompletedProcess(list(arguments), process.wait(), told[out], told[errors])
 
 
 def wait_for_commands(asked: socket.socket) -> list[str] | None:
-    """Fork whatever is asked for. Returns its arguments in every command, and nothing once nobody asks any more."""
+    """Fork whatever is asked for. Returns the command line in every child, and nothing once nobody asks any more."""
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
         end.setblocking(False)
@@ -128,12 +154,12 @@ def wait_for_commands(asked: socket.socket) -> list[str] | None:
                     woken.recv(1 << 12)
                     tell_ended(running)
                     continue
-                head, given, _, _ = socket.recv_fds(asked, LENGTH.size, DESCRIPTORS)
+                head, given, _, _ = socket.recv_fds(asked, NUMBER.size, DESCRIPTORS)
                 if not head:
                     return None
                 text = b""
-                while len(text) < LENGTH.unpack(head)[0]:
-                    text += asked.recv(LENGTH.unpack(head)[0] - len(text))
+                while len(text) < NUMBER.unpack(head)[0]:
+                    text += asked.recv(NUMBER.unpack(head)[0] - len(text))
                 answer = socket.socket(fileno=given[2])
                 if not (pid := os.fork()):
                     signal.set_wakeup_fd(-1)
@@ -142,7 +168,7 @@ def wait_for_commands(asked: socket.socket) -> list[str] | None:
                         end.close()
                     return become(json.loads(text), given)
                 running[pid] = answer
-                answer.sendall(ENDED.pack(pid))
+                answer.sendall(NUMBER.pack(pid))
                 os.close(given[0])
                 os.close(given[1])
 
@@ -152,21 +178,20 @@ def tell_ended(running: dict[int, socket.socket]) -> None:
     for pid in list(running):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            with running.pop(pid) as answer:
-                answer.sendall(ENDED.pack(os.waitstatus_to_exitcode(status)))
+            with running.pop(pid) as answer, contextlib.suppress(OSError):  # nobody may wait for it any more
+                answer.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
-def become(command: dict[str, list[str] | str | dict[str, str]], given: Sequence[int]) -> list[str]:
-    """Be the process that was asked for; returns its arguments."""
-    arguments, directory, environment = command["arguments"], command["directory"], command["environment"]
-    assert isinstance(arguments, list) and isinstance(directory, str) and isinstance(environment, dict)
-    os.chdir(directory)
+def become(asked: dict[str, Any], given: Sequence[int]) -> list[str]:
+    """Be the process that was asked for; returns its command line."""
+    os.chdir(asked["directory"])
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(asked["environment"])
     for number, descriptor in enumerate(given[:2], start=1):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    return arguments
+    command: list[str] = asked["command"]
+    return command
 
 
 if __name__ == "__main__":
@@ -174,5 +199,7 @@ if __name__ == "__main__":
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    asked_for = wait_for_commands(socket.socket(fileno=int(sys.argv[1])))
-    sys.exit(0 if asked_for is None else main(asked_for))
+    if asked_for := wait_for_commands(socket.socket(fileno=int(sys.argv[1]))):
+        sys.argv = asked_for
+        sys.modules.pop(asked_for[0], None)  # it runs as `__main__`, as by `python -m`
+        runpy.run_module(asked_for[0], run_name="__main__", alter_sys=True)
