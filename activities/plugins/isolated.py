@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ratchet.prompts.template import PromptTemplate
 
 
-class Told(Exception):
+class IsolatedRefusal(Exception):
     """What is wrong, in words for people; not what the plug-in raised."""
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -133,7 +133,7 @@ def _items(plugin: Plugin, request: dict[str, Any]) -> Any:
     try:
         Taken(Path(request["file"]), plugin.reference).take_all(plugin)
     except DatasetError as error:
-        raise Told(str(error)) from None
+        raise IsolatedRefusal(str(error)) from None
 
 
 def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
@@ -149,7 +149,7 @@ def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
     try:
         taken = asyncio.run(take_step(plugin.call, CustomStepInput.model_validate(request["step"]), history, call))
     except OwnOptimizerFailed as error:
-        raise Told(str(error), hopeless=error.hopeless) from None
+        raise IsolatedRefusal(str(error), hopeless=error.hopeless) from None
     return taken.model_dump(mode="json")
 
 
@@ -213,7 +213,7 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:
         return json.dumps({"fault": str(error), "kind": error.kind})
-    except Told as error:
+    except IsolatedRefusal as error:
         return json.dumps({"fault": str(error), "kind": "told", "details": error.details})
     except BaseException as error:
         return json.dumps({"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"})

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, Reservation
 from activities.budget.metering import BudgetExhausted, NoMoreCalls
-from activities.concurrency.in_flight_limits import Room
+from activities.concurrency.in_flight_limits import CallPlaces
 from activities.endpoints.breaker import Breaker, Effort, TargetDown
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
@@ -71,7 +71,7 @@ class PairToAnswer:
 class Place:
     """A place among the calls that may be in flight: held from before a call begins until its answer is in the store."""
 
-    def __init__(self, limit: Room) -> None:
+    def __init__(self, limit: CallPlaces) -> None:
         self._limit = limit
         self._holders = 1
 
@@ -124,7 +124,7 @@ class ShardAtWork:
         *,
         target: Answering,
         scorers: ScorerTools,
-        limit: Room,
+        limit: CallPlaces,
         batches: OutcomeBatches,
         breaker: Breaker | None = None,
         budget_lease: BudgetLease | None = None,

@@ -28,7 +28,7 @@ from workflows.rules.scoring.slices import stratum
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnSplits:
     """The splits of a dataset in which samples count as one."""
 
     sizes: Mapping[Split, int]
@@ -66,14 +66,14 @@ class Members:
         """Once all are seen."""
         return clusters_of(self._contents, self._groups if self._given.grouped_by is not None else None)
 
-    def drawn(self) -> Drawn | None:
+    def drawn(self) -> DrawnSplits | None:
         """How large the splits are, which with clusters only drawing them tells; None where every sample counts by itself."""
         if not self.clusters.merge:
             return None
         found = draw_splits(self._hashes, self._given.splits, self._seed, self._strata or None, self.clusters)
         first_of = dict(zip(self._hashes, self.clusters.first, strict=True))
         sizes = {split: len(members) for split, members in found.items()}
-        return Drawn(sizes, {split: len(members) - len(same_as(members, first_of)) for split, members in found.items()})
+        return DrawnSplits(sizes, {split: len(members) - len(same_as(members, first_of)) for split, members in found.items()})
 
     def told(self) -> Iterator[str]:
         """What a person should know of them, each with its field."""

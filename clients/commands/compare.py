@@ -9,7 +9,7 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command
 
 if TYPE_CHECKING:
-    from clients.reports.side_by_side import ComparedStanding, SideBySide, Standing
+    from clients.reports.side_by_side import ComparedCandidate, ComparedStanding, SideBySide
 
 WIDEST = 1_000
 """Columns of a table that goes to a file or a pipe, where nothing has to be folded."""
@@ -92,7 +92,7 @@ def _show(found: SideBySide) -> None:
                 console.print(Text(f"  {turn}: {_one_line(', '.join(items))}"))
 
 
-def _row(one: Standing, difference: str, verdict: str, fixed: str, broken: str) -> list[str]:
+def _row(one: ComparedCandidate, difference: str, verdict: str, fixed: str, broken: str) -> list[str]:
     from clients.reports.formatting import score_text
 
     shown = "" if one.score is None else score_text(one.score)

@@ -22,7 +22,7 @@ PERCENT = 100.0
 CONFIRMATION = "confirmation"
 
 
-class Standing(Payload):
+class ComparedCandidate(Payload):
     """One thing that is compared, with what its run paid for it."""
 
     name: str
@@ -39,7 +39,7 @@ class Standing(Payload):
     """What its run paid for each of those."""
 
 
-class ComparedStanding(Standing):
+class ComparedStanding(ComparedCandidate):
     """One thing, compared with the first."""
 
     counts: dict[Turn, int]
@@ -57,7 +57,7 @@ class SideBySide(Payload):
 
     samples: Literal["held-back", "search"]
     """Held-back samples where all of them were confirmed on some, else those that the searches used."""
-    reference: Standing
+    reference: ComparedCandidate
     compared: tuple[ComparedStanding, ...]
 
 
@@ -87,9 +87,9 @@ class _Entrant:
         sign = 1.0 if self.run.direction == Direction.MAXIMIZE else -1.0
         return sign * (self.run.best_score - self.run.baseline_score) * PERCENT
 
-    def standing(self, score: float | None) -> Standing:
+    def standing(self, score: float | None) -> ComparedCandidate:
         gain, paid = self.gain, self.run.spend.cost
-        return Standing(
+        return ComparedCandidate(
             name=self.name,
             optimization_id=self.run.run_id,
             candidate_id=self.candidate_id,

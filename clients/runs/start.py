@@ -28,7 +28,7 @@ from clients.runs.interruption import Interruption
 from clients.runs.lookup import WORKFLOW, KnownRun, known_run, reach_run
 from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
-from clients.runs.summary import Ending, show_end
+from clients.runs.summary import EndView, show_end
 from clients.runs.workers import PluginCode, workers_for
 from clients.settings import dataset_settings
 from store.write.datasets import Datasets
@@ -48,7 +48,7 @@ class RunOptions:
     ask_above: float = 1.0
     dry_run: bool = False
     retry_failed: bool = False
-    ending: Ending = field(default_factory=Ending)
+    ending: EndView = field(default_factory=EndView)
     whole_engine: bool = True
     """Whether to refuse an installation that lacks a part of the engine."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from clients.reports.facts import RunFacts, Step, decision_on, steps, treatment
+from clients.reports.facts import IterationStep, RunFacts, decision_on, steps, treatment
 from clients.reports.formatting import telling_apart
 from clients.reports.text.terminal_text import ellipsized, one_line
 
@@ -20,7 +20,7 @@ def starting_line(facts: RunFacts) -> str:
     return f"{_prefix(facts)} Starting: {label}={','.join(factors) or 'none'}, objective={objective}"
 
 
-def iteration_text(step: Step) -> str:
+def iteration_text(step: IterationStep) -> str:
     """An iteration without the run's name; the baseline is never marked as a new best."""
     number, best = step.iteration.number, step.best.score if step.best else None
     if step.iteration.score is None:
@@ -73,7 +73,7 @@ def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
     ]
 
 
-def _to_tell(facts: RunFacts) -> Iterator[Step]:
+def _to_tell(facts: RunFacts) -> Iterator[IterationStep]:
     """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
     waits = not facts.is_over and facts.request.judgement.accept != "score"
     return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))

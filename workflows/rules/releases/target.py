@@ -22,14 +22,14 @@ OF_THE_SEARCH = {"change", "scale", "when"}
 """What a factor says to optimizers; a prompt's parameter has its domain only."""
 
 
-class Target(NamedTuple):
+class ReleaseTarget(NamedTuple):
     """A tag of a prompt."""
 
     prompt: str
     tag: str
 
 
-def released_prompt(request: OptimizationRequest) -> Target | None:
+def released_prompt(request: OptimizationRequest) -> ReleaseTarget | None:
     """What the spec says its winner becomes, or what it began with; None where it names no prompt."""
     release, source = request.release or ReleaseSpec(), request.prompt
     template = template_of(request)
@@ -38,7 +38,7 @@ def released_prompt(request: OptimizationRequest) -> Target | None:
     if prompt is None:
         return None
     began_at = source.tag if source is not None and not is_version(source.tag) else STABLE
-    return Target(prompt, release.tag or began_at)
+    return ReleaseTarget(prompt, release.tag or began_at)
 
 
 def release_problems(request: OptimizationRequest) -> Iterator[str]:
