@@ -19,7 +19,7 @@ import yaml
 from clients.embedded.stack import StackAddresses
 from tests.support.forked_commands import ROOT, run_forked
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 MARK = "RATCHET_TEST_DIRECTORY"
 """In the environment of every process that a test starts, and of whatever those start."""
 MINE = '''

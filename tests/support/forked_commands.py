@@ -6,6 +6,7 @@ Started from nothing they are in `Bench.attached`, by `ratchet` itself, and wher
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -93,7 +94,14 @@ class ForkedProcess:
         """Wait for its end; returns the exit code, negative where a signal ended it."""
         if self.returncode is None:
             self.returncode = self._number()
-            self._told.close()
+        return self.returncode
+
+    async def ended(self) -> int:
+        """Do the same without holding up anybody, nor a thread."""
+        if self.returncode is None:
+            self._told.setblocking(False)
+            told = await asyncio.get_running_loop().sock_recv(self._told, NUMBER.size)
+            self.returncode = int(NUMBER.unpack(told)[0])
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.forked_commands import ROOT, run_forked
 
-PATIENCE = 90.0
+PATIENCE = 150.0
 
 
 @dataclass

@@ -39,7 +39,7 @@ class WorkerProcess:
     async def kill(self, number: int = signal.SIGKILL) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        await asyncio.to_thread(self._process.wait)
+        await self._process.ended()
 
 
 def calls_begun(calls: Path) -> int:
