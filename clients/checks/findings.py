@@ -19,6 +19,7 @@ from clients.checks.endpoints import check_endpoints
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
 from clients.checks.prompt_source import look_at_prompt
+from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.settings import dataset_settings
 from ratchet._explanation import explain
@@ -100,11 +101,13 @@ def _present(file: Path) -> Path:
     return file
 
 
-async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True) -> Checked:
+async def check_spec(
+    path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True, home: Path | None = None
+) -> Checked:
     """Check a spec file as far as it goes: what is wrong earlier hides what comes later only where it must.
 
     `own_worker` says that workers get this process's environment; otherwise a missing key here is only a warning.
-    The demo knows that its spec does not need the `whole_engine`.
+    The demo knows that its spec does not need the `whole_engine`. `home` is that of the embedded servers.
     """
     try:
         file = await asyncio.to_thread(read_spec_file, path)
@@ -116,7 +119,7 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         return Checked(path, _located(file, explain(error)))
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
-    seen = await look_at_prompt(path, request)
+    seen = await look_at_prompt(path, request, home)
     request, known = seen.asked, seen.read
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
@@ -135,7 +138,8 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         data_findings += [*_too_small_a_budget(known, sizes), *known.optimizer.sample_problems(known, counting)]
         if not known.dataset.lacks("test"):
             data_findings += automatic_without_test(known, sizes.get(Split.TEST, 0))
-        findings += [Finding(message, file.line_of(message), "warning") for message in members.told()]
+        small = await asyncio.to_thread(lambda: [*too_small_splits(known, counting)])
+        findings += [Finding(message, file.line_of(message), "warning") for message in (*members.told(), *small)]
     findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known, sizes)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]

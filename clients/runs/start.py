@@ -71,7 +71,8 @@ class StartPlan:
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
     """Check, then attach to the open run, show the finished one, or start one."""
-    checked = await check_spec(path, own_worker=not named_by_environment(), whole_engine=options.whole_engine)
+    embedded = not named_by_environment()
+    checked = await check_spec(path, own_worker=embedded, whole_engine=options.whole_engine, home=context.home)
     refuse_findings(context, checked)
     if options.dry_run:
         return tell_plan(context, checked)

@@ -170,6 +170,30 @@ async def test_a_good_spec_has_no_findings_and_knows_its_data(directory: Path) -
     assert (costs.calls_per_trial, costs.trials, costs.calls, costs.cost) == (30, 5, 5 * 30 + 2 * 6 * 3, None)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            "",
+            "dataset.splits.test: its 4 samples are too few to show any gain, and by them the winner is confirmed; at least 5",
+        ),
+        ("judgement: {alpha: 0.001}\n", "at least 10 are needed"),
+    ],
+)
+async def test_a_split_that_can_show_nothing_is_told(directory: Path, changes: str, told: str) -> None:
+    items = "\n".join(f'{{"input": {{"q": {number}}}, "expected": 1}}' for number in range(20))
+    (directory / "data.jsonl").write_text(items)
+    text = changed(ITEMS, "{path: data.jsonl, splits: {validation: 0.8, test: 0.2}}")
+    [found] = (await checked(directory, text + changes)).findings
+    assert (found.line, found.severity) == (5, "warning")
+    assert told in found.message
+
+
+async def test_candidates_that_are_judged_need_enough_samples_too(directory: Path) -> None:
+    [found] = (await checked(directory, SPEC + "judgement: {accept: better}\n")).findings
+    assert "dataset: its 1 samples are too few to show any gain, and by them the candidates are judged" in found.message
+
+
 async def test_the_code_beside_a_spec_is_part_of_what_its_plugins_are(directory: Path) -> None:
     (directory / "helping.py").write_text("X = 1\n")
     (directory / "mine.py").write_text(f"from helping import X\n{MINE}")

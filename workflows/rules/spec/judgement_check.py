@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ratchet._misspelt_names import meant
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.trial import Split
@@ -30,8 +31,10 @@ def _measures(request: OptimizationRequest) -> Iterator[str]:
     free = any(scorer.names_its_scores for _, scorer in placed_scorers(request.scorers))
     for where, measure in named:
         if measure not in RESOURCES and measure not in scores and not free:
-            known = ", ".join([*RESOURCES, *scores])
-            yield f"judgement.{where}: {measure!r} is nothing that is measured; known are {known}"
+            known = [*RESOURCES, *scores]
+            close = meant(measure, known)
+            hint = f"did you mean {close}?" if close else f"known are {', '.join(known)}"
+            yield f"judgement.{where}: {measure!r} is nothing that is measured; {hint}"
         if measure == "cost" and not request.prices and any(request.target.models()):
             yield f"judgement.{where}: what a call costs is unknown without prices; add prices for the target's model"
     repeated = {one.measure for one in spec.objectives if [other.measure for other in spec.objectives].count(one.measure) > 1}
