@@ -262,7 +262,7 @@ class TestEndpoints:
         target = "{kind: http, url: https://api.example/x, auth: bearer}"
         text = changed('{kind: python, ref: "mine:target"}', target)
         url, auth = (await checked(directory, text, endpoints=True)).errors
-        assert "https://api.example/x is none of them; add its origin to RATCHET_HTTP_URLS" in url.message
+        assert "https://api.example/x is none of them; add its origin, https://api.example, to RATCHET_HTTP_URLS" in url.message
         assert auth.message == "target.auth: is bearer, and RATCHET_HTTP_TOKEN is not set; set it"
         with socket.create_server(("127.0.0.1", 0)) as listening:
             here = f"http://127.0.0.1:{listening.getsockname()[1]}"
