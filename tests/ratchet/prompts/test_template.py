@@ -133,7 +133,7 @@ class TestExamples:
 
     def test_an_override_that_the_template_cannot_write_is_refused(self) -> None:
         read = PromptTemplate.from_yaml(self.REVIEWS)
-        other = [{"input": {"body": "x"}, "output": "y"}]
+        other: Any = [{"input": {"body": "x"}, "output": "y"}]
         with pytest.raises(InvalidOverride, match="cannot be written by its template"):
             read.check(Overrides(sections={"examples": read.override("examples", other)}))
         schema: Any = read.factors()["section:examples"]["schema"]
