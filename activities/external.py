@@ -28,7 +28,7 @@ from activities.targets.faults import Refused, Unreachable
 from ratchet import experiment_from_input, experiment_headers
 from ratchet._canonical import canonical_json, derive_seed
 from store.errors import store_errors
-from store.write.outcomes import Pair, ShardWork
+from store.write.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store
 from workflows.contracts import Delegating
 from workflows.model.activities.external_trials import (
@@ -339,7 +339,7 @@ def _parts_of(trial: ShardInput) -> Iterator[ShardInput]:
         yield trial.model_copy(update={"first": first, "last": min(first + PAIRS_AT_ONCE, trial.last)})
 
 
-def _sample(pair: Pair, shard: ShardInput, overlay: Overlay) -> dict[str, JsonValue]:
+def _sample(pair: UnansweredPair, shard: ShardInput, overlay: Overlay) -> dict[str, JsonValue]:
     """A sample as strangers see it."""
     return {
         **asdict(pair.sample),
@@ -369,7 +369,7 @@ def _common(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, target:
     }
 
 
-def _place(pair: Pair, shard: ShardInput) -> int:
+def _place(pair: UnansweredPair, shard: ShardInput) -> int:
     return pair.position * shard.replicates + pair.replicate - shard.first_replicate
 
 

@@ -135,7 +135,7 @@ class Reservation:
         self._budget_lease.take_back(self)
 
 
-class Line:
+class WaitingLine:
     """Those who wait for budget, served one after the other."""
 
     def __init__(self) -> None:
@@ -208,7 +208,7 @@ class BudgetLease:
         self._largest = NOTHING
         self._own_dearest: Amount | None = None
         self._reservations: set[Reservation] = set()
-        self._line = Line()
+        self._line = WaitingLine()
         self._is_scarce = False
         """Whether somebody waits for what others give back; then nobody takes it before him."""
         self._writing = asyncio.Lock()

@@ -140,7 +140,7 @@ class Limit:
             self._in_flight += 1
 
 
-class Room:
+class CallPlaces:
     """Several limits that hold at once. Taken from the narrowest to the widest, so that none is held while waiting for one
     that others wait for in another order."""
 
@@ -207,7 +207,7 @@ class RunLimits:
     @asynccontextmanager
     async def of(
         self, caller: Caller, capacity: int, *, trial_id: str = "", trial_capacity: int | None = None
-    ) -> AsyncIterator[Room]:
+    ) -> AsyncIterator[CallPlaces]:
         """The room for a shard of a run; what the run's first shard says counts until it is adjusted."""
         run = self._runs.get(caller.run_id)
         if run is None:
@@ -218,7 +218,7 @@ class RunLimits:
         narrow = [run.trials.setdefault(trial_id, Limit(trial_capacity))] if trial_capacity is not None else []
         wide = [self._worker] if self._worker is not None else []
         try:
-            yield Room([*narrow, run.limit, *wide], run.caller)
+            yield CallPlaces([*narrow, run.limit, *wide], run.caller)
         finally:
             self._leave(run, trial_id)
 

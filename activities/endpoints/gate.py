@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from activities.concurrency.in_flight_limits import Caller, Room
+from activities.concurrency.in_flight_limits import Caller, CallPlaces
 from activities.concurrency.shared_rate_limits import SharedLimit, SharedLimits
 from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
 from activities.targets.faults import Throttled
@@ -98,7 +98,7 @@ class Gate:
     async def call(self, caller: Caller) -> AsyncIterator[None]:
         """Wait until a call may start; how it ends is what the gate learns from."""
         limits = [shared.in_flight for shared in self._limits(caller) if shared.limit.concurrent_requests is not None]
-        room = Room(limits, caller)
+        room = CallPlaces(limits, caller)
         await room.acquire()
         try:
             await self.enter(caller)
@@ -223,6 +223,10 @@ class Gates:
         self.limits = limits or SharedLimits()
         self._rate_memory = rate_memory or (lambda _url, _model: OwnRateMemory())
         self._gates: dict[tuple[str, str], Gate] = {}
+
+    def known(self, base_url: str, model: str) -> Gate | None:
+        """The gate, if anybody has come to it."""
+        return self._gates.get((base_url, model))
 
     def at(self, base_url: str, model: str) -> Gate:
         gate = self._gates.get((base_url, model))

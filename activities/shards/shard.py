@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.budget.lease import BudgetLease, Reservation
 from activities.budget.metering import BudgetExhausted, NoMoreCalls
-from activities.concurrency.in_flight_limits import Room
+from activities.concurrency.in_flight_limits import CallPlaces
 from activities.endpoints.breaker import Breaker, Effort, TargetDown
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
@@ -34,7 +34,7 @@ from ratchet._canonical import derive_seed
 from ratchet._placeholders import Unfillable
 from store.budget_leases import LeaseTaken
 from store.schema import StoreError
-from workflows.model.failures import described, shorten
+from workflows.model.failures import described, shorten, with_traceback
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
@@ -71,7 +71,7 @@ class PairToAnswer:
 class Place:
     """A place among the calls that may be in flight: held from before a call begins until its answer is in the store."""
 
-    def __init__(self, limit: Room) -> None:
+    def __init__(self, limit: CallPlaces) -> None:
         self._limit = limit
         self._holders = 1
 
@@ -124,7 +124,7 @@ class ShardAtWork:
         *,
         target: Answering,
         scorers: ScorerTools,
-        limit: Room,
+        limit: CallPlaces,
         batches: OutcomeBatches,
         breaker: Breaker | None = None,
         budget_lease: BudgetLease | None = None,
@@ -446,15 +446,15 @@ def _output_of(kept: UnscoredAnswer) -> Output:
 
 
 def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
-    error = shorten(str(fault))
+    told = shorten(str(fault))
     return Outcome(
         item_hash=pair.item_hash,
         replicate=pair.replicate,
         status="failed",
         scores={},
         passed=False,
-        error=error,
-        feedback=error,
+        error=with_traceback(told, fault.traceback),
+        feedback=told,
         tokens=fault.tokens,
         cost=fault.cost,
         latency_ms=fault.latency_ms,

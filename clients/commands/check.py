@@ -36,7 +36,7 @@ async def check_command(context: Context, spec: Path) -> int:
     from clients.runs.servers import ServersAway, named_by_environment, reach_servers, task_queue
 
     named = named_by_environment()
-    checked = await check_spec(spec, own_worker=not named)
+    checked = await check_spec(spec, own_worker=not named, home=context.home)
     request = checked.request
     away: str | None = None
     unserved: list[str] = [] if request is None or named else unserved_without_servers(request)

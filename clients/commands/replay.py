@@ -14,7 +14,7 @@ from clients.commands.context import CommandError, Context, ExitCode, command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clients.replay.differences import Difference
+    from clients.replay.differences import ReplayDifference
     from clients.replay.temporal_histories import Replayed
     from clients.replay.trial_source import Gone
 
@@ -93,7 +93,7 @@ async def replay_run(context: Context, run_id: str, histories: bool) -> int:
     return _told(context, run_id, found, tally, replayed)
 
 
-def _told(context: Context, run_id: str, found: Sequence[Difference], tally: Gone, replayed: Replayed | None) -> int:
+def _told(context: Context, run_id: str, found: Sequence[ReplayDifference], tally: Gone, replayed: Replayed | None) -> int:
     every = [*found, *(replayed.differences if replayed is not None else ())]
     failures = replayed.failures if replayed is not None else []
     lines = [f"{one.field}: stored {_short(one.stored)}, recomputed {_short(one.recomputed)}" for one in every[:MOST_SHOWN]]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what commands show with is imported when one is run
     from clients.reports.facts import RunFacts
     from clients.reports.gates import GateResult
     from clients.reports.text.boxes import Verbosity
-    from clients.runs.summary import Ending
+    from clients.runs.summary import EndView
 
 FORMATS = ("text", "markdown", "html", "json", "yaml")
 
@@ -64,7 +64,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 async def show_report(
-    context: Context, run_id: str, ending: Ending, form: str, output: Path | None, slices: list[str] | None = None
+    context: Context, run_id: str, ending: EndView, form: str, output: Path | None, slices: list[str] | None = None
 ) -> int:
     """Read the run and show it, or write it to a file."""
     from clients.reports.gates import meets

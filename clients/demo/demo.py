@@ -12,7 +12,7 @@ from clients.own_modules import IN_CHECKOUT
 from clients.reports.text.boxes import Verbosity
 from clients.runs.interruption import Interruption
 from clients.runs.start import RunOptions, run_spec
-from clients.runs.summary import Ending
+from clients.runs.summary import EndView
 from clients.settings import change_environment
 
 EXAMPLE: Final = files(__package__) / "example"
@@ -28,7 +28,7 @@ async def demonstrate(context: Context, verbosity: Verbosity, output: Path, inte
             "SIMULATED: the model. It speaks the OpenAI protocol over HTTP on this machine and answers by rules; its prices\n"
             "are invented, nothing is paid. Real: Temporal, PostgreSQL, the worker, and every decision of the run.\n"
         )
-        ending = Ending(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev")
+        ending = EndView(verbosity, output, "make dev" if IN_CHECKOUT else "ratchet dev")
         options = RunOptions(new=True, yes=True, whole_engine=False, ending=ending)
         with as_file(EXAMPLE) as example:
             code = await run_spec(context, example / "spec.yaml", options, interruption)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clients.replay.differences import Difference, differences
+from clients.replay.differences import ReplayDifference, differences
 from clients.reports.facts import Iteration, RunFacts
 from ratchet._canonical import content_hash
 from workflows.model.trial import Purpose, Split
 
 
-def contradictions(facts: RunFacts) -> Iterator[Difference]:
+def contradictions(facts: RunFacts) -> Iterator[ReplayDifference]:
     """Where trials contradict each other, or the configuration that they name."""
     for where, trials in (("iterations", facts.iterations), ("further", facts.further)):
         for place, past in enumerate(trials):
             field = f"{where}[{place}]"
             yield from differences(past.config_hash, content_hash(past.configuration), f"{field}.config_hash")
             if past.config_hash[:8] not in past.candidate_id:
-                yield Difference(f"{field}.candidate_id", past.candidate_id, f"…-{past.config_hash[:8]}")
+                yield ReplayDifference(f"{field}.candidate_id", past.candidate_id, f"…-{past.config_hash[:8]}")
             if past.purpose is not Purpose.EXPLORATION:
                 yield from differences(past.first, 0, f"{field}.first")
     yield from _must_pass(facts)
@@ -26,7 +26,7 @@ def contradictions(facts: RunFacts) -> Iterator[Difference]:
         yield from _beside_the_search(facts, past, f"further[{place}]")
 
 
-def _must_pass(facts: RunFacts) -> Iterator[Difference]:
+def _must_pass(facts: RunFacts) -> Iterator[ReplayDifference]:
     """Samples that must pass, but that the spec does not name; which samples have a tag, no file says."""
     named = facts.request.judgement.must_pass
     if named is not None and named.tags:
@@ -35,10 +35,10 @@ def _must_pass(facts: RunFacts) -> Iterator[Difference]:
     for at, drawn in enumerate(facts.splits):
         for place, name in drawn.must_pass.items():
             if name not in wanted:
-                yield Difference(f"splits[{at}].mustPass[{place}]", name, f"one of {', '.join(wanted)}")
+                yield ReplayDifference(f"splits[{at}].mustPass[{place}]", name, f"one of {', '.join(wanted)}")
 
 
-def _of_the_search(facts: RunFacts) -> Iterator[Difference]:
+def _of_the_search(facts: RunFacts) -> Iterator[ReplayDifference]:
     known = {one.candidate_id for one in facts.further if one.purpose is Purpose.EXPLORATION}
     answered: dict[str, int] = {}
     for place, past in enumerate(facts.iterations):
@@ -60,7 +60,7 @@ def _answers(facts: RunFacts, past: Iteration) -> int:
     return max([past.first_replicate + past.replicates, *noise])
 
 
-def _beside_the_search(facts: RunFacts, past: Iteration, field: str) -> Iterator[Difference]:
+def _beside_the_search(facts: RunFacts, past: Iteration, field: str) -> Iterator[ReplayDifference]:
     """A trial of a candidate that the search has measured, too."""
     same = next((one for one in facts.iterations if one.candidate_id == past.candidate_id), None)
     if past.purpose is Purpose.EXPLORATION or same is None:

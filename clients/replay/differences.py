@@ -14,7 +14,7 @@ NOTHING: Final = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """One value that does not follow from the others."""
 
     field: str
@@ -22,7 +22,7 @@ class Difference:
     recomputed: Any
 
 
-def differences(stored: Any, recomputed: Any, field: str = "") -> Iterator[Difference]:
+def differences(stored: Any, recomputed: Any, field: str = "") -> Iterator[ReplayDifference]:
     """Every leaf in which two trees of plain values differ, by its path."""
     if isinstance(stored, dict) and isinstance(recomputed, dict):
         for name in [*stored, *(name for name in recomputed if name not in stored)]:
@@ -33,7 +33,7 @@ def differences(stored: Any, recomputed: Any, field: str = "") -> Iterator[Diffe
             one, other = (tree[place] if place < len(tree) else NOTHING for tree in (stored, recomputed))
             yield from differences(one, other, f"{field}[{place}]")
     elif not _same(stored, recomputed):
-        yield Difference(field, stored, recomputed)
+        yield ReplayDifference(field, stored, recomputed)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from clients.replay.differences import Difference, differences
+from clients.replay.differences import ReplayDifference, differences
 from clients.replay.replayed_run import ReplayedRun
 from clients.replay.trial_source import Gone
 from clients.replay.trials_from_file import FromMeans
@@ -19,7 +19,7 @@ from workflows.model.trial import Purpose
 CHANGED = "the file is no longer as it was written"
 
 
-async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Gone]:
+async def replay_file(path: Path) -> tuple[RecordedHistory, list[ReplayDifference], Gone]:
     """Where a file says something else than follows from what it holds, and what was gone through."""
     history, document = read_document(path)
     facts = facts_from(history)
@@ -36,7 +36,7 @@ async def replay_file(path: Path) -> tuple[RecordedHistory, list[Difference], Go
     found = [one for one in differences(document, recomputed) if one.field != FINGERPRINT]
     # Of the file itself: the last digit of a sum depends on the order of its parts, which is no change of the file.
     if document.get(FINGERPRINT) != (written := fingerprint(document)):
-        found.append(Difference(FINGERPRINT, document.get(FINGERPRINT), f"{written}: {CHANGED}"))
+        found.append(ReplayDifference(FINGERPRINT, document.get(FINGERPRINT), f"{written}: {CHANGED}"))
     return history, [*replayed.findings, *found], trials.tally
 
 

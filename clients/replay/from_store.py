@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clients.replay.differences import Difference, differences
+from clients.replay.differences import ReplayDifference, differences
 from clients.replay.replayed_run import ReplayedRun, plain
 from clients.replay.trial_source import Gone
 from clients.replay.trials_from_store import FromOutcomes
@@ -21,7 +21,7 @@ _NOT_COUNTED = {"running"}
 """Trials that run now; a finished run has none."""
 
 
-async def replay_store(report: RunReport, outcomes: RecordedOutcomes) -> tuple[list[Difference], Gone]:
+async def replay_store(report: RunReport, outcomes: RecordedOutcomes) -> tuple[list[ReplayDifference], Gone]:
     """Where the store says something else than follows from its outcomes, and what was gone through."""
     facts = facts_of(report)
     trials = FromOutcomes(outcomes, facts.run_id, facts.request)

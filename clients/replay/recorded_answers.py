@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from clients.reports.facts import Answers, Drawn, Iteration, Statistics
+from clients.reports.facts import Answers, Iteration, SplitSamples, Statistics
 from workflows.rules.statistics import TrialAnswers
 
 Values = Mapping[str, Sequence[Sequence[float]]]
 
 
-def read_for_judgement(trial: Iteration, drawn: Drawn, samples: int | None) -> TrialAnswers | None:
+def read_for_judgement(trial: Iteration, drawn: SplitSamples, samples: int | None) -> TrialAnswers | None:
     """The answers to the first samples of a trial, or to all; None where the file has none."""
     told = trial.answers
     if told is None or trial.sample_means is None:
@@ -39,7 +39,7 @@ def lacks_single_scores(one: Iteration, other: Iteration) -> bool:
     return one.replicates != other.replicates and any(unknown)
 
 
-def clusters_of(drawn: Drawn, samples: int) -> list[int] | None:
+def clusters_of(drawn: SplitSamples, samples: int) -> list[int] | None:
     """For every sample the place of the first one that it counts as one with; None where each counts by itself."""
     return [drawn.same_as.get(place, place) for place in range(samples)] if drawn.same_as else None
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from clients.replay.consistency import contradictions
-from clients.replay.differences import NOTHING, Difference
+from clients.replay.differences import NOTHING, ReplayDifference
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
 from ratchet.optimizer import Part, StopReason
@@ -21,7 +21,7 @@ from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
 from workflows.model.trial import Purpose, Split, TrialResult
-from workflows.rules.decisions.budget import Room
+from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.ended import RunEnded
@@ -64,7 +64,7 @@ class ReplayedRun(Surroundings):
 
     facts: RunFacts
     trials: Recomputing
-    findings: list[Difference] = field(default_factory=list)
+    findings: list[ReplayDifference] = field(default_factory=list)
     """What contradicts itself without being a recorded value that comes out otherwise."""
     _state: RunState = field(init=False)
     _now: datetime = field(init=False)
@@ -142,7 +142,7 @@ class ReplayedRun(Surroundings):
         recorded = self._further(Purpose.NOISE)
         if not recorded:
             if self.facts.iterations:
-                self.findings.append(Difference("further", NOTHING, "the measurement of the noise"))
+                self.findings.append(ReplayDifference("further", NOTHING, "the measurement of the noise"))
             raise _RecordOver
         return await self._measured(recorded[0], Asked(planning=planning_of(self._state)))
 
@@ -205,7 +205,7 @@ class ReplayedRun(Surroundings):
         state = self._state
         refused = any(one.reason_code is ReasonCode.BUDGET for one in rejections)
         if refused and not candidates:
-            room = Room(state.limits.budget, state.spending.counted, state.needs)
+            room = TrialsLeft(state.limits.budget, state.spending.counted, state.needs)
             room.take(state.needs.calls)
             state.spending.over = room.over
 
@@ -215,7 +215,7 @@ class ReplayedRun(Surroundings):
         if not isinstance(why, str):
             self._state.use_round()
         elif self._state.lose_round(why):
-            self.findings.append(Difference(f"rounds[{len(self._records)}]", stored.round, f"the run ended: {why}"))
+            self.findings.append(ReplayDifference(f"rounds[{len(self._records)}]", stored.round, f"the run ended: {why}"))
 
     def _in_the_time_of(self, stored: RoundRecord) -> None:
         """Take over when a round was decided, and what people had changed by then."""
@@ -241,7 +241,7 @@ class ReplayedRun(Surroundings):
             return
         done = len(self._records)
         if self._state.best is not None and done < len(self.facts.rounds):
-            self.findings.append(Difference(f"rounds[{done - 1}].stopped", False, f"the run ends here: {end.message}"))
+            self.findings.append(ReplayDifference(f"rounds[{done - 1}].stopped", False, f"the run ends here: {end.message}"))
             return
         self._end = end
         raise _RecordOver
@@ -251,7 +251,7 @@ class ReplayedRun(Surroundings):
         told = f"the run has ended: {self._end.message}" if self._end is not None else "there is no baseline to go on from"
         for place, stored in enumerate(self.facts.rounds):
             if place >= max(len(self._records), 1):
-                self.findings.append(Difference(f"rounds[{place}]", stored.round, told))
+                self.findings.append(ReplayDifference(f"rounds[{place}]", stored.round, told))
 
     async def _left_over(self) -> None:
         """Trials of a round that was never decided, and of its steps."""
@@ -322,14 +322,14 @@ class ReplayedRun(Surroundings):
         by, reason = stored.ending.by, stored.stop_reason
         if by == "rules":
             if by_rules is None:
-                self.findings.append(Difference("result.stop_reason", reason.value, GOES_ON))
+                self.findings.append(ReplayDifference("result.stop_reason", reason.value, GOES_ON))
             return by_rules or recorded
         own = {"person": OF_PEOPLE, "proposer": OF_PROPOSERS, "failure": {StopReason.EXECUTION_FAILURE}}.get(by)
         if own is not None and reason not in own:
-            self.findings.append(Difference("result.stop_reason", reason.value, f"no end that comes from the {by}"))
+            self.findings.append(ReplayDifference("result.stop_reason", reason.value, f"no end that comes from the {by}"))
         sooner = {"optimizer": by_rules, "proposer": after_round}.get(by)
         if sooner is not None:
-            self.findings.append(Difference("result.ending.by", by, f"rules: {sooner.message}"))
+            self.findings.append(ReplayDifference("result.ending.by", by, f"rules: {sooner.message}"))
             return sooner
         status = {"person": "cancelled" if reason is StopReason.CANCELLED else "completed", "failure": "failed"}
         return RunEnded(reason, stored.message, status.get(by, "completed"), by=by)  # type: ignore[arg-type]
@@ -346,7 +346,7 @@ class ReplayedRun(Surroundings):
         measured = {one.candidate_id: one for one in self._further(Purpose.CONFIRMATION)}
         missing = [one.candidate_id for one in pair if one.candidate_id not in measured]
         if missing:
-            self.findings.append(Difference("further", NOTHING, f"the confirmation of {', '.join(missing)}"))
+            self.findings.append(ReplayDifference("further", NOTHING, f"the confirmation of {', '.join(missing)}"))
             return told
         results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
         for result in results:
@@ -409,7 +409,7 @@ class ReplayedRun(Surroundings):
 
     def _expect(self, where: str, stored: Any, recomputed: Any) -> None:
         if stored != recomputed:
-            self.findings.append(Difference(where, stored, recomputed))
+            self.findings.append(ReplayDifference(where, stored, recomputed))
 
 
 def _plus(one: Spend, other: Spend) -> Spend:

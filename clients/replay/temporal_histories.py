@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 
-from clients.replay.differences import Difference, differences
+from clients.replay.differences import ReplayDifference, differences
 from clients.temporal import ratchet_plugin
 from workflows.model.run.contract import OptimizationResult
 from workflows.optimization import OptimizationWorkflow
@@ -29,7 +29,7 @@ class Replayed:
     trials: int = 0
     failures: list[str] = field(default_factory=list)
     """Histories that the code does not go along with any more, and why."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[ReplayDifference] = field(default_factory=list)
     """Where the result in Temporal is not the one in the store."""
     missing: str | None = None
     """Why there was nothing to replay."""
@@ -72,7 +72,7 @@ async def _histories(client: Client, run_id: str, found: Replayed) -> AsyncItera
             return
 
 
-async def _result_differs(client: Client, run_id: str, stored: OptimizationResult | None) -> list[Difference]:
+async def _result_differs(client: Client, run_id: str, stored: OptimizationResult | None) -> list[ReplayDifference]:
     """What the workflow answered is what the store holds."""
     handle = client.get_workflow_handle(run_id)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from clients.replay.recorded_answers import clusters_of, figures_of, lacks_single_scores, read_for_judgement, singles_of
 from clients.replay.trial_source import Asked, Gone, Recomputed, conclusion_of, measured_again
-from clients.reports.facts import Drawn, Iteration, RunFacts, Statistics
+from clients.reports.facts import Iteration, RunFacts, SplitSamples, Statistics
 from ratchet.optimizer import TrialStatus
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Constraint, ConstraintCheck, Evidence, Judged, RaceDecision, Racing
@@ -120,7 +120,7 @@ class FromMeans:
         stored = self._facts.result.confirmation if self._facts.result is not None else None
         return (stored.refused if stored is not None else None) or ""
 
-    def _ended(self, past: Iteration, conclusion: Conclusion, drawn: Drawn) -> tuple[TrialStatus, float | None]:
+    def _ended(self, past: Iteration, conclusion: Conclusion, drawn: SplitSamples) -> tuple[TrialStatus, float | None]:
         if past.trial_status != "completed":
             return past.trial_status, None
         objective = self._facts.request.objective
@@ -135,7 +135,7 @@ class FromMeans:
         measured = [(weight, mean) for weight, mean in zip(weights, means, strict=False) if mean is not None]
         return "completed", weighted_mean(measured) if measured else None
 
-    def _looks(self, past: Iteration, asked: Asked, drawn: Drawn) -> tuple[RaceDecision, ...]:
+    def _looks(self, past: Iteration, asked: Asked, drawn: SplitSamples) -> tuple[RaceDecision, ...]:
         if asked.race is None:
             return ()
         raced = self._trial_of(asked.race.reference)
@@ -180,7 +180,7 @@ class FromMeans:
                 break
         return tuple(looks)
 
-    def _evidence(self, past: Iteration, asked: Asked, drawn: Drawn, samples: int | None) -> list[Evidence]:
+    def _evidence(self, past: Iteration, asked: Asked, drawn: SplitSamples, samples: int | None) -> list[Evidence]:
         known = {reference.candidate_id: self._trial_of(reference) for reference in asked.references}
         return self._compared(past, asked, drawn, samples, past.evidence, known)
 
@@ -188,7 +188,7 @@ class FromMeans:
         self,
         past: Iteration,
         asked: Asked,
-        drawn: Drawn,
+        drawn: SplitSamples,
         samples: int | None,
         recorded: Sequence[Evidence],
         known: Mapping[str, Iteration | None],
@@ -207,7 +207,7 @@ class FromMeans:
         return found
 
     def _compare(
-        self, before: Iteration, past: Iteration, drawn: Drawn, samples: int | None, told: Evidence | None
+        self, before: Iteration, past: Iteration, drawn: SplitSamples, samples: int | None, told: Evidence | None
     ) -> Evidence:
         seed = evidence_seed(self._facts.request.seed, drawn.split, before.candidate_id, past.candidate_id)
         one, other = [read_for_judgement(trial, drawn, samples) for trial in (before, past)]
@@ -248,7 +248,7 @@ class FromMeans:
     def _trial_of(self, reference: Reference) -> Iteration | None:
         return next((one for one in self._facts.iterations if one.candidate_id == reference.candidate_id), None)
 
-    def _drawn_of(self, past: Iteration) -> Drawn:
+    def _drawn_of(self, past: Iteration) -> SplitSamples:
         return self._drawn[Split(past.split or Split.ALL)]
 
 

@@ -28,6 +28,7 @@ from workflows.model.spec.factors import Configuration, Factor, FlagFactor, Froz
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.release import ReleaseState
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.suite import LeftOut
 from workflows.model.trial import Purpose, Split, TrialSummary
 from workflows.rules.scoring.error_counts import summed
 from workflows.rules.scoring.objective_score import is_better
@@ -161,7 +162,7 @@ def statistics_of(summary: TrialSummary, coverage: float | None) -> Statistics:
     )
 
 
-class Drawn(HistoryPart):
+class SplitSamples(HistoryPart):
     """The samples of a split, in the order of `sample_means`."""
 
     split: Split
@@ -172,6 +173,7 @@ class Drawn(HistoryPart):
     """The places and ids of the samples that candidates must pass, where single answers were read."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
+    left_out: LeftOut | None = None
 
 
 class RunFacts(Payload):
@@ -206,7 +208,7 @@ class RunFacts(Payload):
     dataset_name: str | None = None
     evaluation_suite_id: str | None = None
     search_split: Split = Split.ALL
-    splits: tuple[Drawn, ...] = ()
+    splits: tuple[SplitSamples, ...] = ()
     proposals: tuple[ProposalCost, ...] = ()
     versions: dict[str, str] = Field(default_factory=dict)
     slices: Slices | None = None
@@ -236,7 +238,7 @@ class RunFacts(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IterationStep:
     """An iteration and where the run stood after it."""
 
     iteration: Iteration
@@ -244,7 +246,7 @@ class Step:
     new_best: bool
 
 
-def steps(facts: RunFacts) -> Iterator[Step]:
+def steps(facts: RunFacts) -> Iterator[IterationStep]:
     """The iterations with the best so far, as it was decided; else successful and strictly better ones only."""
     best: Iteration | None = None
     decided = _last_decided_round(facts)
@@ -257,7 +259,7 @@ def steps(facts: RunFacts) -> Iterator[Step]:
             better = counts and (best is None or _better(iteration, best, facts.direction))
         if better:
             best = iteration
-        yield Step(iteration, best, new_best=better)
+        yield IterationStep(iteration, best, new_best=better)
 
 
 def decision_on(facts: RunFacts, iteration: Iteration) -> Decision | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clients.reports.facts import (
-    Drawn,
     Iteration,
     IterationStatus,
     RunFacts,
+    SplitSamples,
     failure_reason,
     iteration_status,
     statistics_of,
@@ -50,7 +50,7 @@ def facts_of(report: RunReport) -> RunFacts:
         dataset_name=run.dataset_name,
         evaluation_suite_id=run.evaluation_suite_id,
         search_split=run.search_split,
-        splits=tuple(Drawn.model_validate(drawn.model_dump()) for drawn in report.splits),
+        splits=tuple(SplitSamples.model_validate(drawn.model_dump()) for drawn in report.splits),
         proposals=report.proposals,
         versions=run.versions,
         plan=run.plan,

@@ -27,7 +27,7 @@ EXIT_CODES = {"completed": ExitCode.DONE, "cancelled": ExitCode.CANCELLED}
 
 
 @dataclass(frozen=True)
-class Ending:
+class EndView:
     """How a run's end is shown."""
 
     verbosity: Verbosity = Verbosity.SUMMARY
@@ -42,7 +42,7 @@ class Ending:
     """The file that a Markdown summary is added to."""
 
 
-def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: Path | None, summary: Path | None) -> Ending:
+def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: Path | None, summary: Path | None) -> EndView:
     """The options as given on the command line, refused before anything is spent where they cannot work."""
     for gate in gates or ():
         try:
@@ -52,7 +52,7 @@ def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: 
     for name, path in (("--junit", junit), ("--summary", summary)):
         if path is not None and not path.absolute().parent.is_dir():
             raise CommandError(f"{name}: {path.absolute().parent} is no directory; make it, or name another file")
-    return Ending(verbosity_of(verbosity), output, gates=tuple(gates or ()), junit=junit, summary=summary)
+    return EndView(verbosity_of(verbosity), output, gates=tuple(gates or ()), junit=junit, summary=summary)
 
 
 async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | None = None) -> RunFacts:
@@ -64,7 +64,7 @@ async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | 
     return facts_of(report).model_copy(update={"slices": found, "slices_asked": bool(slices)})
 
 
-async def show_end(context: Context, servers: Servers, run_id: str, ending: Ending, remark: str | None = None) -> ExitCode:
+async def show_end(context: Context, servers: Servers, run_id: str, ending: EndView, remark: str | None = None) -> ExitCode:
     """Show how a run ended and write its history; the exit code says which way it ended."""
     facts = await facts_or_error(servers, run_id)
     if facts.status not in TERMINAL:
@@ -105,7 +105,7 @@ def gates_json(judged: Sequence[GateResult]) -> dict[str, Any]:
     return {"gates": [{"gate": one.gate, "met": one.met, "figures": one.figures, "unknown": one.missing} for one in judged]}
 
 
-def _tell_ci(context: Context, facts: RunFacts, ending: Ending, judged: Sequence[GateResult]) -> None:
+def _tell_ci(context: Context, facts: RunFacts, ending: EndView, judged: Sequence[GateResult]) -> None:
     """For people the gates, for the CI system its files. A file that cannot be written does not hide how the run ended."""
     for gate in judged:
         context.say(gate.words[:1].upper() + gate.words[1:])

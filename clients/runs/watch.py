@@ -8,7 +8,7 @@ from clients.runs.lookup import KnownRun, reach_run
 from clients.runs.run_code import CodeMissing, code_of, needs_code, notes_for, told_foreign
 from clients.runs.servers import Servers
 from clients.runs.start import RunOptions, attend
-from clients.runs.summary import Ending, show_end
+from clients.runs.summary import EndView, show_end
 from clients.runs.workers import PluginCode
 
 
@@ -24,7 +24,7 @@ async def watched_code(context: Context, servers: Servers, run: KnownRun) -> Plu
     return code
 
 
-async def watch_run(context: Context, run_id: str, ending: Ending, interruption: Interruption) -> int:
+async def watch_run(context: Context, run_id: str, ending: EndView, interruption: Interruption) -> int:
     """Attach to an open run; a finished one is shown."""
     async with reach_run(context.home, run_id) as (servers, run):
         if not run.is_open:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ratchet._frozen import Payload
 from store.connection import Connection, Database
-from store.read.sample_pairs import TURNS, MeasuredTrial, Pair, Turn, answers_of, inputs_of, measured_trial, pairs_of
+from store.read.sample_pairs import TURNS, MeasuredTrial, SamplePair, Turn, answers_of, inputs_of, measured_trial, pairs_of
 from workflows.model.spec.judgement import Evidence, Judged, JudgementSpec
 from workflows.rules.decisions.verdicts import judge
 
@@ -76,7 +76,7 @@ class Comparison(Payload):
     items: tuple[ComparedSample, ...]
 
 
-def counted(pairs: list[Pair]) -> dict[Turn, int]:
+def counted(pairs: list[SamplePair]) -> dict[Turn, int]:
     """How many samples took which turn; every turn is named."""
     turns = [pair.turn for pair in pairs]
     return {turn: turns.count(turn) for turn in TURNS}
@@ -88,7 +88,7 @@ class Contrast:
 
     baseline: MeasuredTrial
     candidate: MeasuredTrial
-    pairs: list[Pair]
+    pairs: list[SamplePair]
     named: dict[Turn, tuple[str, ...]] = field(default_factory=dict)
     """The ids of the first few samples that took a turn."""
 
@@ -138,7 +138,7 @@ class ReadComparison:
     contrast: Contrast
     wanted: int
     """Samples that the filter lets through."""
-    shown: list[Pair]
+    shown: list[SamplePair]
     inputs: dict[str, dict[str, Any]]
     before: dict[str, list[dict[str, Any]]]
     after: dict[str, list[dict[str, Any]]]
@@ -190,7 +190,7 @@ async def read_comparison(
     return ReadComparison(found, len(wanted), shown, inputs, before, after)
 
 
-def _answers(given: dict[str, list[dict[str, Any]]], pair: Pair) -> tuple[ComparedAnswer, ...]:
+def _answers(given: dict[str, list[dict[str, Any]]], pair: SamplePair) -> tuple[ComparedAnswer, ...]:
     return tuple(ComparedAnswer(**answer) for answer in given.get(pair.one.item_hash, []))
 
 

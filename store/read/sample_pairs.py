@@ -67,7 +67,7 @@ class SampleInTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SamplePair:
     """A sample that both trials drew."""
 
     one: SampleInTrial
@@ -135,7 +135,7 @@ async def _samples_of(connection: Connection, trial: MeasuredTrial) -> list[asyn
     return rows
 
 
-async def pairs_of(connection: Connection, one: MeasuredTrial, other: MeasuredTrial) -> list[Pair]:
+async def pairs_of(connection: Connection, one: MeasuredTrial, other: MeasuredTrial) -> list[SamplePair]:
     """The samples that both trials drew, in the order of the first."""
     ones, others = await _samples_of(connection, one), await _samples_of(connection, other)
     suites = [await load_suite(connection, trial.run_id, Split(trial.split)) for trial in (one, other)]
@@ -150,10 +150,13 @@ def _paired(
     others: Sequence[asyncpg.Record],
     same_as: Mapping[int, int],
     singles: Sequence[Sequence[Sequence[float]]],
-) -> list[Pair]:
+) -> list[SamplePair]:
     known = {row["item_hash"]: row for row in others}
     drawn = ((row, known[row["item_hash"]]) for row in ones if row["item_hash"] in known)
-    return [Pair(*_told_of(Pair(SampleInTrial(**one), SampleInTrial(**other)), same_as, singles)) for one, other in drawn]
+    return [
+        SamplePair(*_told_of(SamplePair(SampleInTrial(**one), SampleInTrial(**other)), same_as, singles))
+        for one, other in drawn
+    ]
 
 
 async def _tallied(connection: Connection, suite: EvaluationSuite, trial: MeasuredTrial) -> Tally:
@@ -163,7 +166,9 @@ async def _tallied(connection: Connection, suite: EvaluationSuite, trial: Measur
     return tally
 
 
-def _told_of(pair: Pair, same_as: Mapping[int, int], singles: Sequence[Sequence[Sequence[float]]]) -> Iterator[SampleInTrial]:
+def _told_of(
+    pair: SamplePair, same_as: Mapping[int, int], singles: Sequence[Sequence[Sequence[float]]]
+) -> Iterator[SampleInTrial]:
     """Both samples with the cluster that the second one belongs to, and with their single answers."""
     cluster = same_as.get(pair.other.position, pair.other.position)
     for place, sample in enumerate((pair.one, pair.other)):

@@ -20,7 +20,7 @@ from workflows.model.trial import ShardInput
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class UnansweredPair:
     """One (sample, replicate) that needs an answer."""
 
     position: int
@@ -37,7 +37,7 @@ class ShardWork:
 
     suite: EvaluationSuite
     configuration: dict[str, Any]
-    pairs: list[Pair]
+    pairs: list[UnansweredPair]
     """Those of the range that have no answer yet, in order."""
     found: int
     """How many already had one."""
@@ -92,7 +92,7 @@ class Outcomes:
                 shard.first_replicate,
                 shard.replicates,
             )
-            pairs: list[Pair] = []
+            pairs: list[UnansweredPair] = []
             in_range = 0
             for row in rows:
                 wanted = _replicates_of(shard, row["position"])
@@ -100,7 +100,7 @@ class Outcomes:
                 missing = [replicate for replicate in wanted if replicate not in row["answered"]]
                 if missing:
                     sample = _sample(row)
-                    pairs += [Pair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
+                    pairs += [UnansweredPair(row["position"], row["item_hash"], replicate, sample) for replicate in missing]
             if some_are_kept and pairs:
                 kept = await load_unscored(connection, shard, suite.evaluator, [pair.item_hash for pair in pairs])
                 pairs = [replace(pair, kept=kept.get((pair.item_hash, pair.replicate))) for pair in pairs]

@@ -14,7 +14,7 @@ from ratchet.prompts.template import PromptTemplate
 from tests.support.spec_building import proposal, request
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.spec.extraction import pattern_problem
-from workflows.rules.proposals.validation import Known, Refusal, examine
+from workflows.rules.proposals.validation import KnownConfigurations, Refusal, examine
 from workflows.rules.spec.check import MOST_PROBLEMS, check_request
 
 MODEL = {"proposer": {"kind": "model", "model": "big"}}
@@ -94,7 +94,7 @@ def test_a_proposal_that_unfolds_too_far_is_kept_out() -> None:
     chain = {f"f{i}": _text(f"{{{{factors.f{i + 1}}}}}") for i in range(4)} | {"f4": _text("x")}
     factors = request(configuration=chain, target=_asked("{{factors.f0}}"), optimizer=MODEL).configuration
     grown = {f"f{i}": f"{{{{factors.f{i + 1}}}}}" * 100 for i in range(4)} | {"f4": "x"}
-    refused = examine(proposal(configuration=grown), factors, Known((), ()), ())
+    refused = examine(proposal(configuration=grown), factors, KnownConfigurations((), ()), ())
     assert isinstance(refused, Refusal)
     assert refused.reason_code is ReasonCode.TOO_LONG
     assert refused.message.startswith("f0: with placeholders filled in")

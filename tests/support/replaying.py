@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from clients.replay.differences import Difference
+from clients.replay.differences import ReplayDifference
 from clients.replay.from_file import replay_file
 from clients.replay.from_store import replay_store
 from clients.reports.history.answers import with_answers
@@ -19,7 +19,7 @@ HISTORIES = Path(__file__).parents[1] / "system" / "replay" / "histories"
 """Where recorded histories are kept."""
 
 
-async def differences_in_store(database: Database, run_id: str) -> list[Difference]:
+async def differences_in_store(database: Database, run_id: str) -> list[ReplayDifference]:
     """What the store says otherwise than its outcomes do."""
     report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id
@@ -27,7 +27,7 @@ async def differences_in_store(database: Database, run_id: str) -> list[Differen
     return found
 
 
-async def differences_in_export(database: Database, run_id: str, *, sample_means: bool = True) -> list[Difference]:
+async def differences_in_export(database: Database, run_id: str, *, sample_means: bool = True) -> list[ReplayDifference]:
     """What the exported file says otherwise than its means do."""
     report = await StoreReader(database).runs.report(run_id)
     assert report is not None, run_id

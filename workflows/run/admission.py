@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from ratchet.optimizer import CandidateProposal, Part, TrialFacts
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
 from workflows.model.spec.factors import Factor
-from workflows.rules.decisions.budget import Room
+from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.proposals.parts import Answered, Extents
-from workflows.rules.proposals.validation import Admitted, Known, Refusal, candidate_name, examine
+from workflows.rules.proposals.validation import Admitted, KnownConfigurations, Refusal, candidate_name, examine
 
 NO_BUDGET = "no budget is left for this trial"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AdmissionStep:
     """What is asked of the proposals that are judged together."""
 
     round: int
@@ -40,9 +40,9 @@ class Admission:
         self._replicates_used: dict[str, int] = {}
         self._answered = Answered()
 
-    def known(self) -> Known:
+    def known(self) -> KnownConfigurations:
         """What proposals are checked against."""
-        return Known(self._times_tried, self._hashes)
+        return KnownConfigurations(self._times_tried, self._hashes)
 
     def hash_of(self, candidate_id: str) -> str:
         """The configuration of a candidate, by its hash."""
@@ -71,7 +71,9 @@ class Admission:
         if trial.status == "completed" and trial.stopped_early is None:
             self._answered.note(trial.config_hash, part)
 
-    def admit(self, proposals: Sequence[CandidateProposal], step: Step, room: Room) -> tuple[list[Candidate], list[Rejection]]:
+    def admit(
+        self, proposals: Sequence[CandidateProposal], step: AdmissionStep, room: TrialsLeft
+    ) -> tuple[list[Candidate], list[Rejection]]:
         """Proposals, judged in their order: the candidates, and the rejections with their reasons."""
         candidates: list[Candidate] = []
         rejections: list[Rejection] = []
@@ -108,7 +110,9 @@ class Admission:
     def _known_parents(self, proposal: CandidateProposal) -> tuple[str, ...]:
         return tuple(parent for parent in proposal.parent_candidate_ids if parent in self._hashes)
 
-    def _candidate(self, admitted: Admitted, proposal: CandidateProposal, step: Step, index: int) -> Candidate | Refusal:
+    def _candidate(
+        self, admitted: Admitted, proposal: CandidateProposal, step: AdmissionStep, index: int
+    ) -> Candidate | Refusal:
         """The proposal under the name it has already, or under a new one."""
         part = None if proposal.part is None else step.extents.located(proposal.part)
         if isinstance(part, Refusal):
@@ -138,7 +142,7 @@ class Admission:
             return named[0] if named else in_parts
         return min(name for name, config_hash in self._hashes.items() if config_hash == admitted.config_hash)
 
-    def _refuse_beside(self, candidate: Candidate, step: Step, room: Room, beside: Answered) -> Refusal | None:
+    def _refuse_beside(self, candidate: Candidate, step: AdmissionStep, room: TrialsLeft, beside: Answered) -> Refusal | None:
         """Why it cannot be measured together with the others, if it cannot. They run side by side, so an answer that two of
         them ask for would be paid for twice."""
         measured = candidate.part or step.extents.whole
@@ -149,7 +153,7 @@ class Admission:
             beside.note(candidate.config_hash, measured)
         return None if room.take(self._calls(candidate, step)) else Refusal(ReasonCode.BUDGET, NO_BUDGET)
 
-    def _calls(self, candidate: Candidate, step: Step) -> int:
+    def _calls(self, candidate: Candidate, step: AdmissionStep) -> int:
         """Target calls that its trial makes, those left out that are answered."""
         wanted = candidate.part or step.extents.whole
         once = wanted.count or 0
@@ -158,7 +162,7 @@ class Admission:
             return once + again
         return self._answered.missing(candidate.config_hash, wanted) + again
 
-    def _keep(self, candidate: Candidate, step: Step) -> None:
+    def _keep(self, candidate: Candidate, step: AdmissionStep) -> None:
         if candidate.part is None:
             self.note(candidate.candidate_id, candidate.config_hash, candidate.first_replicate + step.replicates)
         else:

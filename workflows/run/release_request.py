@@ -12,7 +12,7 @@ from workflows.model.spec.release import ReleaseOutcome, ReleaseRequest, Release
 from workflows.model.spec.request import OptimizationRequest
 from workflows.policies import ASK_FOR_RELEASE
 from workflows.rules.releases.release_gate import evidence_of, regression, unconfirmed
-from workflows.rules.releases.target import Target, released_prompt
+from workflows.rules.releases.target import ReleaseTarget, released_prompt
 from workflows.run.error_reason import reason_of
 
 ASKED_BY = "ratchet"
@@ -53,7 +53,7 @@ def _why_not(request: OptimizationRequest, wanted: ReleaseSpec, result: Optimiza
 
 
 def _release_of(
-    request: OptimizationRequest, wanted: ReleaseSpec, target: Target, result: OptimizationResult
+    request: OptimizationRequest, wanted: ReleaseSpec, target: ReleaseTarget, result: OptimizationResult
 ) -> ReleaseRequest:
     execution = workflow.info().first_execution_run_id
     return ReleaseRequest(
@@ -89,7 +89,7 @@ def _stands(run_id: str, state: ReleaseState) -> ReleaseOutcome:
     )
 
 
-def _outcome(target: Target, status: str, message: str, release_id: str | None = None) -> ReleaseOutcome:
+def _outcome(target: ReleaseTarget, status: str, message: str, release_id: str | None = None) -> ReleaseOutcome:
     return ReleaseOutcome.model_validate(
         {"prompt": target.prompt, "tag": target.tag, "status": status, "message": message, "release_id": release_id}
     )

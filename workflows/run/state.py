@@ -23,7 +23,7 @@ from workflows.model.spec.limits import changed_limits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split, TrialResult
 from workflows.rules.decisions.best import first_standing
-from workflows.rules.decisions.budget import Needs, Room, needs_of
+from workflows.rules.decisions.budget import Needs, TrialsLeft, needs_of
 from workflows.rules.decisions.round_decision import (
     Rules,
     decide_round,
@@ -36,8 +36,8 @@ from workflows.rules.decisions.stop_rules import Facts, Limits
 from workflows.rules.decisions.trial_facts import facts_of
 from workflows.rules.decisions.verdicts import Family, share_of_round
 from workflows.rules.proposals.parts import Extents
-from workflows.rules.proposals.validation import Known, candidate_name
-from workflows.run.admission import Admission, Step
+from workflows.rules.proposals.validation import KnownConfigurations, candidate_name
+from workflows.run.admission import Admission, AdmissionStep
 from workflows.run.spending import Spending
 
 NEWEST = 100
@@ -156,8 +156,8 @@ class RunState:
 
     def admit(self, proposals: Sequence[CandidateProposal]) -> tuple[list[Candidate], list[Rejection]]:
         """Judge a step's proposals, in their order, against everything tried before and against each other."""
-        room = Room(self.limits.budget, self.spending.counted, self.needs)
-        step = Step(self.round + 1, self.open_round.proposals, self.design.replicates, self.extents)
+        room = TrialsLeft(self.limits.budget, self.spending.counted, self.needs)
+        step = AdmissionStep(self.round + 1, self.open_round.proposals, self.design.replicates, self.extents)
         candidates, rejections = self._admission.admit(proposals, step, room)
         parts = sum(1 for candidate in candidates if candidate.part is not None)
         self._count_proposals(len(proposals) - parts, rejections, len(candidates) - parts)
@@ -450,7 +450,7 @@ class RunState:
         """The configuration of a candidate, by its hash."""
         return self._admission.hash_of(candidate_id)
 
-    def known(self) -> Known:
+    def known(self) -> KnownConfigurations:
         """What a person's own proposal is checked against before it is queued."""
         return self._admission.known()
 

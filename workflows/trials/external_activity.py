@@ -29,7 +29,7 @@ from workflows.rules.scoring.merged_parts import merged
 from workflows.run.error_reason import reason_of
 from workflows.trials.activity_calls import Portion
 from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
-from workflows.trials.pending_activities import Room
+from workflows.trials.pending_activities import PendingActivities
 from workflows.trials.sharded import shards_of
 
 SHARDS_SIDE_BY_SIDE = 3
@@ -63,7 +63,7 @@ class ByActivity:
         self._calls = calls
         self._resumed = trial.resumed or Resumed(started_at=workflow.info().start_time, next_pair=trial.first_pair)
         side_by_side = max(1, trial.concurrent_samples // (calls.batch * trial.concurrent_trials))
-        self._room = Room(min(side_by_side, max(1, PENDING_AT_ONCE // trial.concurrent_trials)))
+        self._room = PendingActivities(min(side_by_side, max(1, PENDING_AT_ONCE // trial.concurrent_trials)))
         self._largest_answer: int | None = None
         self._goes_on_at: int | None = None
         self._given_up_in_a_row = 0

@@ -10,7 +10,7 @@ from temporalio import workflow
 from workflows.policies import LARGEST_MESSAGE
 
 
-class Room:
+class PendingActivities:
     """Bounds both: what starts at the same moment travels in one message, which has a largest size."""
 
     def __init__(self, calls: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from clients.reports.facts import Answers, Drawn, Iteration, RunFacts
+from clients.reports.facts import Answers, Iteration, RunFacts, SplitSamples
 from store.read.replay_records import RecordedOutcomes
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import JudgementSpec
@@ -48,7 +48,7 @@ async def with_answers(facts: RunFacts, outcomes: RecordedOutcomes, most: int | 
     )
 
 
-async def _with_must_pass(drawn: Drawn, facts: RunFacts, outcomes: RecordedOutcomes) -> Drawn:
+async def _with_must_pass(drawn: SplitSamples, facts: RunFacts, outcomes: RecordedOutcomes) -> SplitSamples:
     named = facts.request.judgement.must_pass
     if named is None:
         return drawn

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from clients.reports.facts import (
     Iteration,
+    IterationStep,
     RunFacts,
-    Step,
     best_iteration,
     compared,
     decision_on,
@@ -30,7 +30,7 @@ REPORT_SCHEMA: Final = "ratchet-report-1"
 
 def get_entries(facts: RunFacts) -> list[dict[str, Any]]:
     """One dictionary per round, the baseline's first. Only the last round of a run that is over has a stop reason."""
-    by_round: dict[int, list[Step]] = {record.round: [] for record in facts.rounds}
+    by_round: dict[int, list[IterationStep]] = {record.round: [] for record in facts.rounds}
     for step in steps(facts):
         by_round.setdefault(step.iteration.round, []).append(step)
     records = {record.round: record for record in facts.rounds}
@@ -45,7 +45,7 @@ def get_entries(facts: RunFacts) -> list[dict[str, Any]]:
 
 
 def _round(
-    facts: RunFacts, number: int, taken: list[Step], best: Iteration | None, record: RoundRecord | None
+    facts: RunFacts, number: int, taken: list[IterationStep], best: Iteration | None, record: RoundRecord | None
 ) -> dict[str, Any]:
     winner = _best_of(taken, facts)
     extra: dict[str, Any] = dict(record.extra) if record else {"decided": False}
@@ -67,7 +67,7 @@ def _round(
     }
 
 
-def _best_of(taken: list[Step], facts: RunFacts) -> Iteration | None:
+def _best_of(taken: list[IterationStep], facts: RunFacts) -> Iteration | None:
     scored = [step.iteration for step in taken if step.iteration.score is not None]
     sign = 1 if facts.direction == "maximize" else -1
     return max(scored, key=lambda iteration: sign * (iteration.score or 0.0), default=None)

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AliasChoices, Field, JsonValue, PlainSerializer
 
-from clients.reports.facts import Answers, Drawn, HistoryPart, IterationStatus, Statistics
+from clients.reports.facts import Answers, HistoryPart, IterationStatus, SplitSamples, Statistics
 from ratchet.optimizer import StopReason, TrialStatus
 from store.read.rows import ProposalCost
 from workflows.model.run.amounts import Resource
@@ -210,7 +210,7 @@ class RecordedHistory(HistoryPart):
     dataset_id: str | None = None
     evaluation_suite_id: str | None = None
     search_split: Split = Split.ALL
-    splits: tuple[Drawn, ...] = ()
+    splits: tuple[SplitSamples, ...] = ()
     start_time: Instant
     end_time: Instant | None = None
     total_duration_ms: int | None = None

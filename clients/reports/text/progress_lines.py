@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from clients.reports.facts import RunFacts, Step, decision_on, steps, treatment
+from clients.reports.facts import IterationStep, RunFacts, decision_on, steps, treatment
 from clients.reports.formatting import telling_apart
 from clients.reports.text.terminal_text import ellipsized, one_line
+from workflows.model.failures import without_traceback
 
 LONGEST_REASON = 200
 
@@ -20,12 +21,14 @@ def starting_line(facts: RunFacts) -> str:
     return f"{_prefix(facts)} Starting: {label}={','.join(factors) or 'none'}, objective={objective}"
 
 
-def iteration_text(step: Step) -> str:
+def iteration_text(step: IterationStep) -> str:
     """An iteration without the run's name; the baseline is never marked as a new best."""
     number, best = step.iteration.number, step.best.score if step.best else None
     if step.iteration.score is None:
         stands = telling_apart(best)[0] if best is not None else "none"
-        reason = ellipsized(one_line(step.iteration.failure_reason or "no reason was recorded"), LONGEST_REASON)
+        reason = ellipsized(
+            one_line(without_traceback(step.iteration.failure_reason or "no reason was recorded")), LONGEST_REASON
+        )
         return f"Iteration {number}: {step.iteration.status.value} (best={stands}): {reason}"
     if best is None:
         return f"Iteration {number}: score={telling_apart(step.iteration.score)[0]} (best=none)"
@@ -36,7 +39,7 @@ def iteration_text(step: Step) -> str:
 
 def terminated_line(facts: RunFacts) -> str:
     """The last line: why the run ended. There is none while it goes on."""
-    return f"{_prefix(facts)} Terminated: {one_line(termination(facts))}"
+    return f"{_prefix(facts)} Terminated: {one_line(without_traceback(termination(facts)))}"
 
 
 def termination(facts: RunFacts) -> str:
@@ -73,7 +76,7 @@ def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
     ]
 
 
-def _to_tell(facts: RunFacts) -> Iterator[Step]:
+def _to_tell(facts: RunFacts) -> Iterator[IterationStep]:
     """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
     waits = not facts.is_over and facts.request.judgement.accept != "score"
     return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))

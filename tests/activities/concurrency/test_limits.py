@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from activities.concurrency.in_flight_limits import NOBODY, Caller, Limit, Room, RunLimits
+from activities.concurrency.in_flight_limits import NOBODY, Caller, CallPlaces, Limit, RunLimits
 from workflows.model.spec.limits import AdjustedLimits
 
 
@@ -125,7 +125,7 @@ class TestRunLimits:
             assert await _places(room) == [9]
 
 
-async def _places(*rooms: Room) -> list[int]:
+async def _places(*rooms: CallPlaces) -> list[int]:
     """How many places there are in each, when they are filled one after the other."""
     taken = []
     for room in rooms:
@@ -139,7 +139,7 @@ async def _places(*rooms: Room) -> list[int]:
     return taken
 
 
-async def _acquired(room: Room) -> bool:
+async def _acquired(room: CallPlaces) -> bool:
     entering = asyncio.create_task(room.acquire())
     for _ in range(5):
         await asyncio.sleep(0)

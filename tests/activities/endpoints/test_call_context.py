@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from activities.concurrency.in_flight_limits import Caller, Limit, Room
+from activities.concurrency.in_flight_limits import Caller, CallPlaces, Limit
 from activities.endpoints.breaker import Breaker
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
@@ -82,7 +82,7 @@ async def test_target_and_judge_of_a_sample_are_called_for_the_same_run_budget_a
         [PairToAnswer(n, f"item-{n}", 0, Sample(f"s{n}", n)) for n in range(2)],
         target=target,
         scorers=ScorerTools(Plugins([]), models=judge),
-        limit=Room([Limit(1)], caller),
+        limit=CallPlaces([Limit(1)], caller),
         batches=batches,
         breaker=Breaker(),
         budget_lease=lease,  # type: ignore[arg-type]

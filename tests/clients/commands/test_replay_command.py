@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from clients.cli import main
-from clients.reports.facts import Drawn
+from clients.reports.facts import SplitSamples
 from clients.reports.history.files import history_json
 from clients.reports.history.write import fingerprint
 from tests.support.command_bench import Bench
@@ -78,7 +78,7 @@ def written() -> dict[str, Any]:
         )
         for one in facts.iterations
     ]
-    splits = (Drawn(split=Split.ALL, samples=20),)
+    splits = (SplitSamples(split=Split.ALL, samples=20),)
     told = facts.model_copy(update={"iterations": tuple(iterations), "splits": splits, "rounds": facts.rounds or (ROUND,)})
     document: dict[str, Any] = json.loads(history_json(told))
     return document

@@ -14,6 +14,8 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
+from tests.support.optimizer_specs import PUBLISHED, REFLECTING
+
 
 def spec(**parts: Any) -> dict[str, Any]:
     """A small run; keyword arguments replace parts of it."""
@@ -57,6 +59,12 @@ async def paused_adjusted_and_resumed(client: Client, handle: WorkflowHandle[Any
     await handle.execute_update("adjust", {"max_rounds": 12, "concurrent_samples": 4})
     await handle.execute_update("propose", {"configuration": {"x": 700}})
     await handle.execute_update("resume")
+    await to_the_end(client, handle)
+
+
+async def given_a_second_when_it_measures(client: Client, handle: WorkflowHandle[Any, Any]) -> None:
+    await _until(handle, lambda shown: shown["phase"] == "measuring the baseline")
+    await handle.execute_update("adjust", {"budget": {"wall_time": "1s"}})
     await to_the_end(client, handle)
 
 
@@ -243,6 +251,11 @@ def coins(*skills: float, **parts: Any) -> dict[str, Any]:
     }
 
 
+def reflecting(**parts: Any) -> dict[str, Any]:
+    """Texts that are rewritten from what went wrong, in three rounds at most."""
+    return {**REFLECTING, "stop": {"max_rounds": 3, "no_improvement": 0}, **parts}
+
+
 PATHS = (
     RecordedPath("completed", spec()),
     RecordedPath("evaluated_on_a_named_queue", spec(execution={"evaluation_task_queue": "optimization-evaluation"})),
@@ -285,12 +298,19 @@ PATHS = (
     ),
     RecordedPath("few_shot", choosing_examples()),
     RecordedPath("few_shot_continued", choosing_examples(execution={"max_rounds_per_execution": 1})),
+    RecordedPath("reflected", reflecting()),
+    RecordedPath("reflected_continued", reflecting(execution={"max_rounds_per_execution": 1})),
+    RecordedPath("gepa", reflecting(optimizer=PUBLISHED)),
+    RecordedPath("gepa_continued", reflecting(optimizer=PUBLISHED, execution={"max_rounds_per_execution": 1})),
     RecordedPath("released", releasing("released", "automatic")),
     RecordedPath("approved", releasing("approved"), approved_and_rolled_back),
     RecordedPath("rejected", releasing("rejected"), rejected),
     RecordedPath("expired", releasing("expired", deadline="2s", remind="1s"), nobody_approved),
     RecordedPath("writer_continued", releasing("continued"), asked_of_a_short_writer),
     RecordedPath("deadline", spec(budget={"wall_time": "10m"})),
+    RecordedPath(
+        "time_budget_changed", spec(target={"kind": "python", "ref": "plugged:hangs"}), given_a_second_when_it_measures
+    ),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
     RecordedPath("by_activity", spec(target=by_activity())),
     RecordedPath("by_activity_racing", spec(target=by_activity(), dataset=FORTY, judgement=RACING)),

@@ -16,7 +16,7 @@ from temporalio.worker import Replayer
 
 from clients.replay.replayed_run import ReplayedRun
 from clients.replay.trial_source import Asked, Gone, Recomputed
-from clients.reports.facts import Drawn, Iteration, RunFacts
+from clients.reports.facts import Iteration, RunFacts, SplitSamples
 from clients.temporal import ratchet_plugin
 from clients.testing import World, simulate
 from ratchet._canonical import content_hash
@@ -339,7 +339,7 @@ def recorded(*rounds: list[float], **changes: Any) -> RunFacts:
         started_at=NOW,
         iterations=tuple(iterations),
         rounds=tuple(decided),
-        splits=(Drawn(split=Split.ALL, samples=10),),
+        splits=(SplitSamples(split=Split.ALL, samples=10),),
     )
 
 

@@ -90,7 +90,7 @@ def needs_of(request: OptimizationRequest, design: Design, held_back: int) -> Ne
     )
 
 
-class Room:
+class TrialsLeft:
     """What is left for the trials of a step; each that is begun takes its share."""
 
     def __init__(self, budget: Budget, spend: Spend, needs: Needs) -> None:

@@ -28,7 +28,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompositionStep:
     """What to measure next, or what remains in the end."""
 
     phase: Literal["alone", "together", "greedy", "done"]
@@ -36,22 +36,22 @@ class Step:
     chosen: Parts = frozenset()
 
 
-def next_step(parts: Sequence[Part], accepted: Mapping[Parts, bool]) -> Step:
+def next_step(parts: Sequence[Part], accepted: Mapping[Parts, bool]) -> CompositionStep:
     """Where the composition stands. `accepted` says of every set that was measured whether it did no harm."""
     ordered = sorted(parts, key=lambda part: (-part.saving, part.part_id))
     alone = tuple(only(part) for part in ordered if only(part) not in accepted)
     if alone:
-        return Step("alone", measure=alone)
+        return CompositionStep("alone", measure=alone)
     harmless = [part for part in ordered if accepted[only(part)]]
     together = combined(harmless)
     if len(together) < 2 or accepted.get(together, False):
-        return Step("done", chosen=together)
+        return CompositionStep("done", chosen=together)
     if together not in accepted:
-        return Step("together", measure=(together,))
+        return CompositionStep("together", measure=(together,))
     return _greedily(harmless, accepted)
 
 
-def _greedily(harmless: Sequence[Part], accepted: Mapping[Parts, bool]) -> Step:
+def _greedily(harmless: Sequence[Part], accepted: Mapping[Parts, bool]) -> CompositionStep:
     """One after another, the largest saving first; each stays if the set with it did no harm."""
     kept: list[Part] = []
     for part in harmless:
@@ -59,10 +59,10 @@ def _greedily(harmless: Sequence[Part], accepted: Mapping[Parts, bool]) -> Step:
             continue
         tried = frozenset(one.part_id for one in [*kept, part])
         if tried not in accepted:
-            return Step("greedy", measure=(tried,))
+            return CompositionStep("greedy", measure=(tried,))
         if accepted[tried]:
             kept.append(part)
-    return Step("done", chosen=frozenset(part.part_id for part in kept))
+    return CompositionStep("done", chosen=frozenset(part.part_id for part in kept))
 
 
 def combined(harmless: Iterable[Part]) -> Parts:

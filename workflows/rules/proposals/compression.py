@@ -14,7 +14,7 @@ from ratchet.optimizer import TrialFacts
 from workflows.model.run.compression_report import Compression, EditReport, Modification, Strategy
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.factors import Configuration
-from workflows.rules.proposals.composition import Part, Parts, Step, next_step, only
+from workflows.rules.proposals.composition import CompositionStep, Part, Parts, next_step, only
 from workflows.rules.proposals.text_cuts import Cut, edits_of, without
 
 REWRITTEN = "rewritten"
@@ -113,7 +113,7 @@ class Findings:
         return replace(self, tried=[*self.tried, *tried])
 
     @property
-    def step(self) -> Step:
+    def step(self) -> CompositionStep:
         """What to try next."""
         return next_step([edit.part for edit in self.edits], {tried.parts: tried.accepted for tried in self.tried})
 

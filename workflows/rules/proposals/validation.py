@@ -38,7 +38,7 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownConfigurations:
     """What is known of the run when a proposal is judged."""
 
     config_hashes: Collection[str]
@@ -47,7 +47,7 @@ class Known:
 
 
 def examine(
-    proposal: CandidateProposal, factors: Mapping[str, Factor], known: Known, parent_hashes: Collection[str]
+    proposal: CandidateProposal, factors: Mapping[str, Factor], known: KnownConfigurations, parent_hashes: Collection[str]
 ) -> Admitted | Refusal:
     """Let a proposal in, or say why not. `parent_hashes` are the configurations of its own parents."""
     try:
@@ -85,7 +85,7 @@ def _shape(configuration: Configuration, factors: Mapping[str, Factor]) -> Refus
 
 
 def _lineage_and_novelty(
-    proposal: CandidateProposal, configuration: Configuration, known: Known, parent_hashes: Collection[str]
+    proposal: CandidateProposal, configuration: Configuration, known: KnownConfigurations, parent_hashes: Collection[str]
 ) -> Admitted | Refusal:
     strangers = [parent for parent in proposal.parent_candidate_ids if parent not in known.candidate_ids]
     if strangers:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from ratchet._canonical import canonical_json
-from workflows.rules.reflection.measured_answers import Evidence, Known
+from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate
 
 TRIES = 100
 """Pairs that are looked at before giving up."""
@@ -18,13 +18,15 @@ TRIES = 100
 class Merge:
     """Two candidates, what both descend from, and what is changed in the first."""
 
-    one: Known
-    other: Known
-    ancestor: Known
+    one: MeasuredCandidate
+    other: MeasuredCandidate
+    ancestor: MeasuredCandidate
     values: Mapping[str, Any]
 
 
-def mergeable(evidence: Evidence, survivors: Sequence[Known], factors: Sequence[str], random: Random) -> Merge | None:
+def mergeable(
+    evidence: MeasuredAnswers, survivors: Sequence[MeasuredCandidate], factors: Sequence[str], random: Random
+) -> Merge | None:
     """A pair neither of which descends from the other, whose common ancestor was no better than either, and that changed
     different texts; None when none is found that was not tried before."""
     known = {each.candidate_id: each for each in evidence.candidates}
@@ -57,7 +59,7 @@ def mergeable(evidence: Evidence, survivors: Sequence[Known], factors: Sequence[
     return None
 
 
-def ancestors(known: Known, by_id: Mapping[str, Known]) -> set[str]:
+def ancestors(known: MeasuredCandidate, by_id: Mapping[str, MeasuredCandidate]) -> set[str]:
     """Everybody it descends from."""
     found: set[str] = set()
     waiting = [*known.parents]
@@ -69,17 +71,24 @@ def ancestors(known: Known, by_id: Mapping[str, Known]) -> set[str]:
     return found
 
 
-def _differently_changed(ancestor: Known, one: Known, other: Known, factors: Sequence[str]) -> bool:
+def _differently_changed(
+    ancestor: MeasuredCandidate, one: MeasuredCandidate, other: MeasuredCandidate, factors: Sequence[str]
+) -> bool:
     """Whether some text was changed on exactly one side."""
     return any(_same(ancestor, one, factor) != _same(ancestor, other, factor) for factor in factors)
 
 
-def _same(one: Known, other: Known, factor: str) -> bool:
+def _same(one: MeasuredCandidate, other: MeasuredCandidate, factor: str) -> bool:
     return canonical_json(one.configuration[factor]) == canonical_json(other.configuration[factor])
 
 
 def _merged(
-    ancestor: Known, one: Known, other: Known, factors: Sequence[str], evidence: Evidence, random: Random
+    ancestor: MeasuredCandidate,
+    one: MeasuredCandidate,
+    other: MeasuredCandidate,
+    factors: Sequence[str],
+    evidence: MeasuredAnswers,
+    random: Random,
 ) -> dict[str, Any]:
     """What becomes different in the first: what only the other changed, and of what both changed what the better one has."""
     ahead = evidence.score(other) - evidence.score(one) or random.choice([-1.0, 1.0])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ratchet._canonical import canonical_json
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark
-from workflows.rules.reflection.measured_answers import Evidence, Known
+from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate
 
 Array = NDArray[np.floating[Any]]
 Key = tuple[str, str, str]
@@ -89,7 +89,7 @@ Readings = Mapping[str, Reading]
 class Model:
     """What is believed of all effects, and of what is left to each candidate."""
 
-    candidates: Sequence[Known]
+    candidates: Sequence[MeasuredCandidate]
     readings: Sequence[Readings]
     columns: Mapping[Key, int]
     design: Array
@@ -129,7 +129,7 @@ class Model:
         return effects, np.asarray(self.design @ effects + left)
 
 
-def fit(evidence: Evidence, prior: Prior) -> Model:
+def fit(evidence: MeasuredAnswers, prior: Prior) -> Model:
     """The model of everything that was measured."""
     candidates = evidence.candidates
     readings = read_all(candidates)
@@ -159,9 +159,9 @@ def fit(evidence: Evidence, prior: Prior) -> Model:
     return Model(candidates, readings, columns, design, mean, root, left, left_sd)
 
 
-def read_all(candidates: Sequence[Known]) -> list[Readings]:
+def read_all(candidates: Sequence[MeasuredCandidate]) -> list[Readings]:
     """Every candidate's values, each as it follows from the candidate that it was made of."""
-    found: dict[str, tuple[Known, Readings]] = {}
+    found: dict[str, tuple[MeasuredCandidate, Readings]] = {}
     baseline = candidates[0]
     for known in candidates:
         base = next((found[parent] for parent in known.parents if parent in found), None)
@@ -171,7 +171,7 @@ def read_all(candidates: Sequence[Known]) -> list[Readings]:
     return [readings for _, readings in found.values()]
 
 
-def _read(known: Known, base: tuple[Known, Readings] | None, baseline: Known) -> Readings:
+def _read(known: MeasuredCandidate, base: tuple[MeasuredCandidate, Readings] | None, baseline: MeasuredCandidate) -> Readings:
     readings = {}
     for factor, value in known.configuration.items():
         lines = frozenset(keys_of(lines_of(value))) if isinstance(value, str) else frozenset[str]()
@@ -193,7 +193,7 @@ def _read(known: Known, base: tuple[Known, Readings] | None, baseline: Known) ->
     return readings
 
 
-def _replaced(known: Known, factor: str, before: frozenset[str], after: frozenset[str]) -> bool:
+def _replaced(known: MeasuredCandidate, factor: str, before: frozenset[str], after: frozenset[str]) -> bool:
     """Whether a text is another one. Who made it may have said so; otherwise it is told from how much was kept."""
     said = known.extra.get("replaced")
     return factor in said if isinstance(said, list) else kept_share(before, after) < INCREMENTAL
@@ -219,7 +219,7 @@ def _columns(features: Sequence[Features]) -> dict[Key, int]:
     return {key: place for place, key in enumerate(sorted(kept))}
 
 
-def spread_of_answers(candidates: Sequence[Known]) -> float:
+def spread_of_answers(candidates: Sequence[MeasuredCandidate]) -> float:
     """The standard deviation of one answer about its candidate's mean, and never 0."""
     means = [(known.mean(), known) for known in candidates]
     squares = sum((score - mean) ** 2 for mean, known in means for score in known.means.values())
@@ -228,14 +228,18 @@ def spread_of_answers(candidates: Sequence[Known]) -> float:
     return max(math.sqrt(squares / max(len(every) - len(candidates), 1)), least)
 
 
-def _room_above(candidates: Sequence[Known], scale: float) -> float:
+def _room_above(candidates: Sequence[MeasuredCandidate], scale: float) -> float:
     """What the baseline lacks of the best answer that anybody gave, and never 0: no line can be worth more."""
     best = max(score for known in candidates for score in known.means.values())
     return max(best - candidates[0].mean(), LEAST_ROOM * scale)
 
 
 def _believed(
-    columns: Mapping[Key, int], candidates: Sequence[Known], readings: Sequence[Readings], prior: Prior, scale: float
+    columns: Mapping[Key, int],
+    candidates: Sequence[MeasuredCandidate],
+    readings: Sequence[Readings],
+    prior: Prior,
+    scale: float,
 ) -> tuple[Array, Array]:
     """The prior mean and strength of every effect, the level's last."""
     believed, strength = np.zeros(len(columns) + 1), np.full(len(columns) + 1, 1e-4)
@@ -253,7 +257,7 @@ def _believed(
     return believed, strength
 
 
-def _votes(candidates: Sequence[Known], readings: Sequence[Readings]) -> dict[tuple[str, str], float]:
+def _votes(candidates: Sequence[MeasuredCandidate], readings: Sequence[Readings]) -> dict[tuple[str, str], float]:
     """How many of those rewritings that could have asked for a line did: shrunk, since there may be few."""
     asked: Counter[tuple[str, str]] = Counter()
     had: Counter[tuple[str, str]] = Counter()

@@ -15,7 +15,7 @@ Place = tuple[Split, int]
 
 
 @dataclass(slots=True)
-class Known:
+class MeasuredCandidate:
     """A candidate, and its mean score on every sample that it answered."""
 
     candidate_id: str
@@ -40,10 +40,10 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class MeasuredAnswers:
     """All candidates that answered anything, in the order of their first proposals: the baseline comes first."""
 
-    candidates: Sequence[Known]
+    candidates: Sequence[MeasuredCandidate]
     search: Split
     """The split that candidates are scored on."""
 
@@ -52,27 +52,27 @@ class Evidence:
         """How many answers there are in all."""
         return sum(known.answers for known in self.candidates)
 
-    def score(self, known: Known) -> float:
+    def score(self, known: MeasuredCandidate) -> float:
         """The mean over what candidates are scored on."""
         scores = [score for (split, _), score in known.means.items() if split is self.search]
         return sum(scores) / len(scores) if scores else known.mean()
 
 
-def evidence_of(trials: Sequence[StoredTrial], sign: float) -> Evidence:
+def evidence_of(trials: Sequence[StoredTrial], sign: float) -> MeasuredAnswers:
     """The evidence of a run's trials; with `sign` -1 lower scores are better, and everything is turned round."""
     baseline = next((trial for trial in trials if trial.purpose is Purpose.BASELINE), None)
     if baseline is None or all(mean is None for mean in baseline.sample_means):
         raise ValueError("the baseline has no answers to learn from")
-    found: dict[str, Known] = {}
+    found: dict[str, MeasuredCandidate] = {}
     for trial in [baseline, *(trial for trial in trials if trial is not baseline)]:
         answered = {place: sign * mean for place, mean in enumerate(trial.sample_means) if mean is not None}
         if not answered:
             continue
         known = found.setdefault(
             trial.candidate_id,
-            Known(trial.candidate_id, trial.configuration, trial.parent_candidate_ids, trial.extra),
+            MeasuredCandidate(trial.candidate_id, trial.configuration, trial.parent_candidate_ids, trial.extra),
         )
         known.means |= {(trial.split, place): mean for place, mean in answered.items()}
         known.parts.append((trial.split, min(answered), max(answered) + 1))
         known.full |= trial.purpose is not Purpose.EXPLORATION and trial.status == "completed"
-    return Evidence(list(found.values()), baseline.split)
+    return MeasuredAnswers(list(found.values()), baseline.split)

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from workflows.rules.reflection.measured_answers import Evidence, Known
+from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate
 
 MOST_TOLD = 20
 """Members of a front that are told in the history."""
 
 
-def measured_in_full(evidence: Evidence) -> list[Known]:
+def measured_in_full(evidence: MeasuredAnswers) -> list[MeasuredCandidate]:
     """Who may be a parent by the published algorithm, in the order of arrival."""
     return [known for known in evidence.candidates if known.full]
 
 
-def fronts_of(pool: Sequence[Known], evidence: Evidence) -> list[frozenset[str]]:
+def fronts_of(pool: Sequence[MeasuredCandidate], evidence: MeasuredAnswers) -> list[frozenset[str]]:
     """For every sample that candidates are scored on: those that do best on it."""
     best: dict[int, tuple[float, list[str]]] = {}
     for known in pool:
@@ -51,7 +51,7 @@ def survivors(fronts: Sequence[frozenset[str]], means: Mapping[str, float]) -> d
     return {name: counted[name] for name in order if name in left}
 
 
-def pruned_fronts(evidence: Evidence) -> dict[str, int]:
+def pruned_fronts(evidence: MeasuredAnswers) -> dict[str, int]:
     """Who may be drawn as a parent, with their weights."""
     pool = measured_in_full(evidence)
     means = {known.candidate_id: evidence.score(known) for known in pool}

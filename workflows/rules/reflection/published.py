@@ -28,7 +28,7 @@ from workflows.model.activities.reflection_plans import (
 )
 from workflows.model.trial import Split
 from workflows.rules.reflection.ancestry import Merge, mergeable
-from workflows.rules.reflection.measured_answers import Evidence, Known, evidence_of
+from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate, evidence_of
 from workflows.rules.reflection.pareto import drawn_by_fronts, pruned_fronts, told_front
 
 PERFECT: Final = 1.0
@@ -38,10 +38,10 @@ MOST_PERFECT = 50
 """So many perfect minibatches in a row, and there is nothing left to learn from."""
 
 
-class Iteration:
+class GepaIteration:
     """One step of the published algorithm."""
 
-    def __init__(self, evidence: Evidence, situation: GepaSituation) -> None:
+    def __init__(self, evidence: MeasuredAnswers, situation: GepaSituation) -> None:
         self.evidence = evidence
         self.situation = situation
         self.known = {known.candidate_id: known for known in evidence.candidates}
@@ -154,7 +154,7 @@ class Iteration:
     def _shown(self, task: Task) -> ShownPart:
         return ShownPart(candidate_id=task.parent, limit=self.situation.minibatch, **dict(_samples(task)))
 
-    def _components(self, parent: Known, place: int) -> tuple[str, ...]:
+    def _components(self, parent: MeasuredCandidate, place: int) -> tuple[str, ...]:
         """All, or the one after that of the parent's newest child."""
         factors = self.situation.factors
         if not self.situation.one_at_a_time:
@@ -175,7 +175,7 @@ class Iteration:
         accepted = [known.candidate_id for known in children if not known.full and self._is_better(known)]
         return list(dict.fromkeys(accepted))
 
-    def _is_better(self, child: Known) -> bool:
+    def _is_better(self, child: MeasuredCandidate) -> bool:
         if self.stage == "merge":
             parts = self.contested
             mine = sum(sum(self._scores(child.candidate_id, part)) for part in parts)
@@ -248,6 +248,6 @@ def published_step(stored: Stored, arguments: Mapping[str, JsonValue]) -> JsonVa
     """The plan of one step; see `GepaSituation` for the arguments."""
     situation = GepaSituation.model_validate(arguments)
     evidence = evidence_of(stored.trials, situation.sign)
-    plan = Iteration(evidence, situation).plan().model_copy(update={"answers": evidence.answers})
+    plan = GepaIteration(evidence, situation).plan().model_copy(update={"answers": evidence.answers})
     found: JsonValue = plan.model_dump(mode="json", exclude_defaults=True)
     return found

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from workflows.rules.reflection.line_effects import Array, Model
 from workflows.rules.reflection.lines import Addition, additions_of, carrying_placeholders, lines_of, recombined, text_of
-from workflows.rules.reflection.measured_answers import Known
+from workflows.rules.reflection.measured_answers import MeasuredCandidate
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
     """A candidate, and what is changed in it."""
 
-    base: Known
+    base: MeasuredCandidate
     values: Mapping[str, str]
     donors: Sequence[str]
     """Whose lines were carried over."""

@@ -25,7 +25,7 @@ from workflows.model.activities.reflection_plans import (
     part_of,
 )
 from workflows.rules.reflection.line_effects import Array, Model, Prior, fit
-from workflows.rules.reflection.measured_answers import Evidence, Known, evidence_of
+from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate, evidence_of
 from workflows.rules.reflection.pareto import pruned_fronts, told_front
 from workflows.rules.reflection.recombination import Composed, composed
 
@@ -52,7 +52,7 @@ class Tuning:
 class Planner:
     """One step."""
 
-    def __init__(self, evidence: Evidence, situation: ReflectSituation, tuning: Tuning) -> None:
+    def __init__(self, evidence: MeasuredAnswers, situation: ReflectSituation, tuning: Tuning) -> None:
         self.evidence = evidence
         self.situation = situation
         self.tuning = tuning
@@ -183,7 +183,7 @@ class Planner:
         assert part is not None
         return part
 
-    def _part(self, known: Known | None) -> SamplePart | None:
+    def _part(self, known: MeasuredCandidate | None) -> SamplePart | None:
         """Samples that a candidate did not answer yet, as many as a step measures; None when there are none left."""
         count = self.situation.minibatch
         free = {
@@ -200,14 +200,14 @@ class Planner:
         split = open_splits[int(self.random.integers(len(open_splits)))]
         return part_of(split, *free[split][int(self.random.integers(len(free[split])))])
 
-    def _shown(self, base: Known) -> tuple[ShownPart, ...]:
+    def _shown(self, base: MeasuredCandidate) -> tuple[ShownPart, ...]:
         """Whose samples the reflector reads about: those of what it rewrites, and of the newest candidates."""
         newest = [known for known in self.evidence.candidates[-NEWEST_SHOWN:] if known is not base]
         return tuple(
             ShownPart(candidate_id=known.candidate_id, **dict(self._answered_part(known))) for known in (base, *newest)
         )
 
-    def _answered_part(self, known: Known) -> SamplePart:
+    def _answered_part(self, known: MeasuredCandidate) -> SamplePart:
         """Some neighbouring samples that a candidate answered; other ones each time, where it answered many."""
         split, first, last = known.parts[int(self.random.integers(len(known.parts)))]
         window = 2 * self.situation.minibatch

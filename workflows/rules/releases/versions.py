@@ -24,7 +24,7 @@ class ChangeClass(IntEnum):
     MAJOR = 3
 
 
-class Change(StrEnum):
+class ChangedPart(StrEnum):
     """What may differ between two configurations of a prompt."""
 
     VALUE = "the value of a parameter"
@@ -34,12 +34,12 @@ class Change(StrEnum):
     STRUCTURE = "which parts there are"
 
 
-CLASS_OF: Final[Mapping[Change, ChangeClass]] = {
-    Change.VALUE: ChangeClass.PATCH,
-    Change.ORDER: ChangeClass.MINOR,
-    Change.TEXT: ChangeClass.MINOR,
-    Change.FROZEN: ChangeClass.MAJOR,
-    Change.STRUCTURE: ChangeClass.MAJOR,
+CLASS_OF: Final[Mapping[ChangedPart, ChangeClass]] = {
+    ChangedPart.VALUE: ChangeClass.PATCH,
+    ChangedPart.ORDER: ChangeClass.MINOR,
+    ChangedPart.TEXT: ChangeClass.MINOR,
+    ChangedPart.FROZEN: ChangeClass.MAJOR,
+    ChangedPart.STRUCTURE: ChangeClass.MAJOR,
 }
 
 
@@ -71,23 +71,23 @@ def frozen_parts(template: PromptTemplate) -> frozenset[str]:
     return frozenset(f"{SECTION}{section.path}" for section in template.sections if not section.accepts_overrides)
 
 
-def changes(base: Mapping[str, Any], other: Mapping[str, Any], frozen: Collection[str] = ()) -> dict[str, Change]:
+def changes(base: Mapping[str, Any], other: Mapping[str, Any], frozen: Collection[str] = ()) -> dict[str, ChangedPart]:
     """What differs between two configurations, part by part, in the order of their names."""
     names = sorted({*base, *other})
     return {name: found for name in names if (found := _change(name, base, other, frozen)) is not None}
 
 
-def _change(name: str, base: Mapping[str, Any], other: Mapping[str, Any], frozen: Collection[str]) -> Change | None:
+def _change(name: str, base: Mapping[str, Any], other: Mapping[str, Any], frozen: Collection[str]) -> ChangedPart | None:
     if name not in base or name not in other:
-        return Change.STRUCTURE
+        return ChangedPart.STRUCTURE
     before, after = canonical_json(base[name]), canonical_json(other[name])
     if before == after:
         return None
     if name in frozen:
-        return Change.FROZEN
+        return ChangedPart.FROZEN
     if name.startswith(SECTION):
-        return Change.TEXT
-    return Change.ORDER if _reordered(base[name], other[name]) else Change.VALUE
+        return ChangedPart.TEXT
+    return ChangedPart.ORDER if _reordered(base[name], other[name]) else ChangedPart.VALUE
 
 
 def _reordered(before: Any, after: Any) -> bool:
@@ -96,7 +96,7 @@ def _reordered(before: Any, after: Any) -> bool:
     return sorted(map(canonical_json, before)) == sorted(map(canonical_json, after))
 
 
-def class_of(found: Iterable[Change]) -> ChangeClass | None:
+def class_of(found: Iterable[ChangedPart]) -> ChangeClass | None:
     """The largest class among changes; None when nothing changed."""
     return max((CLASS_OF[change] for change in found), default=None)
 

@@ -18,16 +18,16 @@ LARGEST_ANSWER = 512 * 1024
 UNUSABLE = "unusable output"
 
 
-class Pair(TypedDict):
+class SampleReplicate(TypedDict):
     """Which sample, and which replicate of it."""
 
     sample_id: str
     replicate: int
 
 
-def pair_of(sample: Mapping[str, Any]) -> Pair:
+def pair_of(sample: Mapping[str, Any]) -> SampleReplicate:
     """The pair that a sample of a call stands for."""
-    return Pair(sample_id=str(sample["id"]), replicate=int(sample["replicate"]))
+    return SampleReplicate(sample_id=str(sample["id"]), replicate=int(sample["replicate"]))
 
 
 def answers_in(encoding: bytes, data: bytes, batch: Sequence[Mapping[str, Any]], *, listed: bool) -> list[GivenAnswer]:

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Random = np.random.Generator
 
 
-class Columns(Protocol):
+class SearchColumns(Protocol):
     """How the values of one factor are written in columns."""
 
     width: int
@@ -41,7 +41,7 @@ class Columns(Protocol):
         ...
 
 
-def columns_of(factor: Searched) -> Columns:
+def columns_of(factor: Searched) -> SearchColumns:
     match factor:
         case NumberFactor() | IntegerFactor():
             return _Number(factor)

@@ -17,7 +17,7 @@ from workflows.model.spec.factors import Configuration
 from workflows.rules.search.columns import Array
 from workflows.rules.search.configuration_rows import Rows
 from workflows.rules.search.gaussian_process import Process
-from workflows.rules.search.observations import Told, penalized
+from workflows.rules.search.observations import Observation, penalized
 from workflows.rules.search.space import Space
 
 Places = NDArray[np.intp]
@@ -46,7 +46,7 @@ class Promising:
 
     name = "process"
 
-    def __init__(self, space: Space, told: Sequence[Told], seed: int) -> None:
+    def __init__(self, space: Space, told: Sequence[Observation], seed: int) -> None:
         self._random = np.random.default_rng(seed)
         self._rows = Rows(space)
         losses = np.array(penalized(told))

@@ -16,7 +16,7 @@ BEST, NEWEST = 100, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Observation:
     """One measured configuration."""
 
     values: Configuration
@@ -25,7 +25,7 @@ class Told:
     """The lower the better; None where the trial failed."""
 
 
-def told_of(trials: Sequence[StoredTrial], space: Space, *, maximize: bool) -> list[Told]:
+def told_of(trials: Sequence[StoredTrial], space: Space, *, maximize: bool) -> list[Observation]:
     """All that can be learned from the trials, in their order."""
     return [_told(trial, space, maximize) for trial in trials if _counts(trial)]
 
@@ -48,13 +48,13 @@ def _counts(trial: StoredTrial) -> bool:
     return searched and trial.status in ("completed", "failed", "timeout")
 
 
-def _told(trial: StoredTrial, space: Space, maximize: bool) -> Told:
+def _told(trial: StoredTrial, space: Space, maximize: bool) -> Observation:
     score = trial.score if trial.status == "completed" else None
     loss = None if score is None else -score if maximize else score
-    return Told(space.settled(trial.configuration), loss)
+    return Observation(space.settled(trial.configuration), loss)
 
 
-def penalized(told: Sequence[Told]) -> list[float]:
+def penalized(told: Sequence[Observation]) -> list[float]:
     """The losses, with failed trials at the worst loss that was measured."""
     worst = max((one.loss for one in told if one.loss is not None), default=0.0)
     return [worst if one.loss is None else one.loss for one in told]

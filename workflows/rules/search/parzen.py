@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 from pydantic import JsonValue
 
 from workflows.model.spec.factors import ChoiceFactor, Configuration, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
-from workflows.rules.search.observations import Told
+from workflows.rules.search.observations import Observation
 from workflows.rules.search.space import (
     Searched,
     Space,
@@ -50,7 +50,7 @@ class Parzen:
 
     name = "tpe"
 
-    def __init__(self, space: Space, told: Sequence[Told], seed: int) -> None:
+    def __init__(self, space: Space, told: Sequence[Observation], seed: int) -> None:
         self._space = space
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is used here is called experimental
@@ -76,7 +76,7 @@ class Parzen:
         return values
 
 
-def study_of(space: Space, told: Sequence[Told], sampler: optuna.samplers.BaseSampler) -> optuna.Study:
+def study_of(space: Space, told: Sequence[Observation], sampler: optuna.samplers.BaseSampler) -> optuna.Study:
     """Everything that was told, as Optuna's trials; what does not count is no parameter of a trial."""
     study = optuna.create_study(sampler=sampler)
     kinds = {name: distributions(name, factor) for name, factor in space.factors.items()}
@@ -84,7 +84,7 @@ def study_of(space: Space, told: Sequence[Told], sampler: optuna.samplers.BaseSa
     return study
 
 
-def _trial(space: Space, kinds_of: Mapping[str, Mapping[str, BaseDistribution]], told: Told) -> FrozenTrial:
+def _trial(space: Space, kinds_of: Mapping[str, Mapping[str, BaseDistribution]], told: Observation) -> FrozenTrial:
     kinds: dict[str, BaseDistribution] = {}
     parameters: dict[str, Any] = {}
     for name in space.active(told.values):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflows.model.spec.factors import Configuration
-from workflows.rules.search.observations import Told, penalized
+from workflows.rules.search.observations import Observation, penalized
 from workflows.rules.search.space import Numeric, Space, from_unit, numeric, unit_of
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class Quadratic:
 
     name = "model"
 
-    def __init__(self, space: Space, told: Sequence[Told], random: np.random.Generator) -> None:
+    def __init__(self, space: Space, told: Sequence[Observation], random: np.random.Generator) -> None:
         self._random = random
         losses = penalized(told)
         self._numbers: dict[str, Numeric] = dict(numeric(space))

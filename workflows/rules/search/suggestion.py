@@ -15,7 +15,7 @@ from workflows.model.activities.search_plans import Suggestion, Suggestions, Sug
 from workflows.model.spec.factors import Configuration, IntegerFactor, NumberFactor
 from workflows.rules.search.expected_improvement import MODELLED_FROM, Promising
 from workflows.rules.search.grid_walk import combinations
-from workflows.rules.search.observations import Told, bounded, told_of
+from workflows.rules.search.observations import Observation, bounded, told_of
 from workflows.rules.search.parzen import Parzen
 from workflows.rules.search.quadratic import Quadratic
 from workflows.rules.search.space import Searched, Space, from_unit, nth, size_of
@@ -52,7 +52,7 @@ def suggested(stored: Stored, arguments: Mapping[str, Any]) -> JsonValue:
     return answer
 
 
-def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler:
+def sampler(name: str, space: Space, told: Sequence[Observation], seed: int) -> Sampler:
     """The sampler of that name, having learned all that was told."""
     if name == "random":
         return Uniform(space, seed)
@@ -65,7 +65,7 @@ def sampler(name: str, space: Space, told: Sequence[Told], seed: int) -> Sampler
     return model if model.usable else Parzen(space, told, seed)
 
 
-def _told(stored: Stored, space: Space, maximize: bool) -> list[Told]:
+def _told(stored: Stored, space: Space, maximize: bool) -> list[Observation]:
     """What earlier runs found comes first, where it fits into this space."""
     earlier = bounded(stored.earlier, maximize=maximize)
     trials = bounded(stored.trials, maximize=maximize)

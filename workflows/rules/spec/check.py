@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ratchet._misspelt_names import meant
 from ratchet._placeholders import (
     Unfillable,
     as_text,
@@ -96,6 +97,12 @@ def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]
                 f"configuration.{name}: looks like a factor that may change, but does not say how; "
                 "add change: text or change: structured"
             )
+        if isinstance(factor, FrozenFactor):
+            for field, known in _misspelt_fields(factor.value):
+                yield (
+                    f"configuration.{name}.{field}: is not a known field; did you mean {known}? A mapping that is meant as it "
+                    "stands is written {change: frozen, value: {…}}"
+                )
         if isinstance(factor, JsonFactor):
             unusable = [*_bad_schema(f"configuration.{name}.schema", factor.json_schema, work)]
             yield from unusable
@@ -112,6 +119,22 @@ def _forgot_change(value: object) -> bool:
     return isinstance(value, Mapping) and "value" in value and len(value) > 1 and set(value) <= DEFINITION_FIELDS
 
 
+def _misspelt_fields(value: object) -> list[tuple[str, str]]:
+    """Fields of a frozen mapping that reads like a definition but for these, each with what was probably meant.
+
+    What is near to `change` counts only with a word that `change` can have: an object may well have a `charge`.
+    """
+    if not isinstance(value, Mapping) or "value" not in value:
+        return []
+    fields = {str(name): word for name, word in value.items() if name not in DEFINITION_FIELDS}
+    near = [(name, meant(name, [*DEFINITION_FIELDS, "change"])) for name in fields]
+    said = "change" in (known for _, known in near) or len(fields) < len(value) - 1
+    if not said or any(known is None or (known == "change" and fields[name] not in CHANGES) for name, known in near):
+        return []
+    return [(name, known) for name, known in near if known is not None]
+
+
+CHANGES = ("frozen", "text", "structured")
 DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema", "scale", "when"})
 
 
@@ -215,7 +238,9 @@ def _scoring(request: OptimizationRequest) -> Iterator[str]:
     wanted += [(f"objective.components[{i}].metric", part.metric) for i, part in enumerate(request.objective.components)]
     for where, metric in wanted:
         if metric is not None and metric not in names and not open_ended:
-            yield f"{where}: no scorer is named {metric!r}; known are {', '.join(names)}"
+            close = meant(metric, names)
+            hint = f"did you mean {close}?" if close else f"known are {', '.join(names)}"
+            yield f"{where}: no scorer is named {metric!r}; {hint}"
     if request.objective.metric is None and len(names) > 1 and request.objective.kind not in {"weighted", "python"}:
         yield f"objective.metric: is missing, and there are several scores; name one of {', '.join(names)}"
     yield from _objective(request)

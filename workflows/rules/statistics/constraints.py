@@ -16,7 +16,7 @@ from workflows.rules.statistics.trial_answers import TrialAnswers
 CONFIDENCE = 0.95
 
 
-class Measured(NamedTuple):
+class MeasuredStatistic(NamedTuple):
     """A statistic with its interval, where one can be given."""
 
     value: float
@@ -53,7 +53,7 @@ def _check(constraint: Constraint, reference: TrialAnswers, candidate: TrialAnsw
     )
 
 
-def measured(constraint: Constraint, trial: TrialAnswers) -> Measured | None:
+def measured(constraint: Constraint, trial: TrialAnswers) -> MeasuredStatistic | None:
     """The statistic over the trial's answers; None when no answer has the measure."""
     answers = trial.measures.get(constraint.measure, ())
     if not answers:
@@ -61,16 +61,16 @@ def measured(constraint: Constraint, trial: TrialAnswers) -> Measured | None:
     values = np.sort(np.array([value for _, value in answers], dtype=np.float64))
     match constraint.statistic:
         case "total":
-            return Measured(float(math.fsum(values)), None, None)
+            return MeasuredStatistic(float(math.fsum(values)), None, None)
         case "max":
-            return Measured(float(values[-1]), None, None)
+            return MeasuredStatistic(float(values[-1]), None, None)
         case "mean":
             return _mean(trial, constraint.measure)
         case percentile:
             return _quantile(values, int(percentile[1:]) / 100)
 
 
-def _mean(trial: TrialAnswers, measure: str) -> Measured:
+def _mean(trial: TrialAnswers, measure: str) -> MeasuredStatistic:
     """Samples are what varies: replicates of one are averaged first, and then those that count as one."""
     found = [(place, value) for place, value in enumerate(trial.mean_of(measure)) if value is not None]
     means = np.array([value for _, value in found], dtype=np.float64)
@@ -78,16 +78,18 @@ def _mean(trial: TrialAnswers, measure: str) -> Measured:
         means = averaged(means, np.ones(len(means)), numbered([trial.clusters[place] for place, _ in found]))
     value = float(means.mean())
     if len(means) < 2:
-        return Measured(value, None, None)
+        return MeasuredStatistic(value, None, None)
     reach = student_quantile((1 + CONFIDENCE) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
-    return Measured(value, value - reach, value + reach)
+    return MeasuredStatistic(value, value - reach, value + reach)
 
 
-def _quantile(values: Array, share: float) -> Measured:
+def _quantile(values: Array, share: float) -> MeasuredStatistic:
     """The percentile with the interval that order statistics give, whatever the distribution; open where it has no end."""
     n = len(values)
     value = float(np.quantile(values, share, method="inverted_cdf"))
     tail = (1 - CONFIDENCE) / 2
     below = binomial_quantile(tail, n, share)
     above = binomial_quantile(1 - tail, n, share) + 1
-    return Measured(value, float(values[below - 1]) if below >= 1 else None, float(values[above - 1]) if above <= n else None)
+    return MeasuredStatistic(
+        value, float(values[below - 1]) if below >= 1 else None, float(values[above - 1]) if above <= n else None
+    )

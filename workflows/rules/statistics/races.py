@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     words: str
 
 
-class Progress(NamedTuple):
+class RaceProgress(NamedTuple):
     """How far a trial is, in what counts by itself."""
 
     seen: int
@@ -102,12 +102,12 @@ def race(
     )
 
 
-def _progress(seen: int, planned: int, clusters: Sequence[Hashable] | None) -> Progress:
+def _progress(seen: int, planned: int, clusters: Sequence[Hashable] | None) -> RaceProgress:
     if clusters is None:
-        return Progress(seen, planned, "samples")
+        return RaceProgress(seen, planned, "samples")
     if len(clusters) != planned:
         raise ValueError(f"{len(clusters)} samples say to which cluster they belong, and {planned} are planned")
-    return Progress(len(set(clusters[:seen]) - set(clusters[seen:])), len(set(clusters)), "clusters of samples")
+    return RaceProgress(len(set(clusters[:seen]) - set(clusters[seen:])), len(set(clusters)), "clusters of samples")
 
 
 def _counted(candidate: Sequence[float | None], clusters: Sequence[Hashable]) -> list[float | None]:
@@ -182,7 +182,7 @@ _TOLD = {
 
 
 def _words(
-    reason: str, expected: Bounds, wanted: Wanted, found: Moments, progress: Progress, reference_id: str, racing: Racing
+    reason: str, expected: Bounds, wanted: Wanted, found: Moments, progress: RaceProgress, reference_id: str, racing: Racing
 ) -> str:
     return (
         f"{_TOLD[reason]} after {found.n} of {progress.planned} {progress.of_what}: "

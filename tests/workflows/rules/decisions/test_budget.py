@@ -12,7 +12,15 @@ from ratchet.optimizer import StopReason
 from workflows.model.run.amounts import Amount, Resource
 from workflows.model.run.rounds import Spend
 from workflows.model.spec.execution import Budget, BudgetChange
-from workflows.rules.decisions.budget import Needs, Room, confirmation_fits, exhausted, exhausted_by, refuse_baseline, used_up
+from workflows.rules.decisions.budget import (
+    Needs,
+    TrialsLeft,
+    confirmation_fits,
+    exhausted,
+    exhausted_by,
+    refuse_baseline,
+    used_up,
+)
 
 amounts = st.integers(0, 10_000)
 prices = amounts.map(lambda cents: cents / 100)
@@ -23,7 +31,7 @@ budgets = st.builds(Budget, samples=amounts, trials=st.integers(0, 50), tokens=a
 
 def affordable_trials(budget: Budget, spend: Spend, needs: Needs, wanted: int) -> int:
     """How many of the wanted trials fit, one after the other."""
-    room = Room(budget, spend, needs)
+    room = TrialsLeft(budget, spend, needs)
     return sum(room.take(needs.calls) for _ in range(wanted))
 
 
@@ -143,7 +151,7 @@ def test_where_calls_cannot_be_set_aside_one_by_one_a_trial_is_begun_only_if_it_
 
 @given(budgets, spends, calls, st.lists(st.integers(0, 40), max_size=60))
 def test_parts_take_what_they_need_and_no_more_than_there_is(budget: Budget, spend: Spend, each: int, parts: list[int]) -> None:
-    room = Room(budget, spend, Needs(each))
+    room = TrialsLeft(budget, spend, Needs(each))
     begun = [part for part in parts if room.take(part)]
     if begun and budget.trials:
         assert spend.trials + len(begun) <= budget.trials
@@ -153,7 +161,7 @@ def test_parts_take_what_they_need_and_no_more_than_there_is(budget: Budget, spe
 
 
 def test_a_part_fits_where_a_whole_trial_does_not_and_one_that_is_answered_already_always_does() -> None:
-    room = Room(Budget(samples=115), Spend(samples=100, trials=1), Needs(100))
+    room = TrialsLeft(Budget(samples=115), Spend(samples=100, trials=1), Needs(100))
     assert [room.take(calls) for calls in (100, 10, 10, 5, 0, 1)] == [False, True, False, True, True, False]
     assert room.over is not None
     assert room.over.reason is StopReason.SAMPLE_BUDGET

@@ -13,13 +13,15 @@ from ratchet._canonical import canonical_json, content_hash
 from ratchet.optimizer import CandidateProposal
 from tests.support.spec_building import factor, proposal, request
 from workflows.model.run.candidates import ReasonCode
-from workflows.rules.proposals.validation import Admitted, Known, Refusal, candidate_name, examine, refuse_value
+from workflows.rules.proposals.validation import Admitted, KnownConfigurations, Refusal, candidate_name, examine, refuse_value
 
 FACTORS = request().configuration
-NOTHING = Known((), ())
+NOTHING = KnownConfigurations((), ())
 
 
-def _judge(configuration: Any, known: Known = NOTHING, parents: tuple[str, ...] = (), **fields: Any) -> Admitted | Refusal:
+def _judge(
+    configuration: Any, known: KnownConfigurations = NOTHING, parents: tuple[str, ...] = (), **fields: Any
+) -> Admitted | Refusal:
     made = CandidateProposal.model_construct(configuration=configuration, parent_candidate_ids=(), **fields)
     return examine(made, FACTORS, known, parents)
 
@@ -118,7 +120,7 @@ def test_a_schema_that_cannot_be_applied_refuses_instead_of_raising_or_fetching(
 def test_lineage_and_novelty_are_checked_last() -> None:
     admitted = _judge(GOOD)
     assert isinstance(admitted, Admitted)
-    known = Known((admitted.config_hash,), ("r0-1",))
+    known = KnownConfigurations((admitted.config_hash,), ("r0-1",))
     stranger = examine(proposal(parent_candidate_ids=("r9-9",)), FACTORS, known, ())
     assert stranger == Refusal(ReasonCode.UNKNOWN_PARENT, "parent 'r9-9' is no candidate of this run")
     assert _judge(GOOD, known) == Refusal(ReasonCode.DUPLICATE, f"configuration {admitted.config_hash[:8]} was tried already")
@@ -135,7 +137,7 @@ def test_notation_never_makes_a_duplicate_new(text: str, temperature: float, lin
     if isinstance(first, Refusal):
         return
     shuffled = {"model": "small", "temperature": temperature, "prompt": f"{text}{line_end}{{{{input.q}}}}"}
-    again = _judge(shuffled, Known((first.config_hash,), ()))
+    again = _judge(shuffled, KnownConfigurations((first.config_hash,), ()))
     assert isinstance(again, Refusal)
     assert again.reason_code is ReasonCode.DUPLICATE
 

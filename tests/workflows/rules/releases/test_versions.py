@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.rules.releases.versions import FIRST, Change, ChangeClass, Version, changes, class_of, next_version
+from workflows.rules.releases.versions import FIRST, ChangeClass, ChangedPart, Version, changes, class_of, next_version
 
 BASE = {"section:task": "Label.", "section:rules": "Be brief.", "param:limit": 0.3, "param:order": ["a", "b"]}
 
@@ -25,15 +25,17 @@ def test_what_is_no_version_is_refused_with_an_example(text: str) -> None:
 @pytest.mark.parametrize(
     ("other", "frozen", "change", "size"),
     [
-        ({"param:limit": 0.4}, (), Change.VALUE, ChangeClass.PATCH),
-        ({"param:order": ["b", "a"]}, (), Change.ORDER, ChangeClass.MINOR),
-        ({"param:order": ["a", "c"]}, (), Change.VALUE, ChangeClass.PATCH),
-        ({"section:rules": "Be kind."}, (), Change.TEXT, ChangeClass.MINOR),
-        ({"section:task": "Sort."}, ("section:task",), Change.FROZEN, ChangeClass.MAJOR),
-        ({"section:new": "More."}, (), Change.STRUCTURE, ChangeClass.MAJOR),
+        ({"param:limit": 0.4}, (), ChangedPart.VALUE, ChangeClass.PATCH),
+        ({"param:order": ["b", "a"]}, (), ChangedPart.ORDER, ChangeClass.MINOR),
+        ({"param:order": ["a", "c"]}, (), ChangedPart.VALUE, ChangeClass.PATCH),
+        ({"section:rules": "Be kind."}, (), ChangedPart.TEXT, ChangeClass.MINOR),
+        ({"section:task": "Sort."}, ("section:task",), ChangedPart.FROZEN, ChangeClass.MAJOR),
+        ({"section:new": "More."}, (), ChangedPart.STRUCTURE, ChangeClass.MAJOR),
     ],
 )
-def test_every_change_has_a_class(other: dict[str, object], frozen: tuple[str, ...], change: Change, size: ChangeClass) -> None:
+def test_every_change_has_a_class(
+    other: dict[str, object], frozen: tuple[str, ...], change: ChangedPart, size: ChangeClass
+) -> None:
     [(name, found)] = changes(BASE, BASE | other, frozen).items()
     assert (name, found) == (next(iter(other)), change)
     assert class_of([found]) is size

@@ -13,7 +13,7 @@ from tests.support.prompted_specs import OVERRIDES, TEMPLATE, read, snapshot, un
 from workflows.model.spec.factors import FrozenFactor, JsonFactor, NumberFactor, TextFactor
 from workflows.model.spec.prompt import PromptSource
 from workflows.rules.overlay import Overlay
-from workflows.rules.proposals.validation import Admitted, Known, Refusal, examine
+from workflows.rules.proposals.validation import Admitted, KnownConfigurations, Refusal, examine
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.prompt_factors import shows_its_prompt, with_prompt
 
@@ -69,7 +69,7 @@ class TestTheGuard:
     def test_a_proposal_that_breaks_a_part_of_the_prompt_is_kept_out(self, factor: str, value: Any, code: str) -> None:
         request = read()
         proposal = CandidateProposal(configuration={**request.baseline, factor: value})
-        refused = examine(proposal, request.factors_in_play, Known((), ()), ())
+        refused = examine(proposal, request.factors_in_play, KnownConfigurations((), ()), ())
         assert isinstance(refused, Refusal)
         assert refused.reason_code == code
         assert factor in refused.message
@@ -78,7 +78,10 @@ class TestTheGuard:
         request = read()
         changed = {"section:rules/labels": "{{factors.role}} {{factors.tone}}!", "param:tone": "short"}
         admitted = examine(
-            CandidateProposal(configuration={**request.baseline, **changed}), request.factors_in_play, Known((), ()), ()
+            CandidateProposal(configuration={**request.baseline, **changed}),
+            request.factors_in_play,
+            KnownConfigurations((), ()),
+            (),
         )
         assert isinstance(admitted, Admitted)
         part = {name: value for name, value in admitted.configuration.items() if name != "model"}
