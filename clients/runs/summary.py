@@ -12,7 +12,7 @@ from clients.reports.facts import RunFacts, errors_met, least_coverage
 from clients.reports.gates import BadGate, GateResult, check_gate, meets
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import write_history
-from clients.reports.history.measurements import write_measurements
+from clients.reports.history.specifications import write_measurements
 from clients.reports.junit import junit_xml
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown

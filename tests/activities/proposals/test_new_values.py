@@ -436,6 +436,15 @@ class TestPlugins:
         given = [await proposed(rewritten_run(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
         assert [answer.values["prompt"] for answer in given] == texts
 
+    async def test_one_may_look_at_every_new_value_itself(self) -> None:
+        evaluation_plugins.calls.clear()
+        answer = await proposed(rewritten_run(), request(by_plugin("careful")))
+        assert evaluation_plugins.calls == [answer.values["prompt"]] == [f"{PROMPT} and more"]
+        again = request(by_plugin("careful"), configuration={"prompt": f"{PROMPT} and more", "temperature": 0.5})
+        error = await failure(rewritten_run(), again)
+        assert error.type == PROPOSER_FAILED
+        assert "raised ValueError: said it twice" in error.message
+
     async def test_a_retry_does_not_call_it_again(self) -> None:
         evaluation_plugins.calls.clear()
         run = rewritten_run()

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from clients.reports.facts import RunFacts
-from clients.reports.history.measurements import write_measurements
+from clients.reports.history.specifications import write_measurements
 from tests.support.report_examples import BETTER, facts, request, the_example
 
 
