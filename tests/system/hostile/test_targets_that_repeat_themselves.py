@@ -26,8 +26,8 @@ BEFORE = TrialAnswers([1.0, 0.0, 0.5, None], singles=[(1.0, 1.0), (), (), ()])
         (TrialAnswers([None, None, None, 1.0]), False),
     ],
 )
-def test_answers_are_alike_when_every_single_one_scored_as_before(afresh: TrialAnswers, alike: bool) -> None:
-    assert answered_alike(BEFORE, afresh) is alike
+def test_answers_are_alike_when_every_single_one_scored_as_before(fresh_answers: TrialAnswers, alike: bool) -> None:
+    assert answered_alike(BEFORE, fresh_answers) is alike
 
 
 def test_answers_that_only_repeat_those_of_the_search_confirm_nothing_and_it_says_what_would() -> None:
