@@ -108,7 +108,12 @@ def _proposer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _proposed(plugin: Plugin, request: dict[str, Any]) -> Any:
-    return plugin.call(*_proposer_arguments(request), **plugin.taken(request["offered"]))
+    returned = plugin.call(*_proposer_arguments(request), **plugin.taken(request["offered"]))
+    if inspect.isawaitable(returned):
+        returned = asyncio.run(_awaited(returned))
+    if isinstance(returned, Mapping):
+        plugin.validate(returned, request["configuration"])
+    return returned
 
 
 def _mapping(returned: Any) -> Any:

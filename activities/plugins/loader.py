@@ -59,6 +59,15 @@ class Plugin:
         named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
         return {name: value for name, value in offered.items() if name in named}
 
+    def validate(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Let a proposer look at each new value before it is used, where it has a `validate` of its own; that raises where a
+        value is none that it stands for."""
+        look = getattr(self.call, "validate", None)
+        if callable(look):
+            for name, value in values.items():
+                if name not in before or value != before[name]:
+                    look(value)
+
 
 class Plugins:
     """Resolves references under allowed module prefixes; each is imported once per process."""

@@ -143,7 +143,8 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
     template = template_of(spec)
     if template is not None:
         # What its parts say is in the configuration; how they are put together is not.
-        parts["prompt"] = {"name": template.name, "sections": [[section.kind, section.path] for section in template.sections]}
+        put_together = [[part.kind, part.path, *([part.contract] if part.contract else [])] for part in template.sections]
+        parts["prompt"] = {"name": template.name, "sections": put_together}
     if spec.flags:
         parts["flags"] = spec.flags
     if any(scorer.is_judged for scorer in scorers):

@@ -136,6 +136,8 @@ class Proposing:
         named = plugin.taken(offered)
         try:
             returned = await self._calls.call(plugin, *arguments, **named)
+            if isinstance(returned, Mapping):
+                await self._calls.threads.run(partial(plugin.validate, returned, configuration))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise ApplicationError(
                 shorten(f"proposer {proposer.ref} raised {described(error)}"), type=PROPOSER_FAILED

@@ -12,6 +12,7 @@ from clients.reports.facts import RunFacts, errors_met, least_coverage
 from clients.reports.gates import BadGate, GateResult, check_gate, meets
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import write_history
+from clients.reports.history.specifications import write_measurements
 from clients.reports.junit import junit_xml
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
@@ -71,20 +72,23 @@ async def show_end(context: Context, servers: Servers, run_id: str, ending: EndV
         facts = await facts_or_error(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
     whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
-    written = _written(context, whole, ending.output)
+    written, measured = _written(context, whole, ending.output)
     page = servers.page_of(run_id)
     context.say(box(facts, ending.verbosity))
     if facts.status not in TERMINAL:
         context.say(f"The run was ended from outside (terminated in Temporal); it stood at {facts.status}.")
     if written is not None:
         context.say(f"History:     {written}")
+    for path in measured:
+        context.say(f"Measured:    {path}")
     if page is not None:
         context.say(f"Temporal UI: {f'run `{ending.ui_command}`, then open ' if servers.embedded else ''}{page}")
     if remark is not None:
         context.say(remark)
     judged = [meets(gate, facts) for gate in ending.gates]
     _tell_ci(context, facts, ending, judged)
-    told = run_json(facts, status) | {"history_file": str(written) if written else None, "ui": page}
+    files = {"history_file": str(written) if written else None, "measurement_files": [str(path) for path in measured]}
+    told = run_json(facts, status) | files | {"ui": page}
     context.facts(told | gates_json(judged))
     return gated(EXIT_CODES.get(status, ExitCode.FAILED), judged)
 
@@ -118,12 +122,13 @@ def _tell_ci(context: Context, facts: RunFacts, ending: EndView, judged: Sequenc
             context.note(f"ratchet: {option}: cannot write {path}: {error.strerror or error}")
 
 
-def _written(context: Context, facts: RunFacts, output: Path) -> Path | None:
+def _written(context: Context, facts: RunFacts, output: Path) -> tuple[Path | None, list[Path]]:
+    """The history, and where a run without a search measured something, that."""
     try:
-        return write_history(facts, output)
+        return write_history(facts, output), write_measurements(facts, output)
     except OSError as error:
         context.note(f"ratchet: the history could not be written under {output}: {error.strerror or error}; see --output")
-        return None
+        return None, []
 
 
 def run_json(facts: RunFacts, status: str) -> dict[str, Any]:

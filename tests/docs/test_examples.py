@@ -142,6 +142,15 @@ class _Reply(str):
         return str(self)
 
 
+class _Shop:
+    """The reader's own endpoint."""
+
+    status, text = 200, "billing"
+
+    def ask(self, _: str) -> _Shop:
+        return self
+
+
 class _App:
     """The reader's web framework."""
 
@@ -152,7 +161,12 @@ class _App:
 def _stand_ins(code: str) -> dict[str, Any]:
     """What an example takes for granted."""
     is_awaited = "await my_agent" in code
-    own = {"my_agent": _model if is_awaited else lambda _: _Reply("billing"), "my_model": _model, "app": _App()}
+    own = {
+        "my_agent": _model if is_awaited else lambda _: _Reply("billing"),
+        "my_model": _model,
+        "app": _App(),
+        "shop": _Shop(),
+    }
     return own | {"text": TEMPLATE.read_text(encoding="utf-8"), "spec": AROUND}
 
 

@@ -13,7 +13,18 @@ from ratchet._yaml import YamlProblem, composed, constructed
 from workflows.model.spec.request import OptimizationRequest
 
 ROOT = Path(__file__).parents[2]
-NOT_OURS = {".venv", ".ratchet", ".git", ".bench", ".artifacts", "node_modules", "optimizations", "dist", "build"}
+NOT_OURS = {
+    ".venv",
+    ".ratchet",
+    ".git",
+    ".bench",
+    ".artifacts",
+    "node_modules",
+    "optimizations",
+    "explorations",
+    "dist",
+    "build",
+}
 ROOMS = ("workflows", "activities", "store", "clients", "ratchet", "docs", "tests", "benchmarks", "examples", "deploy")
 
 MADE_BY_USERS = {"deploy/.env"}

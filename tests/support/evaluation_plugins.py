@@ -272,6 +272,21 @@ def longer(current: Mapping[str, Any], records: list[Record], factors: list[str]
     return {name: f"{current[name]} ({len(records)} records)" for name in factors}
 
 
+class Careful:
+    """A proposer that looks at its own values: they may not grow for ever."""
+
+    def __call__(self, current: Mapping[str, Any], records: list[Record], factors: list[str]) -> dict[str, Any]:
+        return {name: f"{current[name]} and more" for name in factors}
+
+    def validate(self, value: Any) -> None:
+        calls.append(value)
+        if value.count("and more") > 1:
+            raise ValueError("said it twice")
+
+
+careful = Careful()
+
+
 async def longer_async(current: Mapping[str, Any], records: list[Record], factors: list[str]) -> dict[str, Any]:
     return {name: f"{current[name]}\r\nmore" for name in factors}
 

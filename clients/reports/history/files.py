@@ -100,6 +100,30 @@ def file_name(name: str) -> str:
     return safe
 
 
+def put_whole(path: Path, text: str) -> Path:
+    """Put a file there, whole or not at all, and return its path.
+
+    It takes the place of one that begins with the same line; any other is somebody else's, and left alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, place = 1, path
+    while place.exists() and _first_line(place) != text.partition("\n")[0]:
+        number += 1
+        place = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    written = _temporary(path.parent, text)
+    try:
+        written.replace(place)
+    finally:
+        written.unlink(missing_ok=True)
+    return place
+
+
+def _first_line(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline(LONGEST_NAME).rstrip("\n")
+
+
 def _temporary(home: Path, text: str) -> Path:
     handle, name = tempfile.mkstemp(dir=home, prefix=".history-", suffix=".part")
     with os.fdopen(handle, "wb") as file:

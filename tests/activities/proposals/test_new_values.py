@@ -11,6 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from temporalio.exceptions import ApplicationError
 
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugins
 from activities.proposals.reflection_answer import problems_of, read_answer
 from activities.proposals.reflection_prompt import LONGEST_EXAMPLES, Material, request_text
 from clients.demo.model_server import SimulatedModel
@@ -18,7 +20,7 @@ from ratchet import Record, Sample
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
-from tests.support.suite_building import plugin, suite
+from tests.support.suite_building import PLUGINS, plugin, suite
 from workflows.model.failures import INVALID_REQUEST, PERMANENT_TARGET_ERROR, PROPOSER_FAILED
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -435,6 +437,24 @@ class TestPlugins:
     async def test_one_that_asks_for_them_is_told_its_place_and_a_seed(self, name: str, texts: list[str]) -> None:
         given = [await proposed(rewritten_run(), request(by_plugin(name), index=n, seed=10 + n)) for n in range(2)]
         assert [answer.values["prompt"] for answer in given] == texts
+
+    async def test_one_may_look_at_every_new_value_itself(self) -> None:
+        evaluation_plugins.calls.clear()
+        answer = await proposed(rewritten_run(), request(by_plugin("careful")))
+        assert evaluation_plugins.calls == [answer.values["prompt"]] == [f"{PROMPT} and more"]
+        again = request(by_plugin("careful"), configuration={"prompt": f"{PROMPT} and more", "temperature": 0.5})
+        error = await failure(rewritten_run(), again)
+        assert error.type == PROPOSER_FAILED
+        assert "raised ValueError: said it twice" in error.message
+
+    async def test_it_does_so_in_a_process_of_its_own_too(self) -> None:
+        async def isolated(prompt: str) -> Any:
+            told = {"configuration": {"prompt": prompt}, "records": [], "factors": ["prompt"], "offered": {}}
+            return await Isolation().call(Plugins([PLUGINS]), plugin("careful"), "proposer", told)
+
+        assert await isolated("Sort.") == {"mapping": {"prompt": "Sort. and more"}}
+        with pytest.raises(IsolatedFault, match="raised ValueError: said it twice"):
+            await isolated("Sort. and more")
 
     async def test_a_retry_does_not_call_it_again(self) -> None:
         evaluation_plugins.calls.clear()

@@ -8,7 +8,10 @@ import pytest
 
 from activities.preparing import evaluation_plan
 from activities.preparing.evaluation_plan import evaluator_fingerprint
+from ratchet.prompts.template import PromptTemplate, effective_hash
 from tests.support.spec_building import request
+from workflows.model.spec.prompt import PromptSnapshot
+from workflows.rules.spec.prompt_factors import with_prompt
 
 RUBRIC = {"kind": "rubric", "rubric": "Is it polite?", "model": "judge"}
 SIMILARITY = {"kind": "similarity", "model": "embedding"}
@@ -65,3 +68,14 @@ def test_the_source_of_a_plug_in_within_a_combination_is_part_of_it() -> None:
     combined = {"kind": "any_of", "scorers": [{"kind": "python", "ref": "mine:score"}]}
     assert fingerprint(combined, plugins={"mine:score": "a"}) != fingerprint(combined, plugins={"mine:score": "b"})
     assert fingerprint({"kind": "exact"}, plugins={"mine:score": "a"}) == fingerprint({"kind": "exact"}, plugins={})
+
+
+def test_how_a_prompt_writes_its_examples_is_part_of_it() -> None:
+    def of(**written: Any) -> str:
+        examples = {"kind": "example", "path": "examples", "examples": [{"input": {"q": "x"}, "output": "y"}], **written}
+        template = PromptTemplate.model_validate({"prompt": "a/b", "sections": [{"path": "task", "body": "Do."}, examples]})
+        snapshot = PromptSnapshot(template=template, overlay_hash=effective_hash(template.configuration()))
+        made = request(scorers=[{"kind": "exact"}], configuration={"model": "m"}, prompt="a/b", optimizer="none")
+        return evaluator_fingerprint(with_prompt(made, snapshot), {})
+
+    assert len({of(), of(template="Q: {{input.q}}\nA:"), of(template="{{input.q}} =")}) == 3

@@ -17,8 +17,8 @@ from workflows.model.spec.task_queues import TaskQueue
 class Stop(SpecPart):
     """When to stop. The first rule to trigger ends the run. A `score` that is left out, and a 0 elsewhere, is no rule."""
 
-    max_rounds: Annotated[int, Field(ge=0, le=100_000)] = 20
-    """Rounds after the baseline."""
+    max_rounds: Annotated[int, Field(ge=0, le=100_000)] = 19
+    """Rounds after the baseline. With it they are 20 iterations, as histories count them."""
     no_improvement: Annotated[int, Field(le=100_000)] = 5
     """Rounds in a row without a better candidate. 0 or less switches it off."""
     min_delta: Distance = 0.0

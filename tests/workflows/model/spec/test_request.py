@@ -21,7 +21,7 @@ from workflows.optimizers.refine import RefineOptimizer
 def test_defaults_are_those_of_the_documents() -> None:
     made = request()
     assert made.objective.direction == "maximize"
-    assert (made.stop.max_rounds, made.stop.no_improvement, made.stop.min_delta, made.stop.score) == (20, 5, 0.0, None)
+    assert (made.stop.max_rounds, made.stop.no_improvement, made.stop.min_delta, made.stop.score) == (19, 5, 0.0, None)
     assert (made.budget.cost, made.budget.tokens, made.budget.samples, made.budget.trials) == (0, 0, 0, 0)
     assert made.budget.wall_time == timedelta(0)
     assert (made.replicates, made.reuse, made.seed) == (1, "run", 0)
