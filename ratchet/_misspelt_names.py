@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
+from pydantic_core import InitErrorDetails, PydanticCustomError, list_all_errors
 
 UNKNOWN_FIELD: Final = "extra_forbidden"
 
@@ -47,12 +47,10 @@ def _suggestion(problem: Any, known: Sequence[str]) -> str | None:
 
 def _again(problem: Any, suggestion: str | None) -> InitErrorDetails:
     """The problem as it was, or with the suggestion."""
-    place, context = {"loc": problem["loc"], "input": problem["input"]}, problem.get("ctx", {})
+    kind, context = problem["type"], problem.get("ctx", {})
     if suggestion is not None:
         kind = PydanticCustomError(UNKNOWN_FIELD, "Extra inputs are not permitted", {"meant": suggestion})
-        return InitErrorDetails(type=kind, **place)
-    try:
-        PydanticKnownError(problem["type"], context)
-    except KeyError:
-        return InitErrorDetails(type=PydanticCustomError(problem["type"], problem["msg"], context), **place)
-    return InitErrorDetails(type=problem["type"], ctx=context, **place)
+    elif kind not in {known["type"] for known in list_all_errors()}:
+        kind = PydanticCustomError(kind, problem["msg"], context)
+    told = InitErrorDetails(type=kind, loc=problem["loc"], input=problem["input"])
+    return told if isinstance(kind, PydanticCustomError) else {**told, "ctx": context}
