@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError, list_all_errors
+from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
 UNKNOWN_FIELD: Final = "extra_forbidden"
 
@@ -50,7 +50,16 @@ def _again(problem: Any, suggestion: str | None) -> InitErrorDetails:
     kind, context = problem["type"], problem.get("ctx", {})
     if suggestion is not None:
         kind = PydanticCustomError(UNKNOWN_FIELD, "Extra inputs are not permitted", {"meant": suggestion})
-    elif kind not in {known["type"] for known in list_all_errors()}:
+    elif not _is_known(kind, context):
         kind = PydanticCustomError(kind, problem["msg"], context)
     told = InitErrorDetails(type=kind, loc=problem["loc"], input=problem["input"])
     return told if isinstance(kind, PydanticCustomError) else {**told, "ctx": context}
+
+
+def _is_known(kind: Any, context: dict[str, Any]) -> bool:
+    """Whether it is an error of pydantic's own."""
+    try:
+        PydanticKnownError(kind, context)
+    except KeyError:
+        return False
+    return True
