@@ -90,7 +90,7 @@ def explained(problems: Iterable[Any]) -> list[str]:
 def _line(problem: Any) -> str:
     where, message = _path(problem["loc"]), _message(problem)
     said_by_a_whole_part = problem["type"] == "value_error" and isinstance(
-        problem["input"], Mapping | list | pydantic.BaseModel
+        problem["input"], Mapping | list | pydantic.BaseModel | Exception
     )
     silent = said_by_a_whole_part or problem["type"] in _VALUE_SAYS_NOTHING or message.startswith("Factor value")
     given = "" if silent else f" (is {_shown(problem['input'])})"

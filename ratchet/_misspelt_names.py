@@ -47,19 +47,13 @@ def _suggestion(problem: Any, known: Sequence[str]) -> str | None:
 
 def _again(problem: Any, suggestion: str | None) -> InitErrorDetails:
     """The problem as it was, or with the suggestion."""
-    kind, context = problem["type"], problem.get("ctx", {})
+    place, given, context = problem["loc"], problem["input"], problem.get("ctx", {})
     if suggestion is not None:
         kind = PydanticCustomError(UNKNOWN_FIELD, "Extra inputs are not permitted", {"meant": suggestion})
-    elif not _is_known(kind, context):
-        kind = PydanticCustomError(kind, problem["msg"], context)
-    told = InitErrorDetails(type=kind, loc=problem["loc"], input=problem["input"])
-    return told if isinstance(kind, PydanticCustomError) else {**told, "ctx": context}
-
-
-def _is_known(kind: Any, context: dict[str, Any]) -> bool:
-    """Whether it is an error of pydantic's own."""
+        return InitErrorDetails(type=kind, loc=place, input=given)
     try:
-        PydanticKnownError(kind, context)
+        PydanticKnownError(problem["type"], context)
     except KeyError:
-        return False
-    return True
+        kind = PydanticCustomError(problem["type"], problem["msg"], context)
+        return InitErrorDetails(type=kind, loc=place, input=given)
+    return InitErrorDetails(type=problem["type"], loc=place, input=given, ctx=context)

@@ -160,10 +160,10 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ),
     # dataset
     ({"dataset": []}, "dataset: items is empty; give at least one sample"),
-    ({"dataset": {}}, "dataset: needs exactly one of items, path, ref, id or the name of a stored dataset (has none)"),
+    ({"dataset": {}}, "dataset: needs exactly one of items, path, paths, ref, id or the name of a stored dataset (has none)"),
     (
         {"dataset": {"path": "a.jsonl", "id": "0" * 64}},
-        "dataset: needs exactly one of items, path, ref, id or the name of a stored dataset (has path, id)",
+        "dataset: needs exactly one of items, path, paths, ref, id or the name of a stored dataset (has path, id)",
     ),
     ({"dataset": "a.jsonl"}, f'dataset: {A_MAPPING} (is "a.jsonl")'),
     ({"dataset": {"path": ""}}, "dataset.path: is empty; write something"),

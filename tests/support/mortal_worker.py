@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from clients.embedded.stack import StackAddresses
+from tests.support.forked_commands import ROOT, ForkedProcess
 
-ROOT: Final = Path(__file__).parents[2]
 QUEUE: Final = "mortal"
-LONGEST: Final = 45.0
-"""Two heartbeat timeouts until the shard's third attempt isolates the target, and two starts of a worker."""
+LONGEST: Final = 150.0
+"""Two heartbeat timeouts until the shard's third attempt isolates the target, two starts of a worker, and a busy machine."""
 
 
 class Deaths:
@@ -35,16 +34,16 @@ async def mortal_evaluation_worker(stack: StackAddresses, log: Path, queue: str 
         "RATCHET_PLUGINS": "misbehaving,plugged",
         "RATCHET_PLUGIN_PATH": str(ROOT / "tests" / "support" / "plugins"),
     }
-    command = [sys.executable, "-m", "worker", "--role", "evaluation", "--grace", "1", "--log-file", str(log)]
+    command = ("worker", "--role", "evaluation", "--grace", "1", "--log-file", str(log))
     deaths = Deaths()
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment)
+    process = await asyncio.to_thread(ForkedProcess, command, ROOT, environment)
 
     async def again() -> None:
         nonlocal process
         while True:
-            await process.wait()
+            await process.ended()
             deaths.count += 1
-            process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment)
+            process = await asyncio.to_thread(ForkedProcess, command, ROOT, environment)
 
     supervisor = asyncio.create_task(again())
     try:
@@ -53,6 +52,5 @@ async def mortal_evaluation_worker(stack: StackAddresses, log: Path, queue: str 
         supervisor.cancel()
         with suppress(asyncio.CancelledError):
             await supervisor
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        await process.wait()
+        process.send_signal(signal.SIGTERM)
+        await process.ended()

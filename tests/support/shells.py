@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 90.0
+from tests.support.forked_commands import ROOT, run_forked
+
+PATIENCE = 150.0
 
 
 @dataclass
@@ -39,15 +39,10 @@ class Shell:
 
     async def ratchet(self, *arguments: str) -> Answer:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "clients.cli", *arguments, "--home", str(self.directory / "home")),
-            cwd=self.directory,
-            env={**kept, "PYTHONPATH": str(ROOT), **self.servers, **self.more},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-        return Answer(process.returncode or 0, out.decode(), errors.decode())
+        environment = {**kept, "PYTHONPATH": str(ROOT), **self.servers, **self.more}
+        given = (*arguments, "--home", str(self.directory / "home"))
+        done = await asyncio.to_thread(run_forked, given, self.directory, environment, PATIENCE)
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def write(self, name: str, content: str) -> None:
         (self.directory / name).write_text(content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +14,7 @@ from temporalio.client import Client
 
 from clients.embedded.stack import StackAddresses
 from clients.temporal import connect
-
-ROOT = Path(__file__).parents[2]
+from tests.support.forked_commands import ROOT, ForkedProcess
 
 
 class WorkerProcess:
@@ -32,17 +30,16 @@ class WorkerProcess:
             "RATCHET_TEST_CALLS": str(calls),
         }
         self._log = calls.with_suffix(".log")
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkedProcess | None = None
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", self._module, "--grace", "1", "--log-file", str(self._log), cwd=ROOT, env=self._environment
-        )
+        command = (self._module, "--grace", "1", "--log-file", str(self._log))
+        self._process = await asyncio.to_thread(ForkedProcess, command, ROOT, self._environment)
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        await self._process.wait()
+        await self._process.ended()
 
 
 def calls_begun(calls: Path) -> int:

@@ -96,6 +96,7 @@ def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         *_treatment(facts),
         *_labelled("Fixed factors:", _fixed_factors(facts), rows),
         *_labelled("Objective:", objective_text(facts.request)),
+        *_optimizer(facts),
     ]
 
 
@@ -135,6 +136,12 @@ def _reused(facts: RunFacts) -> list[str]:
     """Said only where there is something to say."""
     told = (("Adjusted:", adjusted_text(facts)), ("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
     return [row for label, text in told if text for row in _labelled(label, text)]
+
+
+def _optimizer(facts: RunFacts) -> list[str]:
+    """Said where nobody had to choose it."""
+    why = facts.request.why_its_optimizer
+    return [] if why is None else _labelled("Optimizer:", f"{facts.request.optimizer.name}, {why}")
 
 
 def _prompt(facts: RunFacts) -> list[str]:

@@ -323,6 +323,44 @@ async def test_copies_under_several_ids_are_told_before_anything_is_paid(directo
     assert facts["counting"] == 10
 
 
+async def test_given_splits_are_taken_as_they_are_and_what_leaks_is_told(directory: Path) -> None:
+    for name, numbers in {"train": range(10), "dev": range(8, 20), "test": [*range(20, 40), 0]}.items():
+        lines = [json.dumps({"id": f"{name}{n}", "input": {"q": n}, "expected": 1}) for n in numbers]
+        (directory / f"{name}.jsonl").write_text("\n".join(lines))
+    found = await checked(directory, changed(ITEMS, "{paths: {train: train.jsonl, dev: dev.jsonl, test: test.jsonl}}"))
+    assert [finding.told(Path("s")) for finding in found.findings] == [
+        "s:5: warning: dataset.paths: 2 validation samples are left out, as the same content is in train, too: dev8, dev9",
+        "s:5: warning: dataset.paths: 1 test sample is left out, as the same content is in train or validation, too: test0",
+        "s:5: warning: dataset.paths: 6 samples are copies of 3 contents: each content counts once",
+    ]
+    assert found.splits == {"train": 10, "validation": 10, "test": 20}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            "{paths: {train: one.jsonl, test: two.jsonl}}",
+            "dataset.paths: test has no sample of its own: what its 1 samples say is in",
+        ),
+        ("{paths: {train: one.jsonl, test: nix.jsonl}}", "dataset.paths.test: there is no file"),
+        ("{paths: {train: one.jsonl, test: broken.jsonl}}", "dataset.paths.test: broken.jsonl line 2: is not JSON"),
+        ("{path: split.jsonl, splits: {validation: 1}}", "dataset.splits: the samples name their splits themselves"),
+        ("{path: wrong.jsonl}", "dataset.path: wrong.jsonl line 1: split: is no split; write train"),
+    ],
+)
+async def test_given_splits_that_cannot_be_used_are_refused_at_their_line(directory: Path, given: str, problem: str) -> None:
+    for name, text in {
+        "one": '{"input": {"q": 1}, "expected": 1}',
+        "two": '{"id": "other", "input": {"q": 1}, "expected": 1}',
+        "split": '{"input": {"q": 1}, "expected": 1, "split": "train"}',
+        "wrong": '{"input": {"q": 1}, "expected": 1, "split": "holdout"}',
+    }.items():
+        (directory / f"{name}.jsonl").write_text(text)
+    found = await checked(directory, changed(ITEMS, given))
+    assert [(finding.line, finding.message[: len(problem)]) for finding in found.errors] == [(5, problem)]
+
+
 async def test_groups_that_the_spec_names_count_once_and_stay_together(directory: Path) -> None:
     (directory / "data.jsonl").write_text(COPIES)
     for given in ("group_by: input.q", "splits: {validation: 1, group_by: input.q}"):

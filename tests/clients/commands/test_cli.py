@@ -16,9 +16,9 @@ import yaml
 from clients.cli import main
 from clients.commands.begin import schema_text
 from store.connection import Database
+from tests.support.forked_commands import ROOT, run_forked
 from workflows.model.spec.request import spec_schema
 
-ROOT = Path(__file__).parents[3]
 COMMANDS = (
     *("init", "schema", "check", "demo", "run", "retry", "list", "status", "watch", "report"),
     *("stop", "cancel", "pause", "resume", "adjust", "delete", "dev", "worker", "doctor"),
@@ -28,19 +28,37 @@ COMMANDS = (
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
+PATIENCE = 60
+
+
+def environment_with(more: Mapping[str, str] | None) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "PYTHONPATH": str(ROOT), **(more or {})}
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """`ratchet` as a process of its own, in a directory and an environment of its own."""
 
     def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        done = run_forked(arguments, tmp_path, environment_with(environment), PATIENCE)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Cli:
+    """The same, by an interpreter that has loaded nothing before."""
+
+    def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-P", "-m", "clients.cli", *arguments],
-            env={**kept, "PYTHONPATH": str(ROOT), **(environment or {})},
+            env=environment_with(environment),
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     return run
@@ -71,8 +89,8 @@ HEAVY = ("temporalio", "asyncpg", "openai", "structlog", "numpy", "scipy", "aioh
 
 
 @pytest.mark.parametrize(("command", "needed"), [("--help", "typer"), ("schema", "pydantic")])
-def test_starting_loads_nothing_heavy(cli: Cli, command: str, needed: str) -> None:
-    done = cli(command, environment={"PYTHONPROFILEIMPORTTIME": "1"})
+def test_starting_loads_nothing_heavy(started: Cli, command: str, needed: str) -> None:
+    done = started(command, environment={"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.returncode == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert needed in loaded
@@ -80,8 +98,8 @@ def test_starting_loads_nothing_heavy(cli: Cli, command: str, needed: str) -> No
     assert command == "schema" or not any(name.partition(".")[0] in ("workflows", "activities", "store") for name in loaded)
 
 
-def test_the_version_is_that_of_the_distribution(cli: Cli) -> None:
-    done = cli("--version")
+def test_the_version_is_that_of_the_distribution(started: Cli) -> None:
+    done = started("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"ratchet-optimizer {version('ratchet-optimizer')}\n"
 

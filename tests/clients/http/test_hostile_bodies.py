@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -79,34 +81,51 @@ async def test_a_key_that_is_there_twice_is_refused_wherever_a_body_is_taken(htt
     assert "key 'by' is there twice" in answer.text
 
 
-async def test_no_check_runs_in_the_thread_that_answers_others(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked_in: list[threading.Thread] = []
-    goes_on = threading.Event()
+class HeldChecks:
+    """Checks of specs that wait until they may go on."""
 
-    def waiting(request: Any) -> list[str]:
-        checked_in.append(threading.current_thread())
-        goes_on.wait(30)
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.go_on = threading.Event()
+
+    def __call__(self, request: Any) -> list[str]:
+        self.threads.append(threading.current_thread())
+        assert self.go_on.wait(60)
         return check_request(request)
 
-    monkeypatch.setattr(request_check, "check_request", waiting)
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldChecks]:
+    checks = HeldChecks()
+    monkeypatch.setattr(request_check, "check_request", checks)
+    yield checks
+    checks.go_on.set()
+
+
+def bombs(http: httpx.AsyncClient, number: int) -> list[asyncio.Task[httpx.Response]]:
     headers = {"Content-Type": "application/json"}
-    refused = [asyncio.create_task(http.post("/optimizations", content=BOMB, headers=headers)) for _ in range(5)]
-    try:
-        while not checked_in:
-            assert (await http.get(str(http.base_url.copy_with(path="/health")))).status_code == 200
-    finally:
-        goes_on.set()
+    return [asyncio.create_task(http.post("/optimizations", content=BOMB, headers=headers)) for _ in range(number)]
+
+
+async def test_no_check_runs_in_the_thread_that_answers_others(http: httpx.AsyncClient, held: HeldChecks) -> None:
+    refused = bombs(http, 5)
+    while not held.threads:
+        assert (await http.get(str(http.base_url.copy_with(path="/health")))).status_code == 200
+    held.go_on.set()
     assert [(await answer).status_code for answer in refused] == [422] * 5
-    assert len(set(checked_in)) == 1
-    assert threading.main_thread() not in checked_in
+    assert len(set(held.threads)) == 1
+    assert threading.main_thread() not in held.threads
 
 
-async def test_a_flood_of_specs_is_told_to_come_again(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_of_specs_is_told_to_come_again(
+    http: httpx.AsyncClient, held: HeldChecks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(request_check, "MOST_WAITING", 3)
-    headers = {"Content-Type": "application/json"}
-    answers = await asyncio.gather(*(http.post("/optimizations", content=BOMB, headers=headers) for _ in range(40)))
-    assert {answer.status_code for answer in answers} == {422, 503}
-    assert all(answer.headers["Retry-After"] == "1" for answer in answers if answer.status_code == 503)
-    assert (await http.post("/optimizations", content=BOMB, headers=headers)).status_code == 422
+    sent = bombs(http, 40)
+    answered = [await answer for answer in itertools.islice(asyncio.as_completed(sent), 36)]
+    assert {answer.status_code for answer in answered} == {503}
+    assert {answer.headers["Retry-After"] for answer in answered} == {"1"}
+    held.go_on.set()
+    assert {answer.status_code for answer in await asyncio.gather(*sent)} == {422, 503}
+    [after] = await asyncio.gather(*bombs(http, 1))
+    assert after.status_code == 422

@@ -25,33 +25,29 @@ RISK: Final = {"change": "structured", "type": "number", "min": 0, "max": 1}
 RAISE: Final = {"kind": "threshold", "factor": "health_threshold"}
 
 
-def deadly(**parts: Any) -> dict[str, Any]:
-    return spec(**parts, execution={"evaluation_task_queue": f"{QUEUE}-evaluation"})
-
-
 KILLERS: Final[dict[str, tuple[dict[str, Any], tuple[str, str], str]]] = {
     "scorer": (
-        deadly(scorers=[{"kind": "python", "name": "height", "ref": "misbehaving:scorer_kills_its_process"}]),
+        spec(scorers=[{"kind": "python", "name": "height", "ref": "misbehaving:scorer_kills_its_process"}]),
         ("failed", "baseline_failed"),
         "scorer 'height': scorer killed its process (exit code 17)",
     ),
     "objective": (
-        deadly(objective={"kind": "python", "metric": "height", "ref": "misbehaving:objective_kills_its_process"}),
+        spec(objective={"kind": "python", "metric": "height", "ref": "misbehaving:objective_kills_its_process"}),
         ("failed", "baseline_failed"),
         "objective misbehaving:objective_kills_its_process: objective killed its process (exit code 17)",
     ),
     "dataset": (
-        deadly(dataset={"ref": "misbehaving:dataset_kills_its_process"}),
+        spec(dataset={"ref": "misbehaving:dataset_kills_its_process"}),
         ("failed", "InvalidRequest"),
         "dataset.ref: plug-in misbehaving:dataset_kills_its_process: dataset killed its process (exit code 17)",
     ),
     "proposer": (
-        deadly(optimizer={"proposer": {"kind": "python", "ref": "misbehaving:proposer_kills_its_process"}}),
+        spec(optimizer={"proposer": {"kind": "python", "ref": "misbehaving:proposer_kills_its_process"}}),
         ("failed", "execution_failure"),
         "proposer misbehaving:proposer_kills_its_process: proposer killed its process (exit code 17)",
     ),
     "classifier": (
-        deadly(
+        spec(
             configuration={"health_threshold": {"value": 0.3, **RISK}, "risk_tolerance": {"value": 0.5, **RISK}},
             target={"kind": "python", "ref": "plugged:dungeon"},
             dataset={
@@ -71,7 +67,7 @@ KILLERS: Final[dict[str, tuple[dict[str, Any], tuple[str, str], str]]] = {
         "plug-in misbehaving:classifier_kills_its_process: classifier killed its process (exit code 17)",
     ),
     "optimizer": (
-        deadly(optimizer={"name": "python", "ref": "misbehaving:KillsItsProcess"}),
+        spec(optimizer={"name": "python", "ref": "misbehaving:KillsItsProcess"}),
         ("failed", "execution_failure"),
         "optimizer misbehaving:KillsItsProcess: optimizer killed its process (exit code 17)",
     ),
@@ -80,17 +76,18 @@ KILLERS: Final[dict[str, tuple[dict[str, Any], tuple[str, str], str]]] = {
 
 @pytest_asyncio.fixture(scope="module")
 async def ended(arena: Arena, stack: StackAddresses, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Ended, int]]:
-    """Each after the other: what one kills shall not be counted for another."""
-    allow(EVALUATION_QUEUES, f"{QUEUE}-evaluation")
-    log = tmp_path_factory.mktemp("deadly") / "worker.log"
-    found: dict[str, tuple[Ended, int]] = {}
-    async with mortal_evaluation_worker(stack, log, QUEUE) as deaths:
-        for name, (sent, _, _) in KILLERS.items():
-            before = deaths.count
+    """Side by side, each with a worker of its own: what one kills shall not be counted for another."""
+    logs = tmp_path_factory.mktemp("deadly")
+
+    async def end_of(name: str) -> tuple[Ended, int]:
+        queue = f"{QUEUE}-{name}"
+        allow(EVALUATION_QUEUES, f"{queue}-evaluation")
+        sent = KILLERS[name][0] | {"execution": {"evaluation_task_queue": f"{queue}-evaluation"}}
+        async with mortal_evaluation_worker(stack, logs / f"{name}.log", queue) as deaths:
             end = await arena.run([as_json(sent)], f"hostile-{name}-kills", longest=LONGEST)
-            found[name] = end, deaths.count - before
-        await asyncio.sleep(0)
-    return found
+            return end, deaths.count
+
+    return dict(zip(KILLERS, await asyncio.gather(*map(end_of, KILLERS)), strict=True))
 
 
 @pytest.mark.parametrize("name", KILLERS)

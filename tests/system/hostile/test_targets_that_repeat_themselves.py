@@ -26,8 +26,8 @@ BEFORE = TrialAnswers([1.0, 0.0, 0.5, None], singles=[(1.0, 1.0), (), (), ()])
         (TrialAnswers([None, None, None, 1.0]), False),
     ],
 )
-def test_answers_are_alike_when_every_single_one_scored_as_before(afresh: TrialAnswers, alike: bool) -> None:
-    assert answered_alike(BEFORE, afresh) is alike
+def test_answers_are_alike_when_every_single_one_scored_as_before(fresh_answers: TrialAnswers, alike: bool) -> None:
+    assert answered_alike(BEFORE, fresh_answers) is alike
 
 
 def test_answers_that_only_repeat_those_of_the_search_confirm_nothing_and_it_says_what_would() -> None:
@@ -53,6 +53,6 @@ def test_check_recommends_a_test_split_where_only_fresh_answers_would_confirm(
     optimizer: dict[str, Any], splits: dict[str, float] | None, told: bool
 ) -> None:
     dataset = {"items": [{"input": {"q": "1 + 1"}, "expected": "2"}], "splits": splits}
-    messages = list(confirmed_by_fresh_answers(request(optimizer=optimizer, dataset=dataset)))
+    messages = list(confirmed_by_fresh_answers(request(optimizer=optimizer, dataset=dataset), {}))
     assert bool(messages) is told
     assert all(message.startswith("dataset.splits: holds back no test samples") for message in messages)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,11 @@ from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer
+from temporalio.worker.workflow_sandbox import _runner
+from temporalio.worker.workflow_sandbox._importer import Importer
 
 from clients.temporal import LIBRARIES, ratchet_plugin
+from tests.support.clock_workflow import ReadsTheClock
 from tests.support.replaying import HISTORIES
 from tests.system.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_in, commands_of_workflows
 from tests.system.replay.paths import PATHS
@@ -32,8 +37,6 @@ TRIALS = {
     "by_activity_cancelled_trial_1",
     "on_runner_trial_1",
 }
-LATER = ("_execution_2", "_execution_3", "_writer_2")
-"""Histories that go through the same code as the first of their path."""
 HINT = "if the change is meant, record the histories anew: .venv/bin/python -m tests.system.replay.record"
 
 
@@ -42,8 +45,8 @@ def load(path: Path) -> WorkflowHistory:
     return WorkflowHistory.from_json(document["workflow_id"], document["history"])
 
 
-def replayer(plugin: SimplePlugin | None = None) -> Replayer:
-    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow]
+def replayer(plugin: SimplePlugin | None = None, *more: type) -> Replayer:
+    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow, *more]
     return Replayer(workflows=workflows, plugins=[plugin or ratchet_plugin()])
 
 
@@ -53,20 +56,37 @@ async def test_a_recorded_history_replays(path: Path) -> None:
     assert result.replay_failure is None, f"{path.stem}: {result.replay_failure}; {HINT}"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in RECORDED if path.stem in TRIALS or ("_trial_" not in path.stem and not path.stem.endswith(LATER))],
-    ids=lambda path: path.stem,
-)
-async def test_a_recorded_history_replays_with_nothing_of_ours_outside_the_sandbox(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workers pass our modules through the sandbox, for speed. Here each is imported inside, where clock, randomness, threads
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Replayer]:
+    """A sandbox that passes nothing of ours through. Filled once: what is imported inside stays there for all histories."""
+    filled: list[Importer] = []
+
+    def importer(*given: Any, **named: Any) -> Importer:
+        filled.extend([] if filled else [Importer(*given, **named)])
+        return filled[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workflow.unsafe, "imports_passed_through", nullcontext)
+        patch.setattr(_runner, "Importer", importer)
+        yield replayer(ratchet_plugin(passed_through=LIBRARIES), ReadsTheClock)
+        ours = [name for name in filled[0].new_modules if name.split(".")[0] in ("workflows", "ratchet")]
+        assert ours and all(filled[0].new_modules[name] is not sys.modules[name] for name in ours)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+async def test_a_recorded_history_replays_with_nothing_of_ours_outside_the_sandbox(path: Path, strict: Replayer) -> None:
+    """Workers pass our modules through the sandbox, for speed. Here they are imported inside, where clock, randomness, threads
     and files are refused: what is not deterministic fails."""
-    monkeypatch.setattr(workflow.unsafe, "imports_passed_through", nullcontext)
-    strict = replayer(ratchet_plugin(passed_through=LIBRARIES))
     result = await strict.replay_workflow(load(path), raise_on_replay_failure=False)
     assert result.replay_failure is None, f"{path.stem}: {result.replay_failure}"
+
+
+async def test_what_is_not_deterministic_does_not_replay(strict: Replayer) -> None:
+    """The guard itself, after others have filled the sandbox."""
+    document = (HISTORIES / "completed.json").read_text().replace('"OptimizationWorkflow"', '"ReadsTheClock"')
+    history = WorkflowHistory.from_json("clock", json.loads(document)["history"])
+    result = await strict.replay_workflow(history, raise_on_replay_failure=False)
+    assert "time.time" in str(result.replay_failure)
 
 
 def test_every_path_is_recorded_with_its_trials() -> None:

@@ -36,6 +36,7 @@ from workflows.rules.scoring.classification import folded
 from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
 from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
+from workflows.rules.spec.shown_examples import ShownExamples
 from workflows.rules.spec.spliced_messages import spliced_messages
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
@@ -205,6 +206,14 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
             needed.setdefault(name, placed.where)
         if placed.is_splice:
             splices.setdefault(f"{{{{{whole_placeholder(placed.text)}}}}}", placed.where)
+    shown = [ShownExamples(asked, overlay.for_sample(items[0].input)) for asked in request.target.requests]
+    try:
+        spliced = {text for text in splices for examples in shown if examples.spliced(text) is not None}
+        for examples in shown:
+            examples.as_texts()
+    except Unfillable as error:
+        yield f"configuration: {error}"
+        return
     for index, item in enumerate(items):
         for name, where in needed.items():
             if not has_input(name, item.input):
@@ -212,7 +221,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
                 return
         for text, where in splices.items():
             of_the_input = text.startswith("{{input")
-            if index > 0 and not of_the_input:
+            if text in spliced or (index > 0 and not of_the_input):
                 continue
             try:
                 configuration = {} if of_the_input else overlay.for_sample(item.input)
