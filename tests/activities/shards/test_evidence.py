@@ -128,7 +128,7 @@ async def test_evidence_and_decision_are_kept_with_the_trial_and_read_back_for_t
         candidate_id="better", kept=True, reference="baseline", verdict=Verdict.BETTER, accepted=True, explanation="kept: …"
     )
     record = run.round(1, decisions=(decision,), best_so_far=1.0, best_so_far_id="better")
-    await run.store.trials.begin(run.trial(run.candidate("next", round=2), ledger=(record,)))
+    await run.store.trials.begin(run.trial(run.candidate("next", round=2), records=(record,)))
     [_, row] = await run.store.search_history.page(HistoryPage(run_id=run.run_id))
     assert (row.facts.kept, row.facts.verdict, row.facts.accepted) == (True, "better", True)
     async with run.database.connection() as connection:
