@@ -59,7 +59,7 @@ class Origin:
         self._socket.close()
         self._process.wait()
 
-    def ask(self, command: dict[str, object], descriptors: Sequence[int]) -> None:
+    def ask(self, command: Mapping[str, object], descriptors: Sequence[int]) -> None:
         """Have a command forked, which takes these descriptors."""
         text = json.dumps(command).encode()
         with self._one_at_a_time:
