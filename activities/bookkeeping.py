@@ -10,7 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.datasets import DatasetError, SourceAway
-from activities.datasets.run_dataset import clusters_in, dataset_of, strata_of
+from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, strata_of
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.preparing.evaluation_plan import plan_evaluation
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
@@ -50,6 +50,7 @@ from workflows.model.spec.judgement import Plan
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import TrialInput
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
+from workflows.rules.releases.target import automatic_without_test
 from workflows.rules.spec.judgement_check import unknown_must_pass
 
 ATTEMPTS_AT_A_SOURCE = 5
@@ -136,16 +137,14 @@ class StoreBookkeeping(Bookkeeping):
 
     def _refuse_unlisted(self, request: OptimizationRequest) -> None:
         """What the spec names outside of the operator's lists; where samples are sent over HTTP, the call itself is refused."""
-        path, calls = request.dataset.path, request.target.calls(request.execution.sample_timeout)
-        try:
-            field = "dataset.path"
-            if path is not None and is_object(path):
-                self._lists.refuse_object(path)
-            field = "target.task_queue"
-            if calls is not None:
-                self._lists.refuse_activity_queue(calls.task_queue)
-        except NotListed as error:
-            raise invalid_request([f"{field}: {error}"]) from None
+        calls, lists = request.target.calls(request.execution.sample_timeout), self._lists
+        objects = [(field, lists.refuse_object, path) for field, path in request.dataset.files.items() if is_object(path)]
+        queues = [("target.task_queue", lists.refuse_activity_queue, calls.task_queue)] if calls is not None else []
+        for field, refuse, what in (*objects, *queues):
+            try:
+                refuse(what)
+            except NotListed as error:
+                raise invalid_request([f"{field}: {error}"]) from None
 
     async def _with_its_prompt(self, request: OptimizationRequest) -> OptimizationRequest:
         try:
@@ -160,12 +159,14 @@ class StoreBookkeeping(Bookkeeping):
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)
-            plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters)
+            given = await given_splits_in(self._datasets, dataset.dataset_id, spec, hashes, clusters)
+            plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters, given)
             baseline_hash = content_hash(spec.baseline)
             design = spec.design(plan.search.suite.samples)
             too_small = refuse_baseline(spec.budget, needs_of(spec, design, plan.test_samples))
             problems = [*([too_small] if too_small is not None else [])]
             problems += spec.optimizer.sample_problems(spec, plan.counting)
+            problems += automatic_without_test(spec, plan.test_samples)
             problems += [*await self._unknown_must_pass(spec, dataset.dataset_id)]
             problems += await self._unusable_earlier_runs(spec, plan.search)
             if problems:
@@ -206,6 +207,7 @@ class StoreBookkeeping(Bookkeeping):
             plan=foreseen,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
+            left_out=given.left_out if given is not None else {},
             versions=versions,
         )
 

@@ -232,7 +232,7 @@ class ShardEvaluation(Evaluating):
             confirming=shard.split is Split.TEST,
             left_open=None if left_open is None else tuple(left_open.items()),
         )
-        steps = max(len(suite.target.request_parameters()), 1) if given is None else 1
+        steps = max(len(suite.target.requests), 1) if given is None else 1
         samples_each = 1 if given is None else 0
         return BudgetLease(
             self._store.budgets, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps

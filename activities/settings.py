@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,10 @@ PLUGIN_PATH: Final = "RATCHET_PLUGIN_PATH"
 EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
 STATE_DIR: Final = "RATCHET_STATE_DIR"
 RATE_LIMITS: Final = "RATCHET_RATE_LIMITS"
+
+
+_SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_PASSWORD: Final = re.compile(r"[a-z0-9+]+://[^/@:]*:([^/@]+)@")
 
 
 @dataclass(frozen=True)
@@ -249,6 +254,12 @@ class Settings:
             operator=settings_from(OperatorSettings, environment),
             datasets=settings_from(DatasetSettings, environment),
         )
+
+
+def secrets_in_environment(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the values of variables whose names say that they are secret, and the passwords in addresses."""
+    named = [value for name, value in environment.items() if name.upper().endswith(_SECRET_NAMES)]
+    return *named, *(found.group(1) for value in environment.values() if (found := _PASSWORD.match(value)))
 
 
 def environment_of_children() -> dict[str, str]:

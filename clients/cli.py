@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from clients.commands import (
+    answers,
     begin,
     check,
     compare,
@@ -66,7 +67,7 @@ def shared(
     """Take what is given before the command."""
 
 
-RUNS = (run, look, steer, report, export, replay, compare)
+RUNS = (run, look, answers, steer, report, export, replay, compare)
 SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)

@@ -13,7 +13,7 @@ from ratchet.experiment import (
     experiment_headers,
     in_experiment,
 )
-from ratchet.plugins import ExperimentContext, Output, Record, Sample, Score
+from ratchet.plugins import ExperimentContext, Output, Record, Sample, Score, TryAgain
 
 if TYPE_CHECKING:
     from ratchet.optimizer import (
@@ -43,6 +43,7 @@ __all__ = [
     "StopReason",
     "TrialFacts",
     "TrialHistory",
+    "TryAgain",
     "current_experiment",
     "experiment_from_headers",
     "experiment_from_input",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pydantic
 
+from ratchet._misspelt_names import UNKNOWN_FIELD
 from ratchet._shortening import shorten
 
 _UNIONS = {"factors", "frozen", "structured", "text", "number", "integer", "choice", "order", "flag", "json"}
@@ -89,7 +90,7 @@ def explained(problems: Iterable[Any]) -> list[str]:
 def _line(problem: Any) -> str:
     where, message = _path(problem["loc"]), _message(problem)
     said_by_a_whole_part = problem["type"] == "value_error" and isinstance(
-        problem["input"], Mapping | list | pydantic.BaseModel
+        problem["input"], Mapping | list | pydantic.BaseModel | Exception
     )
     silent = said_by_a_whole_part or problem["type"] in _VALUE_SAYS_NOTHING or message.startswith("Factor value")
     given = "" if silent else f" (is {_shown(problem['input'])})"
@@ -99,6 +100,8 @@ def _line(problem: Any) -> str:
 
 def _message(problem: Any) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
+    if kind == UNKNOWN_FIELD and "meant" in context:
+        return f"is not a known field; did you mean {context['meant']}?"
     if kind in _WORDS:
         return _WORDS[kind].format_map({name: _readable(value) for name, value in context.items()})
     if kind == "string_pattern_mismatch" and context["pattern"] in PATTERNS:

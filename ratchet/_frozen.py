@@ -9,11 +9,21 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from ratchet._misspelt_names import with_what_was_meant
 
 
 class _Described(BaseModel):
@@ -61,6 +71,14 @@ class SpecPart(_Described):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, extra="forbid")
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _tell_what_was_meant(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return read(value)
+        except ValidationError as error:
+            raise with_what_was_meant(error, _names_of(cls)) from None
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Python takes `true` for 1, and nobody who writes `replicates: true` means that."""
@@ -73,6 +91,11 @@ class SpecPart(_Described):
         for field in inner["fields"].values():
             field["schema"] = _without_bools(field["schema"])
         return schema
+
+
+def _names_of(model: type[BaseModel]) -> list[str]:
+    """What people write for its fields."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 _AROUND_ONE = ("default", "nullable", "function-after", "function-before", "function-wrap", "list")

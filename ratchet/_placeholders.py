@@ -159,11 +159,13 @@ class Ready:
         return "".join(rendered)
 
 
-def filled_in(text: str, factors: Mapping[str, Any]) -> Ready:
-    """The text with the factors substituted, ready for any number of samples. Raises Unfillable."""
+def filled_in(text: str, factors: Mapping[str, Any], kept: frozenset[str] = frozenset()) -> Ready:
+    """The text with the factors substituted but for those that are `kept`, ready for any number of samples.
+
+    Raises Unfillable."""
     if "factors." not in text:
         return Ready(tuple(_parts(text)))
-    return Ready(tuple(_unfolded(text, factors)))
+    return Ready(tuple(_unfolded(text, factors, kept)))
 
 
 def _parts(text: str) -> list[str]:
@@ -173,7 +175,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _unfolded(text: str, factors: Mapping[str, Any]) -> list[str]:
+def _unfolded(text: str, factors: Mapping[str, Any], kept: frozenset[str]) -> list[str]:
     """The same with every factor's text in its place, read for placeholders in its turn. Factors may form long chains, so that
     the texts that are being read are kept in a list instead of on the interpreter's stack."""
     pieces: list[str] = []
@@ -190,7 +192,7 @@ def _unfolded(text: str, factors: Mapping[str, Any]) -> list[str]:
             reading.pop()
             within.pop(reader, None)
             continue
-        if not name.startswith("factors."):
+        if not name.startswith("factors.") or name in kept:
             pieces += ("".join(plain), name)
             plain = []
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,32 @@ class Output:
     scores: Mapping[str, Any] | None = None
     """Scores that the target gives itself, by name, for scorers of kind `reported`: numbers, or mappings with `value`, `passed`
     and `reason`."""
+
+
+class TryAgain(Exception):
+    """What a target raises where an endpoint that it calls is busy or away: no answer, and nobody's fault.
+
+    The target is called again for the sample, with growing pauses, up to eight times and for two minutes: as long as Ratchet
+    tries a model that it calls itself. Where all that was in vain the sample has no answer, which is not a failed one.
+    """
+
+    def __init__(
+        self,
+        why: str = "",
+        *,
+        after: float | None = None,
+        billed: Literal["no", "unknown", "yes"] = "unknown",
+        tokens: int = 0,
+        cost: float = 0.0,
+    ) -> None:
+        """`after` are the seconds that the endpoint asks to wait, such as its Retry-After: then no sample calls the target
+        until they are over, and the number of attempts is not limited. `tokens` and `cost` are what the call took, where that
+        is known; `billed="no"` says that it took nothing. What may have been billed counts against the budget."""
+        super().__init__(why)
+        self.after = after
+        self.billed = billed
+        self.tokens = tokens
+        self.cost = cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Datasets: read from wherever they are kept, checked item by item, stored under the hash of their content, split by seed."""
 
 from activities.datasets.dataset_errors import DatasetError, SourceAway
+from activities.datasets.given_splits import GivenSplits, divide_as_given
 from activities.datasets.ingestion import Ingested, check_items, ingest
 from activities.datasets.sources import (
     FileSource,
@@ -17,6 +18,7 @@ from activities.datasets.splits import draw_splits, split_sizes
 __all__ = [
     "DatasetError",
     "FileSource",
+    "GivenSplits",
     "Ingested",
     "InlineItems",
     "Layout",
@@ -25,6 +27,7 @@ __all__ = [
     "SourceAway",
     "as_source",
     "check_items",
+    "divide_as_given",
     "draw_splits",
     "ingest",
     "source_of",

@@ -1,5 +1,6 @@
 """Ingesting: check item by item, drop copies, hash what is left, and store it under that hash.
 
+A dataset's hash covers the split that each sample was given in; an item's does not, so that its answers serve every split.
 An item's hash covers input, expected, weight and tags, and the id where one was given: what a target can tell apart is a
 sample of its own. Items that are equal in all of that are one sample; the copies are dropped and counted. Those that are equal
 in input and expected alone stay apart, and count as one where trials are compared (`workflows.rules.scoring.clusters`).
@@ -25,7 +26,7 @@ from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
 from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from store.connection import Database
 from store.write.datasets import Datasets, SampleRow
-from workflows.model.spec.dataset import Item
+from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName
 
 ROWS_PER_BATCH = 1000
 LENGTH_OF_DEFAULT_ID = 16
@@ -42,6 +43,8 @@ class Ingested:
     dataset_id: str
     count: int
     duplicates_dropped: int = 0
+    given: Sequence[Sequence[SplitName]] = field(default=(), compare=False, repr=False)
+    """For every sample the splits that it was given in; empty where none was."""
 
 
 async def ingest(
@@ -61,7 +64,7 @@ async def ingest(
         ingested = await asyncio.to_thread(_read, given, waiting, largest_mb)
         waiting.seek(0)
         called = name or ("inline items" if given.name == "items" else given.name)
-        batches = partial(asyncio.to_thread, _batch, waiting)
+        batches = partial(asyncio.to_thread, _batch, waiting, ingested.given)
         await Datasets(database).store(ingested.dataset_id, called, ingested.count, batches)
     return ingested
 
@@ -87,8 +90,9 @@ def _read(source: Source, waiting: IO[str], largest_mb: int) -> Ingested:
     return intake.ingested(source)
 
 
-def _batch(waiting: IO[str]) -> list[SampleRow]:
-    return [SampleRow(*json.loads(line)) for line in itertools.islice(waiting, ROWS_PER_BATCH)]
+def _batch(waiting: IO[str], given: Sequence[Sequence[SplitName]]) -> list[SampleRow]:
+    rows = [SampleRow(*json.loads(line)) for line in itertools.islice(waiting, ROWS_PER_BATCH)]
+    return [row._replace(splits=given[row.position]) for row in rows] if given else rows
 
 
 @dataclass
@@ -102,31 +106,49 @@ class _Intake:
     duplicates: int = 0
     size: int = 0
     _digest: Any = field(default_factory=hashlib.sha256)
-    _hashes: set[bytes] = field(default_factory=set)
+    _place_by_hash: dict[bytes, int] = field(default_factory=dict)
+    _given: list[tuple[SplitName, ...]] = field(default_factory=list)
     _hash_by_given_id: dict[str, bytes] = field(default_factory=dict)
 
     def ingested(self, source: Source) -> Ingested:
         if self.count == 0:
             raise DatasetError(f"{source.name} is empty; give at least one sample")
-        return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates)
+        if self._given:
+            self._digest.update(canonical_json(self._given).encode())
+        return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates, tuple(self._given))
 
     def rows(self, items: Iterable[tuple[str, Item]]) -> Iterator[SampleRow]:
         for where, item in items:
             row = _row(where, item, self.count)
             self._refuse_large(len(row.input) + len(row.expected))
             key = bytes.fromhex(row.item_hash)
-            if key in self._hashes:
-                self.duplicates += 1
+            self._refuse_some_without_split(where, item)
+            if key in self._place_by_hash:
+                self._take_copy(self._place_by_hash[key], item)
                 continue
             if item.id is not None and self._hash_by_given_id.setdefault(row.item_id, key) != key:
                 wrong = "was used before for another content; give each item its own id"
                 raise DatasetError(f"{where}: id {row.item_id!r} {wrong}", unquoted=f"{where}: its id {wrong}")
             for look in self.looks:
                 look(where, item, row)
-            self._hashes.add(key)
+            self._place_by_hash[key] = self.count
+            if item.split is not None:
+                self._given.append((item.split,))
             self._digest.update(canonical_json([row.item_hash, row.item_id]).encode())
             self.count += 1
             yield row
+
+    def _take_copy(self, place: int, item: Item) -> None:
+        """A sample that was given for several splits is kept once, with all of them."""
+        if item.split is None or item.split in self._given[place]:
+            self.duplicates += 1
+            return
+        self._given[place] = tuple(split for split in SPLIT_NAMES if split in (*self._given[place], item.split))
+
+    def _refuse_some_without_split(self, where: str, item: Item) -> None:
+        if self.count and (item.split is None) == bool(self._given):
+            names, others = ("names no split", "do") if item.split is None else ("names a split", "do not")
+            raise DatasetError(f"{where}: {names}, and those before it {others}; give every item its split, or none")
 
     def _refuse_large(self, more: int) -> None:
         """A small file may unfold to more than this machine's disk and the store should hold."""

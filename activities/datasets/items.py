@@ -12,7 +12,7 @@ import pydantic
 from activities.datasets.dataset_errors import DatasetError, shown
 from ratchet._explanation import explain
 from ratchet._strict_json import each_key_once, refuse_constant, whole_number
-from workflows.model.spec.dataset import Item
+from workflows.model.spec.dataset import Item, SplitName
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one item. Larger content belongs behind a reference."""
@@ -56,6 +56,14 @@ def item_of(where: str, value: Mapping[str, Any], *, hint: str = "") -> Item:
         raise DatasetError(f"{where}: {'; '.join(explain(error))}{hint}", unquoted=f"{where}: {_parts(error)}") from None
     except RecursionError:
         raise DatasetError(f"{where}: {NESTED_TOO_DEEPLY}") from None
+
+
+def in_split(where: str, item: Item, split: SplitName) -> Item:
+    """The item in the split that it is given for."""
+    try:
+        return item.given_for(split)
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from None
 
 
 def mapping_of(where: str, value: Any, text: str) -> Mapping[str, Any]:

@@ -88,7 +88,8 @@ def items(path: Path, name: str, columns: Columns | None) -> Iterator[Described]
             rows = f"{file.metadata.num_rows:,} rows, a dataset at most {MOST_ROWS:,}"
             raise DatasetError(f"{name}: has {rows}; make it smaller")
         reader = TableReader(name, file.schema_arrow.names, columns)
-        wanted = [*reader.input, *reader.tags, *(part for part in (reader.id, reader.weight, reader.expected) if part)]
+        single = (reader.id, reader.weight, reader.expected, reader.split)
+        wanted = [*reader.input, *reader.tags, *(part for part in single if part)]
         for number, row in enumerate(_rows(file, name, wanted), start=1):
             where = f"{name} row {number}"
             yield where, reader.item({column: _plain(where, column, cell) for column, cell in row.items()}), reader.remark

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from activities.datasets.dataset_errors import DatasetError, shown
-from activities.datasets.items import item_of
+from activities.datasets.items import in_split, item_of
 from activities.plugins.loader import Plugin
 from ratchet import Sample
-from workflows.model.spec.dataset import Item
+from workflows.model.spec.dataset import Item, SplitName, by_split, split_called
 
 
 def is_async(plugin: Plugin) -> bool:
@@ -38,10 +38,24 @@ class Taken:
             self.take(plugin.call())
 
     def take(self, given: Any) -> None:
-        self._refuse_other_than_items(given, isinstance(given, Iterable))
+        """Items, or a mapping with the items of each split."""
+        parts: Mapping[SplitName | None, Any] = {None: given}
+        if isinstance(given, Mapping) and any(split_called(word) for word in given):
+            try:
+                parts = dict(by_split(given).items())
+            except ValueError as error:
+                raise DatasetError(f"{self.name} gave a mapping in which {error}") from None
+        for part in parts.values():
+            self._refuse_other_than_items(part, isinstance(part, Iterable))
         with self._file.open("w", encoding="utf-8") as file:
-            for number, value in enumerate(given, start=1):
-                file.write(self._line(number, value))
+            number = 0
+            for split, part in parts.items():
+                before = number
+                for value in part:
+                    number += 1
+                    file.write(self._line(number, value, split))
+                if split is not None and number == before:
+                    raise DatasetError(f"{self.name} gave no {split} items; leave the split out, or give some")
 
     async def take_async(self, given: Any) -> None:
         if inspect.isawaitable(given):
@@ -60,21 +74,23 @@ class Taken:
             for number, line in enumerate(file, start=1):
                 yield self._place(number), Item.model_construct(**json.loads(line))
 
-    def _line(self, number: int, value: Any) -> str:
+    def _line(self, number: int, value: Any, split: SplitName | None = None) -> str:
         where = self._place(number)
         described_as = _as_mapping(value)
         if described_as is None:
             raise DatasetError(
                 f"{where}: {shown(repr(value))} is not an item; give a mapping with input and expected, or a ratchet.Sample"
             )
-        return json.dumps(item_of(where, described_as).model_dump(mode="json")) + "\n"
+        item = item_of(where, described_as)
+        return json.dumps((item if split is None else in_split(where, item, split)).model_dump(mode="json")) + "\n"
 
     def _place(self, number: int) -> str:
         return f"{self.name} item {number}"
 
     def _refuse_other_than_items(self, given: Any, many: bool) -> None:
         if not many or isinstance(given, str | bytes | Mapping):
-            raise DatasetError(f"{self.name} gave {shown(repr(given))}; let it return or yield items")
+            fix = "let it return or yield items, or return a mapping with the items of each split"
+            raise DatasetError(f"{self.name} gave {shown(repr(given))}; {fix}")
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:

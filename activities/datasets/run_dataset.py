@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from activities.datasets.dataset_errors import DatasetError
+from activities.datasets.given_splits import GivenSplits, divide_as_given
 from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import source_of, worker_file
 from activities.settings import DatasetSettings
@@ -18,7 +21,7 @@ async def dataset_of(database: Database, spec: OptimizationRequest, settings: Da
     given = spec.dataset
     if given.items is not None:
         return await ingest(database, given.items, spec.dataset_name, largest_mb=settings.largest_dataset_mb)
-    if given.path is not None:
+    if given.files:
         source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
         try:
             return await ingest(database, source, given.name, largest_mb=settings.largest_dataset_mb)
@@ -60,6 +63,14 @@ async def _groups(datasets: Datasets, dataset_id: str, field: str) -> list[str |
     if is_of_tags(field):
         return [known_group(group_of_tags(tags, field)) for tags in await datasets.tags(dataset_id)]
     return [known_group(value) for value in await datasets.strata(dataset_id, field)]
+
+
+async def given_splits_in(
+    datasets: Datasets, dataset_id: str, spec: OptimizationRequest, item_hashes: Sequence[str], clusters: Clusters
+) -> GivenSplits | None:
+    """The splits that the samples name; None where they name none."""
+    given = await datasets.given_splits(dataset_id)
+    return divide_as_given(spec.dataset, item_hashes, given, spec.seed, clusters) if given else None
 
 
 def refuse_nothing_to_group_by(given: Dataset, found: bool) -> None:

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from activities.datasets.csv_tables import read_csv
 from activities.datasets.dataset_errors import DatasetError
-from activities.datasets.items import item_of
+from activities.datasets.items import in_split, item_of
 from activities.datasets.json_lists import read_json
 from activities.datasets.objects import fetched
 from activities.datasets.parquet_tables import read_parquet
 from activities.datasets.tables import Described, with_columns
 from activities.datasets.text_lines import read_jsonl
 from activities.settings import DEFAULT_OBJECT_MB, DatasetSettings
-from workflows.model.spec.dataset import Columns, Dataset, Format, Item, is_object
+from workflows.model.spec.dataset import Columns, Dataset, Format, Item, SplitName, is_object
 
 ENDINGS: Mapping[str, Format] = {
     ".jsonl": "jsonl",
@@ -103,6 +103,37 @@ class ObjectSource:
             yield from _items_of(path, self.name, self.layout)
 
 
+@dataclass(frozen=True)
+class SplitFiles:
+    """One file or object for each split."""
+
+    parts: Mapping[SplitName, Source]
+
+    @property
+    def name(self) -> str:
+        return " + ".join(part.name for part in self.parts.values())
+
+    def items(self) -> Iterator[tuple[str, Item]]:
+        for split, part in self.parts.items():
+            with _told_of(split):
+                empty = True
+                for where, item in part.items():
+                    empty = False
+                    yield f"dataset.paths.{split}: {where}", in_split(where, item, split)
+                if empty:
+                    raise DatasetError(f"{part.name} is empty; give at least one sample")
+
+
+@contextmanager
+def _told_of(split: SplitName) -> Iterator[None]:
+    """Say in what is wrong with a split's file, which field names the file."""
+    try:
+        yield
+    except DatasetError as error:
+        told, unquoted = (text.removeprefix("dataset.path: ") for text in (str(error), error.unquoted))
+        raise DatasetError(f"dataset.paths.{split}: {told}", unquoted=f"dataset.paths.{split}: {unquoted}") from None
+
+
 def _items_of(path: Path, name: str, layout: Layout) -> Iterator[tuple[str, Item]]:
     read = FORMATS[layout.format_of(name)]
     with _unreadable_told(name):
@@ -143,13 +174,19 @@ def as_source(given: Source | Path | Sequence[Item]) -> Source:
 
 
 def source_of(dataset: Dataset, file_at: Callable[[str], Path], settings: DatasetSettings) -> Source:
-    """What a spec's items or path name; `file_at` says which file of this machine a path is."""
-    if dataset.path is None:
-        return InlineItems(dataset.items or [])
+    """What a spec's items, path or paths name; `file_at` says which file of this machine a path is."""
     layout = Layout(dataset.format, dataset.columns, dataset.delimiter)
-    if is_object(dataset.path):
-        return ObjectSource(dataset.path, layout, settings.largest_object_mb)
-    return FileSource(file_at(dataset.path), layout)
+
+    def at(path: str) -> Source:
+        return ObjectSource(path, layout, settings.largest_object_mb) if is_object(path) else FileSource(file_at(path), layout)
+
+    if dataset.paths is not None:
+        parts = {}
+        for split, path in dataset.paths.items():
+            with _told_of(split):
+                parts[split] = at(path)
+        return SplitFiles(parts)
+    return InlineItems(dataset.items or []) if dataset.path is None else at(dataset.path)
 
 
 def worker_file(

@@ -34,7 +34,7 @@ def draw_splits(
 
     `strata` has the value to stratify by for every sample; `clusters` says which samples stay together.
     """
-    drawn = sorted(item_hashes, key=lambda item_hash: hashlib.sha256(f"{seed}:{item_hash}".encode()).digest())
+    drawn = in_drawn_order(item_hashes, seed)
     if clusters is not None and clusters.merge:
         return _drawn_together(item_hashes, drawn, splits, strata, clusters)
     if splits is None:
@@ -53,6 +53,11 @@ def draw_splits(
             left[split] -= 1
             result[split].append(item_hash)
     return result
+
+
+def in_drawn_order(item_hashes: Sequence[str], seed: int) -> list[str]:
+    """Samples in the order in which the seed draws them."""
+    return sorted(item_hashes, key=lambda item_hash: hashlib.sha256(f"{seed}:{item_hash}".encode()).digest())
 
 
 def _drawn_together(

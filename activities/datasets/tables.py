@@ -33,6 +33,9 @@ class TableReader:
         self.weight = self._column("weight", self._given.weight, ("weight",))
         self.expected = self._column("expected", self._given.expected, EXPECTED)
         self.tags = self._columns("tags", self._given.tags) or [found for found in [self._named("tags")] if found]
+        self.split = self._column("split", self._given.split, ("split",))
+        if self._given.split is None and self.split in (self._given.input or ()):
+            self.split = None
         self.input = self._columns("input", self._given.input) or self._all_others()
         self._is_the_input_itself = self._given.input is None and self.input == ["input"]
         self.remark = self._renamed()
@@ -48,12 +51,14 @@ class TableReader:
             item["id"] = str(row[self.id])
         if self.weight is not None and _or_none(row[self.weight]) is not None:
             item["weight"] = row[self.weight]
+        if self.split is not None:
+            item["split"] = _or_none(row[self.split])
         if self.tags:
             item["tags"] = [tag for name in self.tags for tag in _tags(row[name])]
         return item
 
     def _renamed(self) -> str:
-        named = {"id": self.id, "weight": self.weight, "expected": self.expected}
+        named = {"id": self.id, "weight": self.weight, "expected": self.expected, "split": self.split}
         renamed = [f"{part} is column {column!r}" for part, column in named.items() if column not in (None, part)]
         return f" ({', '.join(renamed)})" if renamed else ""
 
@@ -81,7 +86,7 @@ class TableReader:
         return next((column for column in self._header if column.strip().casefold() == name), None)
 
     def _all_others(self) -> list[str]:
-        taken = {self.id, self.weight, self.expected, *self.tags}
+        taken = {self.id, self.weight, self.expected, self.split, *self.tags}
         others = [column for column in self._header if column not in taken]
         if not others:
             wrong = f"{self._name}: no column is left for the input{{}}; say which with dataset.columns.input"

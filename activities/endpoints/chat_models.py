@@ -27,6 +27,7 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
+from activities.secret_texts import without_secrets
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
 from workflows.model.failures import described, shorten
 from workflows.model.spec.prices import Price
@@ -232,6 +233,4 @@ def _message_of(error: openai.APIStatusError) -> str:
     said = body.get("message") if isinstance(body, dict) else None
     text = said if isinstance(said, str) else error.message
     key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
-    words = ("(hidden)" if word.strip("'\".,:;").startswith("sk-") else word for word in text.split())
-    shown = " ".join(words)
-    return shown.replace(key, "(hidden)") if len(key) >= 4 else shown
+    return without_secrets(" ".join(text.split()), key)

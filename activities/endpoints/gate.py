@@ -224,6 +224,10 @@ class Gates:
         self._rate_memory = rate_memory or (lambda _url, _model: OwnRateMemory())
         self._gates: dict[tuple[str, str], Gate] = {}
 
+    def known(self, base_url: str, model: str) -> Gate | None:
+        """The gate, if anybody has come to it."""
+        return self._gates.get((base_url, model))
+
     def at(self, base_url: str, model: str) -> Gate:
         gate = self._gates.get((base_url, model))
         if gate is None:

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from activities.plugins.isolation import READY
 from activities.plugins.loader import Plugin, Plugins
+from activities.plugins.tracebacks import traceback_of
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
-from ratchet import ExperimentContext, Output, Record, Sample, Score, TrialFacts, in_experiment
+from activities.targets.patience_requests import TRY_AGAIN
+from ratchet import ExperimentContext, Output, Record, Sample, Score, TrialFacts, TryAgain, in_experiment
 from ratchet._canonical import normalize
 from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
@@ -213,10 +215,14 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:
         return json.dumps({"fault": str(error), "kind": error.kind})
+    except TryAgain as error:
+        said = {name: value for name, value in vars(error).items() if isinstance(value, str | int | float)}
+        return json.dumps({"fault": str(error), "kind": TRY_AGAIN, "details": {TRY_AGAIN: said}})
     except IsolatedRefusal as error:
         return json.dumps({"fault": str(error), "kind": "told", "details": error.details})
     except BaseException as error:
-        return json.dumps({"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"})
+        told = {"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"}
+        return json.dumps({**told, "traceback": traceback_of(error)})
 
 
 async def _awaited(returned: Any) -> Any:

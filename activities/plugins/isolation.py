@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from activities.secret_texts import without_secrets
 from activities.settings import environment_of_children
 from ratchet import ExperimentContext, Output, Sample
 from workflows.model.failures import shorten
@@ -19,9 +20,6 @@ from workflows.model.failures import shorten
 if TYPE_CHECKING:
     from activities.plugins.loader import Plugins
     from ratchet.prompts.template import PromptTemplate
-
-READY = "ready"
-"""What a process says when it has imported its plug-in."""
 
 LONGEST_START = 60.0
 """Seconds a fresh process may take to import the plug-in; they do not count as the call's time."""
@@ -44,6 +42,8 @@ class IsolatedFault(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.traceback = ""
+        """Where its code raised, a line for each frame."""
         self.details = dict(details or {})
         self.leaves_the_process_usable = leaves_the_process_usable
 
@@ -145,9 +145,10 @@ class PluginProcess:
         answer: dict[str, Any] = json.loads(line)
         if "fault" in answer:
             kind = shorten(answer.get("kind", "import failed"), 80)
-            raise IsolatedFault(
-                shorten(answer["fault"]), kind, leaves_the_process_usable="kind" in answer, details=answer.get("details")
-            )
+            told = without_secrets(shorten(answer["fault"]))
+            fault = IsolatedFault(told, kind, leaves_the_process_usable="kind" in answer, details=answer.get("details"))
+            fault.traceback = without_secrets(answer.get("traceback", ""))
+            raise fault
         return answer
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from activities.datasets import DatasetError, draw_splits
+from activities.datasets.given_splits import GivenSplits
 from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from ratchet._canonical import content_hash
 from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
-from workflows.model.suite import EvaluationSuite
+from workflows.model.suite import EvaluationSuite, LeftOut
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as
 from workflows.rules.spec.prompt_factors import publishes_its_prompt, template_of
@@ -56,20 +57,22 @@ def plan_evaluation(
     item_hashes: Sequence[str],
     strata: Sequence[str] | None = None,
     clusters: Clusters | None = None,
+    given: GivenSplits | None = None,
 ) -> EvaluationPlan:
-    """Draw the splits and describe what each is measured with."""
+    """Draw the splits, unless they are given, and describe what each is measured with."""
     spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters)
+    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters) if given is None else given.members
     drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
     searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
     if not searchable:
-        raise DatasetError("dataset.splits: no sample is left to score candidates on; add samples or raise the shares")
+        fix = "add samples or raise the shares" if given is None else "give train or validation samples, too"
+        raise DatasetError(f"dataset.splits: no sample is left to score candidates on; {fix}")
     merged = clusters is not None and clusters.merge
     first_of = dict(zip(item_hashes, clusters.first, strict=True)) if clusters is not None and merged else {}
 
     def measured(split: Split, hashes: Sequence[str]) -> DrawnSuite:
         together = same_as(hashes, first_of) if first_of else {}
-        return _suite(prepare, dataset_id, split, hashes, together)
+        return _suite(prepare, dataset_id, split, hashes, together, given.left_out.get(split) if given is not None else None)
 
     def other(split: Split) -> DrawnSuite | None:
         hashes = drawn.get(split)
@@ -82,7 +85,12 @@ def plan_evaluation(
 
 
 def _suite(
-    prepare: PrepareInput, dataset_id: str, split: Split, hashes: Sequence[str], together: Mapping[int, int]
+    prepare: PrepareInput,
+    dataset_id: str,
+    split: Split,
+    hashes: Sequence[str],
+    together: Mapping[int, int],
+    left_out: LeftOut | None,
 ) -> DrawnSuite:
     spec = prepare.request
     scorers = [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers]
@@ -99,6 +107,7 @@ def _suite(
         objective=spec.objective,
         metric=spec.metric,
         same_as=dict(together),
+        left_out=left_out,
         judgement=spec.judgement,
         prices=spec.prices,
         sample_timeout=spec.execution.sample_timeout,

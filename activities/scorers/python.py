@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
+from activities.plugins.tracebacks import traceback_of
 from activities.scorers.grades import Grade
+from activities.secret_texts import without_secrets
 from ratchet import Output, Sample, Score
-from workflows.model.failures import described, shorten
+from workflows.model.failures import described, with_traceback
 from workflows.model.spec.scorers.python import PythonScorer
 from workflows.rules.scoring.objective_score import ScoringFailed
 
@@ -27,9 +29,10 @@ async def python(scorer: PythonScorer, output: Output, sample: Sample, tools: Sc
         else:
             returned = await tools.calls.call(plugin, output, sample)
     except IsolatedFault as fault:
-        raise ScoringFailed(f"scorer {scorer.score_name!r}: {fault}") from None
+        raise ScoringFailed(with_traceback(f"scorer {scorer.score_name!r}: {fault}", fault.traceback)) from None
     except (Exception, SystemExit, KeyboardInterrupt) as error:
-        raise ScoringFailed(shorten(f"scorer {scorer.score_name!r} raised {described(error)}")) from error
+        told = without_secrets(f"scorer {scorer.score_name!r} raised {described(error)}")
+        raise ScoringFailed(with_traceback(told, traceback_of(error))) from error
     given = returned if isinstance(returned, list | tuple) else [returned]
     if not given:
         raise ScoringFailed(f"scorer {scorer.score_name!r} gave no score; return a number, a Score or a list of them")

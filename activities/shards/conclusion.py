@@ -13,10 +13,12 @@ from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
 from activities.plugins.lost_attempts import attempts_before, refuse_killers
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.plugins.tracebacks import traceback_of
+from activities.secret_texts import without_secrets
 from activities.shards.evidence import Judging
 from ratchet.optimizer import TrialStatus
 from store.write.repositories import Store
-from workflows.model.failures import described, shorten
+from workflows.model.failures import described, shorten, with_remark, with_traceback
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, Noise, Plan
@@ -65,7 +67,8 @@ class Concluding:
         kept = NOTHING if facts.coverage >= 1 else await self._store.unscored_answers.paid_for(trial)
         paid = tally.paid + kept
         if error is not None and kept.samples:
-            error = f"{shorten(error)}; {kept.samples} more answers wait for their score, which a retry of the run gives them"
+            waiting = f"; {kept.samples} more answers wait for their score, which a retry of the run gives them"
+            error = with_remark(shorten(error), waiting)
         lost = Amount(samples=conclusion.lost)
         metered = trial.metered or conclusion.metered
         if metered:
@@ -173,8 +176,8 @@ class Concluding:
         if too_little := measured_too_little(conclusion, facts):
             return too_little
         if mostly_failed(conclusion, failed, facts.outcomes):
-            records = await self._store.evaluated_samples.records(trial.run_id, trial.split, trial.candidate.config_hash, 1)
-            first = records[0].feedback if records else conclusion.error
+            found = await self._store.evaluated_samples.first_error(trial.run_id, trial.split, trial.candidate.config_hash)
+            first = found or conclusion.error
             return f"{failed} of the baseline's {facts.outcomes} samples failed; first error: {first}"
         return None
 
@@ -195,7 +198,8 @@ class Concluding:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None
-            raise ScoringFailed(f"objective {objective.ref} raised {described(error)}") from error
+            told = without_secrets(f"objective {objective.ref} raised {described(error)}")
+            raise ScoringFailed(with_traceback(told, traceback_of(error))) from error
         try:
             return finite(returned)
         except ScoringFailed as error:
@@ -211,7 +215,7 @@ class Concluding:
                 self._plugins, ref, "objective", {"statistics": dict(statistics)}, LONGEST_OBJECTIVE
             )
         except IsolatedFault as fault:
-            raise ScoringFailed(f"objective {ref}: {fault}") from None
+            raise ScoringFailed(with_traceback(f"objective {ref}: {fault}", fault.traceback)) from None
         if "problem" in returned:
             raise ScoringFailed(f"objective {ref}: {returned['problem']}")
         return float(returned["number"])
@@ -228,7 +232,8 @@ def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:
     trial, error = conclusion.trial, conclusion.error or "the trial failed"
     if not conclusion.errors:
         return error
-    return f"{error} ({facts.outcomes} of {conclusion.samples * trial.replicates} samples have an answer, {facts.coverage:.1%})"
+    answered = f"{facts.outcomes} of {conclusion.samples * trial.replicates} samples have an answer, {facts.coverage:.1%}"
+    return with_remark(error, f" ({answered})")
 
 
 def _milliseconds_since(moment: datetime | None) -> int:

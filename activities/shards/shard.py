@@ -34,7 +34,7 @@ from ratchet._canonical import derive_seed
 from ratchet._placeholders import Unfillable
 from store.budget_leases import LeaseTaken
 from store.schema import StoreError
-from workflows.model.failures import described, shorten
+from workflows.model.failures import described, shorten, with_traceback
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
@@ -446,15 +446,15 @@ def _output_of(kept: UnscoredAnswer) -> Output:
 
 
 def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
-    error = shorten(str(fault))
+    told = shorten(str(fault))
     return Outcome(
         item_hash=pair.item_hash,
         replicate=pair.replicate,
         status="failed",
         scores={},
         passed=False,
-        error=error,
-        feedback=error,
+        error=with_traceback(told, fault.traceback),
+        feedback=told,
         tokens=fault.tokens,
         cost=fault.cost,
         latency_ms=fault.latency_ms,

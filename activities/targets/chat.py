@@ -14,11 +14,12 @@ from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._canonical import NotCanonical
-from ratchet._placeholders import Filling, Unfillable, fill, step_answer_of
+from ratchet._placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
 from workflows.model.suite import EvaluationSuite
+from workflows.rules.spec.shown_examples import ShownExamples
 from workflows.rules.spec.spliced_messages import spliced_messages
 
 REQUEST_PARAMETERS = (
@@ -109,7 +110,7 @@ class ChatAnswers:
         try:
             filling = Filling(configuration, sample.input, steps)
             model = filling.text(request.model or "")
-            messages = _messages(request, filling)
+            messages = _messages(request, ShownExamples(request, configuration), sample.input, steps)
             stated = filling.json(request.parameters)
         except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
@@ -156,14 +157,16 @@ class ChatAnswers:
         )
 
 
-def _messages(request: ChatStep, filling: Filling) -> list[dict[str, Any]]:
+def _messages(request: ChatStep, examples: ShownExamples, given: Any, steps: StepAnswer) -> list[dict[str, Any]]:
+    filling = Filling(examples.as_texts(), given, steps)
     messages: list[dict[str, Any]] = []
     for entry in request.messages:
         if isinstance(entry, Message):
             messages.append({"role": entry.role, "content": filling.text(entry.content)})
             continue
         try:
-            messages += spliced_messages(filling.json(entry.splice))
+            spliced = examples.spliced(entry.splice)
+            messages += spliced_messages(filling.json(entry.splice)) if spliced is None else spliced
         except Unfillable:
             raise
         except ValueError as error:

@@ -24,6 +24,8 @@ class Fault(Exception):
         super().__init__(message)
         self.kind = kind
         self.billed = billed
+        self.traceback = ""
+        """Where the user's code raised, a line for each frame."""
         self.tokens = tokens
         """What the call took, as far as it was said."""
         self.cost = cost

@@ -24,6 +24,7 @@ from activities.endpoints.endpoint_policy import (
 )
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.retry_policy import Patience, patiently
+from activities.secret_texts import without_secrets
 from activities.settings import HTTP_TOKEN
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
@@ -286,8 +287,6 @@ async def _whole(response: aiohttp.ClientResponse, url: str) -> bytes:
 
 def _said(text: bytes, sent: Mapping[str, str]) -> str:
     """What the endpoint said, without the token, which some endpoints quote."""
-    said = text[:4000].decode("utf-8", "replace")
-    for name in ("Authorization", "X-API-Key"):
-        token = sent.get(name, "").removeprefix("Bearer ")
-        said = said.replace(token, "(hidden)") if token else said
+    tokens = (sent.get(name, "").removeprefix("Bearer ") for name in ("Authorization", "X-API-Key"))
+    said = without_secrets(text[:4000].decode("utf-8", "replace"), *tokens)
     return shorten(" ".join(said.split()), 300)

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from activities.budget.metering import at_most, metered
 from activities.endpoints.call_context import CallContext
+from activities.endpoints.retry_policy import Patience, patiently
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.loops import LoopBlocked, TimeIsOver
 from activities.plugins.processes import WarmProcesses
 from activities.plugins.threads import RaisedCancelledError
+from activities.plugins.tracebacks import traceback_of
+from activities.secret_texts import without_secrets
 from activities.targets.answers import output_from
-from activities.targets.faults import CandidateFault, TookTooLong
-from ratchet import ExperimentContext, Output, Sample, in_experiment
+from activities.targets.faults import CandidateFault, TookTooLong, Unreachable
+from activities.targets.patience_requests import TRY_AGAIN, patience_asked_for
+from ratchet import ExperimentContext, Output, Sample, TryAgain, in_experiment
 from ratchet._placeholders import Finished
 from ratchet.experiment import PromptUnderTest
 from ratchet.prompts.template import PromptTemplate
@@ -28,11 +32,16 @@ from workflows.model.spec.targets.python import PythonTarget
 from workflows.rules.overlay import NotRendered
 
 if TYPE_CHECKING:
+    from activities.endpoints.gate import Gates
     from activities.targets import TargetTools
     from workflows.model.suite import EvaluationSuite
 
 MOST_HANGING_THREADS = 32
 """Beyond it, targets run in processes of their own, which can be killed."""
+
+
+PYTHON = "python"
+"""Stands for the base URL of code of the user's, at the gates."""
 
 
 class PythonAnswers:
@@ -48,6 +57,8 @@ class PythonAnswers:
         *,
         timeout: float,
         isolate: bool,
+        gates: Gates,
+        patience: Patience,
         template: PromptTemplate | None = None,
     ) -> None:
         self._reference = target.ref
@@ -58,6 +69,9 @@ class PythonAnswers:
         self._processes = processes
         self._timeout = timeout
         self._isolate = isolate
+        self._gates = gates
+        # One that takes too long is slow by itself: it says so where somebody else is.
+        self._patience = replace(patience, slow_attempts=1)
         self._template = template
         # Importing code that kills its process must not happen in this one, and code that runs elsewhere need not.
         elsewhere = isolate or target.pool == "process"
@@ -78,16 +92,36 @@ class PythonAnswers:
             tools.processes,
             timeout=timeout,
             isolate=isolate,
+            gates=tools.models.gates,
+            patience=tools.models.patience,
             template=suite.prompt,
         )
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
-        async with metered(context, at_most(context.meter, self._at_most)) as call:
-            output = await self._answered(configuration, sample, experiment, call.begins)
-            call.took(output.tokens, output.cost)
-            return output
+        """Code that never asks for patience stands before no gate, which would space out its calls."""
+
+        async def called() -> Output:
+            async with metered(context, at_most(context.meter, self._at_most)) as call:
+                output = await self._answered(configuration, sample, experiment, call.begins)
+                call.took(output.tokens, output.cost)
+                return output
+
+        gate = self._gates.known(PYTHON, self._reference)
+        if gate is not None:
+            return await patiently(gate, called, self._patience, context)
+        try:
+            return await called()
+        except Unreachable as first:
+            met = [first]
+
+        async def called_again() -> Output:
+            if met:
+                raise met.pop()
+            return await called()
+
+        return await patiently(self._gates.at(PYTHON, self._reference), called_again, self._patience, context)
 
     async def _answered(
         self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
@@ -119,6 +153,8 @@ class PythonAnswers:
         try:
             with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
                 return output_from(await self._in_time(plugin, mine, its_sample, context))
+        except TryAgain as again:
+            raise patience_asked_for(str(again), vars(again)) from again
         except RaisedCancelledError:
             raise CandidateFault("target raised CancelledError", kind="raised CancelledError") from None
         except TimeIsOver as over:
@@ -128,7 +164,9 @@ class PythonAnswers:
             raise
         except BaseException as error:
             kind = shorten(f"raised {type(error).__name__}", 80)
-            raise CandidateFault(shorten(f"target raised {described(error)}"), kind=kind) from error
+            fault = CandidateFault(without_secrets(shorten(f"target raised {described(error)}")), kind=kind)
+            fault.traceback = traceback_of(error)
+            raise fault from error
 
     async def _in_time(self, plugin: Plugin, *arguments: Any) -> Any:
         if plugin.is_async:
@@ -152,8 +190,12 @@ class PythonAnswers:
             return await self._isolation.call_target(
                 self._plugins, self._reference, configuration, sample, context, self._timeout, self._template, begins
             )
-        except IsolatedFault as fault:
-            raise CandidateFault(str(fault), kind=fault.kind) from None
+        except IsolatedFault as isolated:
+            if TRY_AGAIN in isolated.details:
+                raise patience_asked_for(str(isolated), isolated.details[TRY_AGAIN]) from None
+            fault = CandidateFault(str(isolated), kind=isolated.kind)
+            fault.traceback = isolated.traceback
+            raise fault from None
 
 
 def _noted(plugin: Plugin, begins: Callable[[], None]) -> Plugin:

@@ -130,7 +130,7 @@ def _of_run(request: OptimizationRequest, calls: int | None, trials: int | None,
 
 
 def _target(request: OptimizationRequest, at_worst: bool) -> Iterator[Amount]:
-    stated, requests = request.target.stated, request.target.request_parameters()
+    stated, requests = request.target.stated, [asked.parameters for asked in request.target.requests]
     if not requests:
         yield NOTHING if stated is None else Amount(tokens=stated.tokens, cost=stated.cost)
         return

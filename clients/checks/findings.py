@@ -19,15 +19,17 @@ from clients.checks.endpoints import check_endpoints
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
 from clients.checks.plugin_inspection import Inspection, inspect_plugins, plugin_uses
 from clients.checks.prompt_source import look_at_prompt
+from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.settings import dataset_settings
 from ratchet._explanation import explain
 from ratchet._placeholders import placeholders
 from store.write.datasets import SampleRow
-from workflows.model.spec.dataset import Item, Splits
+from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
+from workflows.rules.releases.target import automatic_without_test
 from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.expectations import unusable_expectations
@@ -83,8 +85,8 @@ class Checked:
 
     @property
     def source(self) -> Source | None:
-        """What the spec's path names: a file relative to the spec, or an object in S3."""
-        if self.request is None or self.request.dataset.path is None:
+        """What the spec's path or paths name: files relative to the spec, or objects in S3."""
+        if self.request is None or not self.request.dataset.files:
             return None
         return source_beside(self.path, self.request)
 
@@ -99,11 +101,13 @@ def _present(file: Path) -> Path:
     return file
 
 
-async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True) -> Checked:
+async def check_spec(
+    path: Path, *, own_worker: bool = True, endpoints: bool = True, whole_engine: bool = True, home: Path | None = None
+) -> Checked:
     """Check a spec file as far as it goes: what is wrong earlier hides what comes later only where it must.
 
     `own_worker` says that workers get this process's environment; otherwise a missing key here is only a warning.
-    The demo knows that its spec does not need the `whole_engine`.
+    The demo knows that its spec does not need the `whole_engine`. `home` is that of the embedded servers.
     """
     try:
         file = await asyncio.to_thread(read_spec_file, path)
@@ -115,7 +119,7 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
         return Checked(path, _located(file, explain(error)))
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
-    seen = await look_at_prompt(path, request)
+    seen = await look_at_prompt(path, request, home)
     request, known = seen.asked, seen.read
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
@@ -128,12 +132,15 @@ async def check_spec(path: Path, *, own_worker: bool = True, endpoints: bool = T
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)
     sizes: Mapping[Split, int] = {}
     if dataset is not None:
-        merged = await asyncio.to_thread(members.drawn)
-        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if merged is None else merged.sizes
-        counting = sizes if merged is None else merged.counting
+        drawn = members.drawn
+        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if drawn is None else drawn.sizes
+        counting = sizes if drawn is None else drawn.counting
         data_findings += [*_too_small_a_budget(known, sizes), *known.optimizer.sample_problems(known, counting)]
-        findings += [Finding(message, file.line_of(message), "warning") for message in members.told()]
-    findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known)]
+        if not known.dataset.lacks("test"):
+            data_findings += automatic_without_test(known, sizes.get(Split.TEST, 0))
+        small = await asyncio.to_thread(lambda: [*too_small_splits(known, counting)])
+        findings += [Finding(message, file.line_of(message), "warning") for message in (*members.told(), *small)]
+    findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known, sizes)]
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
@@ -158,7 +165,7 @@ def _check_dataset(
     What is in the store already needs no check, and what a plug-in gives is only known when the run begins.
     """
     given = request.dataset
-    if given.items is None and given.path is None:
+    if given.items is None and not given.files:
         return None, []
     lacking, named, scored = _MissingInputs(request), _NamedData(), _Expectations(request)
     try:
@@ -167,10 +174,11 @@ def _check_dataset(
         if given.splits is not None and given.splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
         members.refuse_nothing_to_group_by()
+        members.divide(found.given)
     except (DatasetError, SourceAway) as error:
-        return None, [_in_the_spec(str(error), "dataset.items" if given.path is None else "dataset.path")]
+        return None, [in_the_spec(str(error), given.given_at)]
     unknown = [*unknown_must_pass(request, named.ids, named.tags)]
-    return found, [*(lacking.findings if given.path is not None else []), *scored.findings, *unknown]
+    return found, [*(lacking.findings if given.files else []), *scored.findings, *unknown]
 
 
 def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]) -> list[str]:
@@ -179,7 +187,8 @@ def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]
     return [] if problem is None else [problem]
 
 
-def _in_the_spec(message: str, field: str) -> str:
+def in_the_spec(message: str, field: str) -> str:
+    """A message on a dataset, with the field of a spec that it belongs to."""
     if message.startswith("dataset."):
         return message
     return f"{field}{message.removeprefix('items')}" if message.startswith("items[") else f"{field}: {message}"
@@ -220,7 +229,7 @@ class _MissingInputs:
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
         missing = next((name for name in self._wanted if not _has(item, name)), None)
         if missing is not None and not self.findings:
-            self.findings.append(f"dataset.path: {where}: input has no {missing!r}, which the target needs")
+            self.findings.append(in_the_spec(f"{where}: input has no {missing!r}, which the target needs", "dataset.path"))
 
 
 class _Expectations:
@@ -229,24 +238,26 @@ class _Expectations:
     def __init__(self, request: OptimizationRequest) -> None:
         self.findings: list[str] = []
         self._scorers = request.scorers
-        self._field = "dataset.items" if request.dataset.path is None else "dataset.path"
+        self._field = request.dataset.given_at
 
     def look(self, where: str, item: Item, _row: SampleRow) -> None:
         problem = next(unusable_expectations(self._scorers, item.expected), None) if not self.findings else None
         if problem is not None:
             colon = "." if self._field == "dataset.items" else ": "
-            self.findings.append(_in_the_spec(f"{where}{colon}expected: {problem}", self._field))
+            self.findings.append(in_the_spec(f"{where}{colon}expected: {problem}", self._field))
 
 
 def _has(item: Item, name: str) -> bool:
     return isinstance(item.input, dict) and name.split(".")[0] in item.input
 
 
-def with_size(checked: Checked, dataset_id: str, count: int) -> Checked:
-    """What was found out, now that the size of a stored dataset is known."""
+def with_size(checked: Checked, dataset_id: str, count: int, given: Mapping[SplitName, int]) -> Checked:
+    """What was found out, now that the size of a stored dataset is known, and how many of its samples name each split."""
     known = replace(checked, dataset=Ingested(dataset_id, count))
     if known.request is None:
         return known
+    if given:
+        return replace(known, splits={split: given[split] for split in SPLIT_NAMES if split in given})
     sizes = split_sizes(count, known.request.dataset.splits)
     return replace(known, splits={split.value: size for split, size in sizes.items()})
 

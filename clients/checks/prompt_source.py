@@ -11,8 +11,10 @@ from typing import Any
 
 from activities.preparing.prompt_snapshot import UnusablePrompt, resolved, with_file, with_stored
 from activities.releases.override_stores import Overrides
-from clients.runs.servers import ServersAway
+from clients.embedded.stack import stack_state
+from clients.runs.servers import ServersAway, has_data
 from clients.settings import client_settings
+from ratchet._misspelt_names import meant
 from ratchet.prompts import StoreAway
 from ratchet.prompts.template import PARAMETER, SECTION
 from ratchet.prompts.tokens import tokens_of
@@ -31,8 +33,9 @@ class SeenPrompt:
     problem: str | None = None
 
 
-async def look_at_prompt(spec: Path, request: OptimizationRequest) -> SeenPrompt:
-    """Read the prompt, if there is one and it can be read from here without starting anything."""
+async def look_at_prompt(spec: Path, request: OptimizationRequest, home: Path | None = None) -> SeenPrompt:
+    """Read the prompt, if there is one and it can be read from here without starting anything. `home` is that of the embedded
+    servers, which may have it."""
     if request.prompt is None:
         return SeenPrompt(request, request)
     try:
@@ -41,9 +44,17 @@ async def look_at_prompt(spec: Path, request: OptimizationRequest) -> SeenPrompt
             with_its_file = with_file(request, lambda: beside)
             return SeenPrompt(with_its_file, with_its_file)
         settings = client_settings()
-        if not settings.database_url and settings.overrides == "postgres":
+        if settings.database_url or settings.overrides != "postgres":
+            return SeenPrompt(request, await with_stored_prompt(request, settings.database_url))
+        if home is None:
+            return SeenPrompt(request, request)
+        if not has_data(home):
+            told = f"prompt.name: there is no prompt {request.prompt.name!r}, nor any other in {home}"
+            return SeenPrompt(request, request, f"{told}; store it with `ratchet prompts import FILE`")
+        addresses = stack_state(home).addresses
+        if addresses is None:
             return SeenPrompt(request, request)  # in the embedded store, which starts with the run
-        return SeenPrompt(request, await with_stored_prompt(request, settings.database_url))
+        return SeenPrompt(request, await with_stored_prompt(request, addresses.database_url))
     except UnusablePrompt as error:
         return SeenPrompt(request, request, str(error))
     except StoreAway as error:
@@ -55,7 +66,13 @@ async def with_stored_prompt(request: OptimizationRequest, database_url: str) ->
     assert request.prompt is not None
     overrides = Overrides(client_settings().overrides, database_url)
     try:
-        return with_stored(request, await resolved(request.prompt, overrides))
+        try:
+            return with_stored(request, await resolved(request.prompt, overrides))
+        except UnusablePrompt as error:
+            names = await (await overrides.store()).names()
+            asked = str(request.prompt.name)
+            close = None if asked in names else meant(asked, names)
+            raise UnusablePrompt(f"{error}; did you mean {close}?" if close else str(error)) from None
     finally:
         await overrides.close()
 

@@ -13,6 +13,7 @@ from clients.commands.run import SpecArgument
 if TYPE_CHECKING:
     from clients.checks.estimate import Estimate
     from clients.checks.findings import Checked
+    from workflows.model.spec.request import OptimizationRequest
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +36,7 @@ async def check_command(context: Context, spec: Path) -> int:
     from clients.runs.servers import ServersAway, named_by_environment, reach_servers, task_queue
 
     named = named_by_environment()
-    checked = await check_spec(spec, own_worker=not named)
+    checked = await check_spec(spec, own_worker=not named, home=context.home)
     request = checked.request
     away: str | None = None
     unserved: list[str] = [] if request is None or named else unserved_without_servers(request)
@@ -97,6 +98,11 @@ def _trial(replicates: int | str, costs: Estimate) -> str:
     return f"{costs.samples_per_trial} samples × {replicates} = {costs.calls_per_trial} calls"
 
 
+def _optimizer(request: OptimizationRequest) -> str:
+    why = request.why_its_optimizer
+    return request.optimizer.name if why is None else f"{request.optimizer.name}, {why}"
+
+
 def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
     """What the run will do, for a person and as JSON."""
     from clients.checks.estimate import estimate
@@ -123,6 +129,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         "Dataset": f"{dataset}: {splits}" if splits else dataset,
         **({} if request.prompt is None else {"Prompt": described_prompt(request)}),
         "Factors": ", ".join(request.changeable) or ("none may change" if is_read(request) else "those of the prompt"),
+        "Optimizer": _optimizer(request),
         "Objective": f"{request.objective.direction.value} {request.objective.kind} of {request.metric}",
         "A trial": _trial(request.replicates, costs) if data else "as the data says",
         "At most": _at_most(costs),
@@ -143,6 +150,7 @@ def summary_of(checked: Checked) -> tuple[list[str], dict[str, object]]:
         "splits": checked.splits,
         "prompt": None if request.prompt is None else prompt_facts(request),
         "factors": list(request.changeable),
+        "optimizer": {"name": request.optimizer.name, "why": request.why_its_optimizer},
         "estimate": costs.as_json(),
         "plan": plan.model_dump(mode="json") if plan else None,
     }

@@ -22,7 +22,10 @@ def add_to(app: typer.Typer) -> None:
     def compare(
         context: Context,
         first: Annotated[
-            str, typer.Argument(metavar="A", help="A run, for its best candidate, or RUN/CANDIDATE.", show_default=False)
+            str,
+            typer.Argument(
+                metavar="A", help="A run, for its best candidate, or RUN/CANDIDATE, RUN/best, RUN/baseline.", show_default=False
+            ),
         ],
         others: Annotated[
             list[str], typer.Argument(metavar="B…", help="What is compared with it, written alike.", show_default=False)
@@ -41,7 +44,7 @@ def add_to(app: typer.Typer) -> None:
 async def compare_all(context: Context, names: list[str]) -> int:
     """Compare everything with the first that is named."""
     from clients.reports.side_by_side import Incomparable, UnknownEntrant, side_by_side
-    from clients.runs.lookup import unknown_run
+    from clients.runs.lookup import unknown_entrant, unknown_run
     from clients.runs.servers import has_data, reach_servers
 
     if not has_data(context.home):
@@ -50,11 +53,7 @@ async def compare_all(context: Context, names: list[str]) -> int:
         try:
             found = await side_by_side(servers.reader, names)
         except UnknownEntrant as unknown:
-            run_id, candidate_id = unknown.run_id, unknown.candidate_id
-            if candidate_id is None:
-                raise unknown_run(run_id, [row.run_id for row in await servers.reader.runs.page()]) from None
-            told = f"{run_id} has no candidate {candidate_id!r}; `ratchet report {run_id} --format json` lists them"
-            raise CommandError(told) from None
+            raise await unknown_entrant(servers, unknown) from None
         except Incomparable as error:
             raise CommandError(str(error)) from None
     if context.json:

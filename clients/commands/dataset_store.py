@@ -27,7 +27,14 @@ from workflows.model.spec.dataset import Dataset
 
 NARROWEST = 100
 SHORT_ID = 12
-OPTIONS = {"path": "FILE", "name": "--name", "format": "--format", "columns": "--column", "delimiter": "--delimiter"}
+OPTIONS = {
+    "path": "FILE",
+    "paths": "FILE",
+    "name": "--name",
+    "format": "--format",
+    "columns": "--column",
+    "delimiter": "--delimiter",
+}
 
 
 async def list_datasets(context: Context) -> int:
@@ -86,6 +93,7 @@ def _described(detail: DatasetDetail) -> list[str]:
         if detail.count > 1 and detail.expected and detail.expected[0].samples == 1
         else _counted(detail.expected, detail.count),
         "Tags": _counted(detail.tags, detail.count) or "none",
+        **({"Splits": _counted(detail.splits, detail.count)} if detail.splits else {}),
     }
     return [f"{label + ':':<10}{one_line(text)}" for label, text in rows.items()]
 
@@ -148,6 +156,7 @@ def _as_option(message: str) -> str:
 def _in_options(message: str) -> str:
     """What a spec says in a field, this command takes as an option."""
     told = re.sub(r"dataset\.columns\.(\w+)", r"--column \1=…", message)
+    told = re.sub(r"dataset\.paths\.(\w+)", r"\1=FILE", told)
     return re.sub(r"dataset\.(delimiter|format)(: )?", lambda found: f"--{found[1]}{' ' if found[2] else ''}", told)
 
 

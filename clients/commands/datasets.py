@@ -44,7 +44,14 @@ def add_to(app: typer.Typer) -> None:
     @command(datasets, "add", PANEL)
     def add(
         context: Context,
-        file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or s3://bucket/key.", show_default=False)],
+        files: Annotated[
+            list[str],
+            typer.Argument(
+                metavar="FILE...",
+                help="A file, or s3://bucket/key; or one for each split: train=FILE validation=FILE test=FILE.",
+                show_default=False,
+            ),
+        ],
         name: Annotated[str | None, typer.Option("--name", help="What to call it. [default: the file's name]")] = None,
         form: Annotated[
             str | None,
@@ -55,7 +62,7 @@ def add_to(app: typer.Typer) -> None:
             typer.Option(
                 "--column",
                 metavar="PART=COLUMN",
-                help="Which column is input, expected, id, weight or tags, e.g. expected=label; again for more.",
+                help="Which column is input, expected, id, weight, tags or split, e.g. expected=label; again for more.",
             ),
         ] = None,
         delimiter: Annotated[str | None, typer.Option("--delimiter", help="What separates columns: , ; | or a tab.")] = None,
@@ -64,7 +71,7 @@ def add_to(app: typer.Typer) -> None:
         from clients.commands.dataset_store import add_dataset
         from clients.runs.interruption import run_async
 
-        given = {"path": file, "name": name, "format": form, "delimiter": delimiter, "columns": _columns(column or [])}
+        given = {"name": name, "format": form, "delimiter": delimiter, "columns": _columns(column or []), **_paths(files)}
         return run_async(context, lambda _: add_dataset(context, {key: value for key, value in given.items() if value}))
 
     @command(datasets, "delete", PANEL)
@@ -74,6 +81,18 @@ def add_to(app: typer.Typer) -> None:
         from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: delete_dataset(context, reference))
+
+
+def _paths(given: list[str]) -> dict[str, str | dict[str, str]]:
+    """One file, or one for each split."""
+    from workflows.model.spec.dataset import split_called
+
+    by_split = [file.partition("=")[::2] for file in given]
+    if all(path and split_called(split) for split, path in by_split):
+        return {"paths": dict(by_split)}
+    if len(given) > 1:
+        raise CommandError("FILE: give one, or one for each split: train=FILE validation=FILE test=FILE")
+    return {"path": given[0]}
 
 
 def _columns(given: list[str]) -> dict[str, str | list[str]]:

@@ -28,6 +28,7 @@ from workflows.model.spec.factors import Configuration, Factor, FlagFactor, Froz
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.release import ReleaseState
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.suite import LeftOut
 from workflows.model.trial import Purpose, Split, TrialSummary
 from workflows.rules.scoring.error_counts import summed
 from workflows.rules.scoring.objective_score import is_better
@@ -172,6 +173,7 @@ class SplitSamples(HistoryPart):
     """The places and ids of the samples that candidates must pass, where single answers were read."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
+    left_out: LeftOut | None = None
 
 
 class RunFacts(Payload):

@@ -18,6 +18,7 @@ from clients.reports.text.summary import (
     reused_text,
     score_interval,
 )
+from workflows.model.failures import without_traceback
 
 
 def figures(facts: RunFacts) -> list[tuple[str, str]]:
@@ -45,7 +46,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Lost", lost_text(facts)),
         ("Compressed", "" if compression is None else compression_text(compression)),
         ("Took", _took(facts)),
-        ("Ended", termination(facts)),
+        ("Ended", without_traceback(termination(facts))),
     ]
     return [(label, text) for label, text in rows if text]
 

@@ -19,6 +19,7 @@ from clients.reports.text.progress_lines import termination
 from clients.reports.text.summary import score_line
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
 from ratchet._markdown import inert
+from workflows.model.failures import split_traceback, without_traceback
 from workflows.rules.scoring.slices import Slices
 
 ROWS: Final = 20
@@ -29,6 +30,8 @@ LONGEST_CELL: Final = 120
 def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Sequence[GateResult] = ()) -> str:
     """The run's report, and how it fared at the gates."""
     parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _verdict(facts, gates)]
+    where = split_traceback(termination(facts))[1]
+    parts += [fenced(where)] if where and facts.is_over else []
     if verbosity is Verbosity.MINIMAL:
         return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
     parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
@@ -56,7 +59,7 @@ def fenced(text: str, kind: str = "") -> str:
 def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
     lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
     if facts.status != "completed":
-        lines.append(f"- **{facts.status.upper()}**: {escaped(termination(facts))}")
+        lines.append(f"- **{facts.status.upper()}**: {escaped(without_traceback(termination(facts)))}")
     if facts.result is not None and facts.result.confirmation is not None:
         lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
         told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)

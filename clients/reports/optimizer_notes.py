@@ -6,6 +6,7 @@ from clients.reports.facts import Iteration, RunFacts
 from workflows.model.failures import shorten
 from workflows.model.run.rounds import PROPOSAL_FAILURE
 from workflows.model.trial import Purpose
+from workflows.rules.scoring.clusters import told_of_left_out
 
 LONGEST_WHY = 300
 
@@ -24,13 +25,14 @@ def parts_text(facts: RunFacts) -> str | None:
 
 
 def counted_text(facts: RunFacts) -> str | None:
-    """How many samples there really are, where several count as one."""
+    """How many samples there really are, where several count as one, or a given split has some of an earlier one."""
     told = [
         f"{drawn.samples:,} {'' if drawn.split.value == 'all' else f'{drawn.split.value} '}samples count as "
         f"{drawn.samples - len(drawn.same_as):,}"
         for drawn in facts.splits
         if drawn.same_as
     ]
+    told += [told_of_left_out(drawn.split, drawn.left_out) for drawn in facts.splits if drawn.left_out is not None]
     return "; ".join(told) or None
 
 

@@ -75,7 +75,9 @@ class Incomparable(ValueError):
 
 
 @dataclass(frozen=True)
-class _Entrant:
+class Entrant:
+    """A candidate of a run, as it was named."""
+
     name: str
     run: RunDetail
     candidate_id: str
@@ -106,7 +108,7 @@ class _Entrant:
 
 async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
     """Everything that is named compared with the first; a name is a run, for its best candidate, or RUN/CANDIDATE."""
-    entrants = [await _entrant(reader, name) for name in names]
+    entrants = [await named_entrant(reader, name) for name in names]
     first, others = entrants[0], entrants[1:]
     confirmed = [await _confirmed(reader, one) for one in entrants]
     purpose = CONFIRMATION if all(confirmed) else None
@@ -124,7 +126,8 @@ async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
     )
 
 
-async def _entrant(reader: StoreReader, name: str) -> _Entrant:
+async def named_entrant(reader: StoreReader, name: str) -> Entrant:
+    """The candidate that is named: RUN for its best one, RUN/CANDIDATE, RUN/best or RUN/baseline."""
     run_id, candidate_id = name, ""
     run = await reader.runs.load(run_id)
     if run is None and "/" in name:
@@ -132,27 +135,28 @@ async def _entrant(reader: StoreReader, name: str) -> _Entrant:
         run = await reader.runs.load(run_id)
     if run is None:
         raise UnknownEntrant(name, run_id, None)
-    candidate = candidate_id or run.best_candidate_id
+    marked = {"": run.best_candidate_id, "best": run.best_candidate_id, "baseline": run.baseline_candidate_id}
+    candidate = marked.get(candidate_id, candidate_id)
     if candidate is None:
-        raise Incomparable(f"{run_id} has no best candidate yet; name one of its trials as {run_id}/CANDIDATE")
+        raise Incomparable(f"{run_id} has no {candidate_id or 'best'} candidate yet; name one as {run_id}/CANDIDATE")
     if await reader.trials.load(run_id, candidate) is None:
         raise UnknownEntrant(name, run_id, candidate)
-    return _Entrant(name, run, candidate)
+    return Entrant(name, run, candidate)
 
 
-async def _confirmed(reader: StoreReader, one: _Entrant) -> bool:
+async def _confirmed(reader: StoreReader, one: Entrant) -> bool:
     trial = await reader.trials.load(*one.side(CONFIRMATION))
     return trial is not None and trial.status == "completed"
 
 
-async def _trial(reader: StoreReader, one: _Entrant, purpose: str | None) -> TrialDetail:
+async def _trial(reader: StoreReader, one: Entrant, purpose: str | None) -> TrialDetail:
     found = await reader.trials.load(*one.side(purpose))
     if found is None:  # deleted a moment ago
         raise UnknownEntrant(one.name, one.run.run_id, None)
     return found
 
 
-async def _pair(reader: StoreReader, one: _Entrant, other: _Entrant, purpose: str | None) -> Contrast:
+async def _pair(reader: StoreReader, one: Entrant, other: Entrant, purpose: str | None) -> Contrast:
     if one.run.direction != other.run.direction:
         raise Incomparable(
             f"{one.name} is to {one.run.direction}, {other.name} to {other.run.direction}: no gain of one is one of the other"
@@ -165,7 +169,7 @@ async def _pair(reader: StoreReader, one: _Entrant, other: _Entrant, purpose: st
     return found
 
 
-def _judged_together(pairs: Sequence[Contrast], first: _Entrant) -> list[Judged | None]:
+def _judged_together(pairs: Sequence[Contrast], first: Entrant) -> list[Judged | None]:
     """The verdicts that hold for all comparisons together, each of which is made once."""
     spec = JudgementSpec.model_validate(first.run.spec.get("judgement") or {})
     every = [(place, one.evidence()) for place, one in enumerate(pairs)]
@@ -176,8 +180,8 @@ def _judged_together(pairs: Sequence[Contrast], first: _Entrant) -> list[Judged 
 
 async def _compared(
     reader: StoreReader,
-    first: tuple[_Entrant, TrialDetail],
-    other: _Entrant,
+    first: tuple[Entrant, TrialDetail],
+    other: Entrant,
     pair: Contrast,
     judged: Judged | None,
     purpose: str | None,

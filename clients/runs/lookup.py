@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -16,6 +16,9 @@ from clients.commands.context import CommandError
 from clients.runs.servers import Servers, has_data, reach_servers
 from store import events
 from store.read.rows import RunSummary
+
+if TYPE_CHECKING:
+    from clients.reports.side_by_side import UnknownEntrant
 
 WORKFLOW = "OptimizationWorkflow"
 TERMINAL = tuple(sorted(events.TERMINAL))
@@ -81,6 +84,14 @@ def unknown_run(run_id: str, ids: list[str]) -> CommandError:
     close += [known for known in ids if run_id and known.startswith(run_id) and known not in close][: 3 - len(close)]
     hint = f"did you mean {' or '.join(close)}?" if close else "`ratchet list` shows those there are"
     return CommandError(f"there is no run {run_id!r}; {hint}", facts={"close_matches": close})
+
+
+async def unknown_entrant(servers: Servers, unknown: UnknownEntrant) -> CommandError:
+    """There is no such run, or it has no such candidate."""
+    run_id, candidate_id = unknown.run_id, unknown.candidate_id
+    if candidate_id is None:
+        return unknown_run(run_id, await known_ids(servers))
+    return CommandError(f"{run_id} has no candidate {candidate_id!r}; `ratchet report {run_id} --format json` lists them")
 
 
 async def known_ids(servers: Servers) -> list[str]:

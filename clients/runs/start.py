@@ -16,7 +16,7 @@ from activities.datasets import DatasetError, ingest
 from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.estimate import estimate
-from clients.checks.findings import Checked, check_spec, with_size
+from clients.checks.findings import Checked, check_spec, in_the_spec, with_size
 from clients.checks.plugin_inspection import plugin_uses
 from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
@@ -71,7 +71,8 @@ class StartPlan:
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
     """Check, then attach to the open run, show the finished one, or start one."""
-    checked = await check_spec(path, own_worker=not named_by_environment(), whole_engine=options.whole_engine)
+    embedded = not named_by_environment()
+    checked = await check_spec(path, own_worker=embedded, whole_engine=options.whole_engine, home=context.home)
     refuse_findings(context, checked)
     if options.dry_run:
         return tell_plan(context, checked)
@@ -187,7 +188,7 @@ async def _ingested(servers: Servers, checked: Checked) -> str:
         largest_mb = dataset_settings().largest_dataset_mb
         return (await ingest(servers.database, source, given.name, largest_mb=largest_mb)).dataset_id
     except DatasetError as error:
-        raise CommandError(f"{checked.path}: dataset.path: {str(error).removeprefix('dataset.path: ')}") from None
+        raise CommandError(f"{checked.path}: {in_the_spec(str(error), given.given_at)}") from None
 
 
 async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
@@ -205,7 +206,8 @@ async def _sized(servers: Servers, checked: Checked, plan: StartPlan) -> Checked
     dataset_id = plan.request.dataset.id
     if checked.dataset is not None or dataset_id is None:
         return checked
-    return with_size(checked, dataset_id, await Datasets(servers.database).size(dataset_id) or 0)
+    datasets = Datasets(servers.database)
+    return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
 from ratchet._canonical import content_hash
+from ratchet._examples import BETWEEN_EXAMPLES, answered, labelled
 from ratchet._frozen import SpecPart
-from ratchet._placeholders import as_text, placeholders
+from ratchet._placeholders import Unfillable, as_text, filled_in, placeholders
 from ratchet._values import LONGEST_TEXT, CanonicalMapping, CanonicalValue, Text
 from ratchet.prompts.names import SectionPath
 
@@ -21,17 +22,6 @@ TOOL_NAME = r"^[A-Za-z0-9_-]{1,64}$"
 """What the providers of models take as the name of a function."""
 
 NO_ARGUMENTS: dict[str, JsonValue] = {"type": "object", "properties": {}}
-
-EXAMPLES_SCHEMA: dict[str, JsonValue] = {
-    "type": "array",
-    "maxItems": MOST_EXAMPLES,
-    "items": {
-        "type": "object",
-        "properties": {"input": {}, "output": {}},
-        "required": ["input", "output"],
-        "additionalProperties": False,
-    },
-}
 
 
 class TextSection(SpecPart):
@@ -143,8 +133,26 @@ class ExampleSection(SpecPart):
     """Where they belong, e.g. `examples`; unique within the prompt."""
     examples: Annotated[list[Example], Field(max_length=MOST_EXAMPLES)]
     """The examples, in order."""
+    template: Text | None = None
+    """How an example's input is written: like the message that the model will get, such as `Review: {{input.text}}` and, on the
+    next line, `Sentiment:`. The answer follows. Default: `Input: …`, and `Output: …` on the next line."""
     accepts_overrides: bool = True
     """Whether they may be replaced; otherwise they are frozen."""
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> ExampleSection:
+        names = () if self.template is None else placeholders(self.template)
+        if self.template is not None and not names:
+            raise ValueError("template shows nothing of an example; name its input, such as {{input.text}}")
+        stranger = next((name for name in names if name != "input" and not name.startswith("input.")), None)
+        if stranger is not None:
+            raise ValueError(
+                f"template: placeholder {{{{{stranger}}}}} is unknown; an example fills {{{{input}}}} and its parts"
+            )
+        problem = self._unfilled(self.value)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
 
     @property
     def value(self) -> JsonValue:
@@ -152,11 +160,11 @@ class ExampleSection(SpecPart):
 
     @cached_property
     def hash(self) -> str:
-        return content_hash(self.value)
+        return content_hash(self.value if self.template is None else {"examples": self.value, "template": self.template})
 
     @property
     def contract(self) -> JsonValue:
-        return None
+        return self.template
 
     def problem(self, value: JsonValue) -> str | None:
         try:
@@ -166,18 +174,50 @@ class ExampleSection(SpecPart):
             return (
                 f"is no list of examples: {'.'.join(map(str, first['loc']))} {first['msg']}; give [{{input: …, output: …}}, …]"
             )
+        return self._unfilled(value)
+
+    def _unfilled(self, value: JsonValue) -> str | None:
+        try:
+            self.pairs(value)
+        except Unfillable as error:
+            return f"cannot be written by its template: {error}"
         return None
 
     def as_factor(self, value: JsonValue) -> dict[str, JsonValue]:
         if not self.accepts_overrides:
             return {"value": value, "change": "frozen"}
-        return {"value": value, "change": "structured", "type": "json", "schema": EXAMPLES_SCHEMA}
+        return {"value": value, "change": "structured", "type": "json", "schema": self._schema}
+
+    @property
+    def _schema(self) -> dict[str, JsonValue]:
+        """Of its values. What the template names, every example has."""
+        names = [name.removeprefix("input.") for name in placeholders(self.template or "") if name != "input"]
+        needed = sorted({name for name in names if "." not in name})
+        given: dict[str, JsonValue] = {"type": "object", "required": list[JsonValue](needed)} if needed else {}
+        return {
+            "type": "array",
+            "maxItems": MOST_EXAMPLES,
+            "items": {
+                "type": "object",
+                "properties": {"input": given, "output": {}},
+                "required": ["input", "output"],
+                "additionalProperties": False,
+            },
+        }
+
+    def pairs(self, value: Any) -> list[tuple[str, str]]:
+        """Examples as texts: what asks, and the answer. Raises Unfillable."""
+        return [(self._asked(example["input"]), as_text(example["output"])) for example in value]
+
+    def _asked(self, given: Any) -> str:
+        return as_text(given) if self.template is None else filled_in(self.template, {}).render(given)
 
     def texts(self, value: JsonValue) -> list[str]:
-        return [text for example in pairs(value) for text in example]
+        return [text for example in self.pairs(value) for text in example]
 
     def shown(self, value: JsonValue) -> str | None:
-        return "\n\n".join(f"Input: {given}\nOutput: {answer}" for given, answer in pairs(value)) or None
+        pairs = ((labelled(asked) if self.template is None else asked, answer) for asked, answer in self.pairs(value))
+        return BETWEEN_EXAMPLES.join(answered(asked, answer) for asked, answer in pairs) or None
 
 
 Section = Annotated[TextSection | ToolSection | ExampleSection, Field(discriminator="kind")]
@@ -188,11 +228,6 @@ _EXAMPLES = TypeAdapter(Annotated[list[Example], Field(max_length=MOST_EXAMPLES)
 def as_section(value: Any) -> Any:
     """A section that names no kind is text."""
     return {"kind": "text", **value} if isinstance(value, dict) and "kind" not in value else value
-
-
-def pairs(value: Any) -> list[tuple[str, str]]:
-    """Examples as texts, input and output."""
-    return [(as_text(example["input"]), as_text(example["output"])) for example in value]
 
 
 def _refuse_text(text: str, max_length: int) -> None:

@@ -22,7 +22,7 @@ from ratchet.domains import ChoiceDomain, Domain, FlagDomain, IntegerDomain, Num
 from ratchet.prompts.compiled import Rendered, RenderedTool, Rendering
 from ratchet.prompts.names import ParameterName, PromptName
 from ratchet.prompts.prompt_errors import InvalidOverride
-from ratchet.prompts.sections import ExampleSection, Section, TextSection, ToolSection, as_section, pairs
+from ratchet.prompts.sections import ExampleSection, Section, TextSection, ToolSection, as_section
 from ratchet.prompts.tokens import tokens_of
 
 MOST_SECTIONS = 500
@@ -287,7 +287,7 @@ class PromptTemplate(SpecPart):
             if isinstance(section, TextSection):
                 system.append(section.shown(value))
             elif isinstance(section, ExampleSection):
-                examples += [(filled_in(given, names), filled_in(answer, names)) for given, answer in pairs(value)]
+                examples += [(filled_in(given, names), filled_in(answer, names)) for given, answer in section.pairs(value)]
             else:
                 tools.append((section.name, filled_in(str(value), names), section.parameters))
         return Rendering(

@@ -75,6 +75,9 @@ class DatasetReader:
                 ),
                 expected=tuple(value.model_copy(update={"value": from_json(str(value.value))}) for value in expected),
                 tags=await _counted(connection, dataset_id, "SELECT unnest(tags) AS value FROM samples WHERE dataset_id = $1"),
+                splits=await _counted(
+                    connection, dataset_id, "SELECT unnest(splits) AS value FROM samples WHERE dataset_id = $1"
+                ),
             )
 
     async def samples(self, dataset_id: str, *, offset: int = 0, limit: int = 100) -> list[rows.SampleView]:

@@ -15,6 +15,25 @@ class EvaluatedSamples:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def first_error(self, run_id: str, split: Split, config_hash: str) -> str | None:
+        """What went wrong with the first sample that failed, and where."""
+        async with self._database.connection() as connection:
+            told: str | None = await connection.fetchval(
+                """
+                SELECT o.error
+                FROM suites suite
+                JOIN suite_samples drawn USING (run_id, split)
+                JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = suite.evaluator AND o.run_id = suite.run_id
+                               AND o.item_hash = drawn.item_hash
+                WHERE suite.run_id = $1 AND suite.split = $2 AND o.status = 'failed'
+                ORDER BY drawn.position, o.replicate LIMIT 1
+                """,
+                run_id,
+                split.value,
+                config_hash,
+            )
+            return told
+
     async def records(
         self,
         run_id: str,

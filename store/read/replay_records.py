@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from store.connection import Connection, Database
-from store.encoding import from_json
+from store.encoding import decoded
 from store.read import rows
 from store.read.measured_samples import measured, measured_in_batches
 from store.write.suites import Suites
@@ -19,6 +19,7 @@ async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, 
     found = await connection.fetch(
         """
         SELECT suite.split, suite.samples, coalesce(suite.body -> 'same_as', '{}') AS same_as,
+               suite.body -> 'left_out' AS left_out,
                CASE WHEN min(s.weight) <> max(s.weight) THEN array_agg(s.weight ORDER BY drawn.position) END AS weights
         FROM suites suite
         JOIN suite_samples drawn USING (run_id, split)
@@ -27,7 +28,7 @@ async def splits(connection: Connection, run_id: str) -> tuple[rows.DrawnSplit, 
         """,
         run_id,
     )
-    return tuple(rows.DrawnSplit(**{**dict(row), "same_as": from_json(row["same_as"])}) for row in found)
+    return tuple(rows.DrawnSplit(**decoded(row, "same_as", "left_out")) for row in found)
 
 
 async def proposal_costs(connection: Connection, run_id: str) -> tuple[rows.ProposalCost, ...]:

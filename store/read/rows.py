@@ -19,6 +19,7 @@ from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.release import ReleaseState
+from workflows.model.suite import LeftOut
 from workflows.model.trial import Purpose, Split, TrialSummary
 
 
@@ -348,6 +349,8 @@ class DatasetDetail(DatasetRow):
     input_fields: tuple[ValueCount, ...]
     expected: tuple[ValueCount, ...]
     tags: tuple[ValueCount, ...]
+    splits: tuple[ValueCount, ...]
+    """Those that samples name; none where they name none."""
 
 
 class SampleView(Payload):
@@ -369,6 +372,7 @@ class DrawnSplit(Payload):
     """In the order of the suite; None when all weigh alike."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
+    left_out: LeftOut | None = None
 
 
 class ProposalCost(Payload):

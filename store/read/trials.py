@@ -33,7 +33,7 @@ _ANSWERS: Final = """
           AND replicate >= $4 AND replicate < $5
         OFFSET 0
     ) o
-    WHERE suite.run_id = $1 AND suite.split = $2 AND (NOT $6 OR NOT o.passed)
+    WHERE suite.run_id = $1 AND suite.split = $2 AND ($6::bool IS NULL OR o.passed = $6)
       AND drawn.position >= $7 AND drawn.position < $8
 """
 _JSON: Final = ("input", "expected", "scores", "score_details", "output", "trace")
@@ -88,12 +88,12 @@ class TrialReader:
         *,
         purpose: str | None = None,
         part: str | None = None,
-        only_failed: bool = False,
+        passed: bool | None = None,
         offset: int = 0,
         limit: int = 100,
     ) -> rows.ItemPage | None:
         """The outcomes in the suite's order; without a purpose those of the trial that searched, of several parts those of the
-        newest unless one is named. None without such a trial."""
+        newest unless one is named; `passed` leaves only those that did, or did not. None without such a trial."""
         async with self._database.snapshot() as connection:
             trial = await connection.fetchrow(
                 "SELECT run_id, split, config_hash, first_replicate, first_replicate + replicates, $4::bool, t.first_sample,"
@@ -104,7 +104,7 @@ class TrialReader:
                 run_id,
                 candidate_id,
                 purpose,
-                only_failed,
+                passed,
                 part,
             )
             if trial is None:

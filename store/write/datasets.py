@@ -8,6 +8,7 @@ from typing import NamedTuple
 from store.connection import Connection, Database
 from store.encoding import storable_text
 from store.schema import StoreError
+from workflows.model.spec.dataset import SplitName
 
 _TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
 _JSON_COLUMNS = {"input": "input", "expected": "expected"}
@@ -24,6 +25,8 @@ class SampleRow(NamedTuple):
     expected: str
     weight: float
     tags: list[str]
+    splits: Sequence[str] = ()
+    """Those it was given in, most often one; empty where the dataset says nothing of splits."""
 
 
 class Datasets:
@@ -58,6 +61,24 @@ class Datasets:
         async with self._database.connection() as connection:
             rows = await connection.fetch("SELECT item_hash FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id)
             return [row["item_hash"] for row in rows]
+
+    async def given_splits(self, dataset_id: str) -> list[tuple[str, list[SplitName]]]:
+        """The id of every sample and the splits that it was given in, in order; nothing where the dataset names no splits."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT item_id, splits FROM samples WHERE dataset_id = $1 AND splits <> '{}' ORDER BY position", dataset_id
+            )
+            return [(row["item_id"], row["splits"]) for row in rows]
+
+    async def given_sizes(self, dataset_id: str) -> dict[SplitName, int]:
+        """How many samples name each split; nothing where the dataset names no splits."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT splits[1] AS split, count(*) AS samples FROM samples"
+                " WHERE dataset_id = $1 AND splits <> '{}' GROUP BY 1",
+                dataset_id,
+            )
+            return {row["split"]: row["samples"] for row in rows}
 
     async def contents(self, dataset_id: str) -> list[bytes]:
         """A hash of what every sample says, in order: of input and expected, whatever its id, weight and tags.

@@ -25,6 +25,7 @@ from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import CandidateKey, CommitRounds, HistoryPage, Prepared, PrepareInput
+from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 
@@ -133,9 +134,51 @@ class TestPrepare:
         stored = await ingest(database, tmp_path / "tickets.jsonl")
         assert (await prepare(dataset={"id": stored.dataset_id})).dataset_id == stored.dataset_id
 
+    async def test_splits_that_are_given_are_taken_and_what_leaks_is_told(self, prepare: Run, database: Database) -> None:
+        given = {"items": {"train": [1, 2, 3], "validation": [3, 4], "test": [5, 6, 1]}}
+        stored = await ingest(database, Dataset.model_validate(given).items or [])
+        for run_id, dataset in (("inline", given), ("stored", {"id": stored.dataset_id})):
+            prepared = await prepare(run_id, dataset=dataset)
+            assert (prepared.search_samples, prepared.test_samples, prepared.train_samples) == (1, 2, 3)
+            assert {split: left_out.count for split, left_out in prepared.left_out.items()} == {"validation": 1, "test": 1}
+            assert await prepare(run_id, dataset=dataset) == prepared  # a worker that died after it did so
+
+    @pytest.mark.parametrize(
+        ("asked", "told"),
+        [
+            (
+                {"release": {"prompt": "a/b", "mode": "automatic"}},
+                "release.mode: automatic needs samples that the search never",
+            ),
+            ({"optimizer": {"name": "few_shot", "factor": "shown"}}, "dataset.splits: few_shot shows train samples"),
+            (
+                {"optimizer": {"name": "refine", "proposer": {"kind": "noop"}, "examples_from": "train"}},
+                "optimizer.examples_from: is train, but there are no training samples",
+            ),
+        ],
+    )
+    async def test_splits_that_are_needed_are_missed_once_the_samples_are_read(
+        self, prepare: Run, example: ExampleRun, tmp_path: Path, asked: dict[str, Any], told: str
+    ) -> None:
+        factors = example.spec().model_dump(mode="json", by_alias=True)["configuration"]
+        if "optimizer" in asked:
+            factors["shown"] = {"value": [], "change": "structured", "type": "json", "schema": {"type": "array"}}
+        spec = {"configuration": factors, "dataset": {"path": "some.jsonl"}, **asked}
+        items = [{"input": n, "split": "train" if n < 3 else "validation" if n < 6 else "test"} for n in range(9)]
+        (tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, items)))
+        if "release" not in asked:
+            assert (await prepare(**spec)).train_samples == 3
+        (tmp_path / "some.jsonl").write_text("\n".join(json.dumps({**item, "split": "validation"}) for item in items))
+        with pytest.raises(ApplicationError) as caught:
+            await prepare("other", **spec)
+        assert caught.value.message.startswith(told)
+
     @pytest.mark.parametrize(
         ("dataset", "message"),
         [
+            ({"paths": {"train": "broken.jsonl"}}, "dataset.paths.train: broken.jsonl line 2: input: is missing; add it"),
+            ({"paths": {"train": "missing.jsonl"}}, "dataset.paths.train: there is no file 'missing.jsonl'"),
+            ({"items": {"train": [1], "test": [1]}}, "dataset.items: test has no sample of its own"),
             ({"path": "../etc/passwd"}, "leads outside RATCHET_DATA_DIR"),
             ({"path": "missing.jsonl"}, "there is no file 'missing.jsonl'"),
             ({"path": "broken.jsonl"}, "broken.jsonl line 2: input: is missing; add it"),

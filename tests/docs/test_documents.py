@@ -15,8 +15,7 @@ import yaml
 
 from clients.checks.environment import VARIABLES
 from docs.generate import REFERENCE, pages
-from ratchet._yaml import YamlProblem, composed, constructed
-from tests.support.documents import ROOT, Block, blocks, broken, documents, links, missing_names, name_of
+from tests.support.documents import AROUND, COMPLETE, ROOT, blocks, broken, documents, links, missing_names, name_of, specs_of
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.check import check_request
 
@@ -60,43 +59,6 @@ def test_a_path_or_a_module_that_is_named_exists(path: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(text_of(ROOT / "README.md").splitlines()) <= MOST_LINES_OF_README
-
-
-COMPLETE = {"target", "dataset", "objective"}
-AROUND: dict[str, Any] = {
-    "configuration": {"prompt": {"value": "Sort {{input.ticket}}.", "change": "text"}, "model": "gpt-5-mini"},
-    "target": {"kind": "chat", "messages": [{"role": "user", "content": "{{factors.prompt}}"}]},
-    "dataset": {"items": [{"input": {"ticket": "x"}, "expected": "y"}]},
-    "objective": {"metric": "exact"},
-    "optimizer": "none",
-}
-"""What the part of a spec that a document shows is put into, to be read as the spec that it is a part of."""
-
-
-def specs_of(text: str) -> list[tuple[int, dict[str, Any]]]:
-    """The specs, whole or in part, that a document shows; a block that says a field twice shows one alternative each time."""
-    found = []
-    for block in blocks(text):
-        if block.language == "yaml":
-            found += [(block.line, content) for content in _contents(block) if content.keys() <= _fields()]
-    return found
-
-
-def _fields() -> set[str]:
-    return set(OptimizationRequest.model_fields)
-
-
-def _contents(block: Block) -> list[dict[str, Any]]:
-    try:
-        return [_read(block.text)]
-    except YamlProblem:
-        return [_read(part) for part in re.split(r"^(?=\w)", block.text, flags=re.MULTILINE) if re.match(r"\w+:", part)]
-
-
-def _read(text: str) -> dict[str, Any]:
-    root = composed(text)
-    content = constructed(root) if root is not None else {}
-    return content if isinstance(content, dict) else {"not a mapping": content}
 
 
 SPECS = [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients.checks.findings import check_spec
+from tests.support.command_bench import Bench
 from tests.support.documents import ROOT, files_of
 
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -42,6 +43,23 @@ async def test_the_spec_of_a_tutorial_passes_the_check(tmp_path: Path, tutorials
         shutil.copy(TICKETS, tmp_path / "shorter")
     checked = await check_spec(tmp_path / spec, own_worker=False, endpoints=False)
     assert [finding.told(checked.path) for finding in checked.errors] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tutorials", "spec"),
+    [
+        (("tune-a-retrieval-pipeline.md",), "spec.yaml"),
+        (("write-an-optimizer.md",), "spec.yaml"),
+        (("tune-a-retrieval-pipeline.md", "put-it-into-ci.md"), "guard.yaml"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else given[-1],
+)
+def test_a_tutorial_that_needs_no_model_runs_as_its_reader_runs_it(bench: Bench, tutorials: tuple[str, ...], spec: str) -> None:
+    written(bench.directory, *tutorials)
+    done = bench.ratchet("run", spec, "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Termination:" in done.stdout
 
 
 @pytest.mark.slow

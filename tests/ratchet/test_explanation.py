@@ -30,7 +30,7 @@ NO_DURATION = "is not a duration; write seconds or text such as 90s, 15m, 2h"
 
 MALFORMED: list[tuple[dict[str, Any], str]] = [
     # the spec itself
-    ({"optimiser": 1}, "optimiser: is not a known field; remove it or check its spelling"),
+    ({"optimiser": 1}, "optimiser: is not a known field; did you mean optimizer?"),
     ({"carried": {}}, "carried: is not a known field; remove it or check its spelling"),
     ({"name": "a b"}, f'name: {NO_NAME} (is "a b")'),
     ({"name": "x\n"}, f'name: {NO_NAME} (is "x\\n")'),
@@ -108,7 +108,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     (_text(value=" "), "configuration.n: Factor value cannot be empty"),
     (_text(value="abcd", max_length=3), "configuration.n: Factor value exceeds max length 3 (was 4)"),
     (_text(value="a", max_length=0), "configuration.n.max_length: must be at least 1 (is 0)"),
-    (_text(value="a", maxlength=3), "configuration.n.maxlength: is not a known field; remove it or check its spelling"),
+    (_text(value="a", maxlength=3), "configuration.n.maxlength: is not a known field; did you mean max_length?"),
     (
         {"configuration": {"n": {"change": "structured", "value": 1}}},
         "configuration.n: needs type, which says what it is; add it",
@@ -160,10 +160,10 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ),
     # dataset
     ({"dataset": []}, "dataset: items is empty; give at least one sample"),
-    ({"dataset": {}}, "dataset: needs exactly one of items, path, ref, id or the name of a stored dataset (has none)"),
+    ({"dataset": {}}, "dataset: needs exactly one of items, path, paths, ref, id or the name of a stored dataset (has none)"),
     (
         {"dataset": {"path": "a.jsonl", "id": "0" * 64}},
-        "dataset: needs exactly one of items, path, ref, id or the name of a stored dataset (has path, id)",
+        "dataset: needs exactly one of items, path, paths, ref, id or the name of a stored dataset (has path, id)",
     ),
     ({"dataset": "a.jsonl"}, f'dataset: {A_MAPPING} (is "a.jsonl")'),
     ({"dataset": {"path": ""}}, "dataset.path: is empty; write something"),
@@ -181,7 +181,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"dataset": [{"input": 1, "weight": 0}]}, "dataset.items[0].weight: must be more than 0 (is 0)"),
     (
         {"dataset": [{"input": 1, "wieght": 1}]},
-        "dataset.items[0].wieght: is not a known field; remove it or check its spelling",
+        "dataset.items[0].wieght: is not a known field; did you mean weight?",
     ),
     (
         {"dataset": {"path": "a", "splits": {"train": 0.9, "test": 0.9}}},
@@ -250,6 +250,27 @@ def _lines(value: Any, model: type[OptimizationRequest] = OptimizationRequest) -
 @pytest.mark.parametrize(("changes", "message"), MALFORMED, ids=[message[:60] for _, message in MALFORMED])
 def test_a_malformed_spec_gets_one_line_with_field_value_and_fix(changes: dict[str, Any], message: str) -> None:
     assert _lines(spec(**changes)) == [message]
+
+
+def test_a_misspelt_field_hides_no_other_mistake() -> None:
+    text = _text(value="a", max_lenght=3, max_length="x")
+    scorers = [{"kind": "extract"}, {"kind": "rubric", "rubrik": "Is it polite?", "scale": [5, 1], "model": 5}]
+    factor = {
+        "configuration": {"n": {"change": "structured", "type": "number", "mni": 1, "value": 1e999, "min": "?", "max": 3}}
+    }
+    assert _lines(spec(**text)) == [
+        'configuration.n.max_length: must be a whole number (is "x")',
+        "configuration.n.max_lenght: is not a known field; did you mean max_length?",
+    ]
+    assert _lines(spec(**factor)) == [
+        "configuration.n.value: must be a finite number (is Infinity)",
+        'configuration.n.min: must be a number (is "?")',
+        "configuration.n.mni: is not a known field; did you mean min?",
+    ]
+    told = "\n".join(_lines(spec(scorers=scorers)))
+    assert "scorers[1].rubric: is missing; add it" in told
+    assert "scorers[1].rubrik: is not a known field; did you mean rubric?" in told
+    assert "scorers[1].model: must be text (is 5)" in told
 
 
 @pytest.mark.parametrize(("changes", "message"), MALFORMED[::9])

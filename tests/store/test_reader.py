@@ -87,8 +87,8 @@ async def test_items_of_a_trial_are_its_outcomes_with_their_samples(example: Exa
     assert page is not None
     assert (page.total, [(item.position, item.replicate) for item in page.items]) == (10, [(1, 0), (1, 1), (2, 0)])
     assert page.items[0].output == "answer 1" and page.items[0].scores == {"exact": 0.5} and "n" in page.items[0].input
-    failed = await reader.trials.items(run.run_id, "a", only_failed=True)
-    passed = await reader.trials.items(run.run_id, "b", only_failed=True)
+    failed = await reader.trials.items(run.run_id, "a", passed=False)
+    passed = await reader.trials.items(run.run_id, "b", passed=False)
     assert failed is not None and passed is not None
     assert (failed.total, passed.total) == (10, 0)
 

@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
+
+from ratchet._yaml import YamlProblem, composed, constructed
+from workflows.model.spec.request import OptimizationRequest
 
 ROOT = Path(__file__).parents[2]
 NOT_OURS = {".venv", ".ratchet", ".git", ".bench", ".artifacts", "node_modules", "optimizations", "dist", "build"}
@@ -57,6 +61,43 @@ def files_of(text: str) -> dict[str, str]:
         if names:
             found[names[0]] = block
     return found
+
+
+COMPLETE = {"target", "dataset", "objective"}
+AROUND: dict[str, Any] = {
+    "configuration": {"prompt": {"value": "Sort {{input.ticket}}.", "change": "text"}, "model": "gpt-5-mini"},
+    "target": {"kind": "chat", "messages": [{"role": "user", "content": "{{factors.prompt}}"}]},
+    "dataset": {"items": [{"input": {"ticket": "x"}, "expected": "y"}]},
+    "objective": {"metric": "exact"},
+    "optimizer": "none",
+}
+"""What the part of a spec that a document shows is put into, to be read as the spec that it is a part of."""
+
+
+def specs_of(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """The specs, whole or in part, that a document shows; a block that says a field twice shows one alternative each time."""
+    found = []
+    for block in blocks(text):
+        if block.language == "yaml":
+            found += [(block.line, content) for content in _contents(block) if content.keys() <= _fields()]
+    return found
+
+
+def _fields() -> set[str]:
+    return set(OptimizationRequest.model_fields)
+
+
+def _contents(block: Block) -> list[dict[str, Any]]:
+    try:
+        return [_read(block.text)]
+    except YamlProblem:
+        return [_read(part) for part in re.split(r"^(?=\w)", block.text, flags=re.MULTILINE) if re.match(r"\w+:", part)]
+
+
+def _read(text: str) -> dict[str, Any]:
+    root = composed(text)
+    content = constructed(root) if root is not None else {}
+    return content if isinstance(content, dict) else {"not a mapping": content}
 
 
 def prose(text: str) -> str:

@@ -24,6 +24,7 @@ from ratchet import (
     Score,
     TrialFacts,
     TrialHistory,
+    TryAgain,
     current_experiment,
 )
 
@@ -81,6 +82,18 @@ def in_a_pool(configuration: Mapping[str, Any], sample: Sample, context: Experim
         case float(seconds):
             time.sleep(seconds)
     return {"pid": os.getpid(), "served": _served}
+
+
+def impatient(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Asks to try again as often as the sample says, in the words that it says, and then answers."""
+    calls.append(sample.id)
+    if calls.count(sample.id) <= sample.input["busy"]:
+        raise TryAgain("the shop is busy", **sample.input.get("told", {}))
+    return str(sample.input["word"])
+
+
+async def impatient_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    return impatient(configuration, sample, context)
 
 
 def everything(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:

@@ -81,7 +81,7 @@ class ForkedProcess:
     ) -> None:
         self._told, theirs = socket.socketpair()
         with theirs:
-            asked = {"command": command, "directory": str(directory), "environment": dict(environment)}
+            asked: dict[str, object] = {"command": command, "directory": str(directory), "environment": dict(environment)}
             origin().ask(asked, [out, errors, theirs.fileno()])
         self.pid = self._number()
         self.returncode: int | None = None

@@ -61,6 +61,33 @@ NOT_RETRYABLE: Final = [
 ]
 
 
+def with_traceback(message: str, traceback: str) -> str:
+    """A message, cut so that the traceback fits behind it; both on lines of their own."""
+    if not traceback:
+        return shorten(message)
+    return f"{shorten(message, max(LONGEST_MESSAGE - len(traceback) - 1, LONGEST_MESSAGE // 4))}\n{traceback}"
+
+
+def split_traceback(text: str) -> tuple[str, str]:
+    """What went wrong, and the lines behind it that say where: each of these begins with blanks."""
+    lines = text.split("\n")
+    end = len(lines)
+    while end > 1 and lines[end - 1].startswith("  "):
+        end -= 1
+    return "\n".join(lines[:end]), "\n".join(lines[end:])
+
+
+def with_remark(text: str, remark: str) -> str:
+    """The text with more said of what went wrong, before the lines that say where."""
+    message, where = split_traceback(text)
+    return f"{message}{remark}\n{where}" if where else f"{message}{remark}"
+
+
+def without_traceback(text: str) -> str:
+    """What went wrong, without where: for where there is room for no more."""
+    return split_traceback(text)[0]
+
+
 def described(error: BaseException) -> str:
     """An exception in one line, whatever its text is or does."""
     try:

@@ -20,6 +20,16 @@ from workflows.model.spec.target_options import Target
 from workflows.model.trial import Split
 
 
+class LeftOut(Payload):
+    """Samples of a given split that an earlier one has, too: they are no evidence, and not in the suite."""
+
+    count: int
+    ids: tuple[str, ...]
+    """The first ones."""
+    grouped: bool = False
+    """Whether samples count as one by a field of the spec, and not by their content alone."""
+
+
 class EvaluationSuite(Payload):
     """What every trial of a run is measured with on one split; kept in the store, so that shards carry only its key."""
 
@@ -38,6 +48,7 @@ class EvaluationSuite(Payload):
     """The score the objective is computed from."""
     same_as: dict[int, int] = Field(default_factory=dict)
     """For samples that count as one with another: where they are, and where the first of their cluster is."""
+    left_out: LeftOut | None = None
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     prices: dict[str, Price] = Field(default_factory=dict)
     sample_timeout: Duration = timedelta(seconds=60)

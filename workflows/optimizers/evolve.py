@@ -116,8 +116,7 @@ class EvolveOptimizer(OptimizerSpec):
             yield f"judgement.accept: is {judgement.accept}, but evolve goes on only from what is significantly better; drop it"
         if judgement.rule != "improvement":
             yield f"judgement.rule: is {judgement.rule}, but evolve asks for improvement; drop it"
-        splits = request.dataset.splits
-        if splits is None or not splits.train or not splits.validation:
+        if request.dataset.lacks("train", "validation"):
             yield (
                 "dataset.splits: evolve learns from train samples and judges on validation samples; "
                 "give shares for both, and for test, such as {train: 0.2, validation: 0.5, test: 0.3}"

@@ -39,6 +39,12 @@ READ_FOR_EACH = 4
 """Samples that are read for each that can be chosen: some cannot be shown."""
 
 
+NO_TRAIN = (
+    "dataset.splits: few_shot shows train samples and scores on validation samples; give shares for both, and for "
+    "test, such as {train: 0.3, validation: 0.4, test: 0.3}"
+)
+
+
 class FewShotOptimizer(OptimizerSpec):
     """Chooses, orders and counts few-shot examples from the training samples, by tree-structured Parzen estimators over which
     samples the better candidates show, and where. A factor of examples is a list of `{input: …, output: …}`: an example section
@@ -94,12 +100,12 @@ class FewShotOptimizer(OptimizerSpec):
             )
         elif self.factor is None and len(lists) > 1:
             yield f"optimizer.factor: is missing, and there are several lists; name one of {', '.join(lists)}"
-        splits = request.dataset.splits
-        if splits is None or not splits.train or not splits.validation:
-            yield (
-                "dataset.splits: few_shot shows train samples and scores on validation samples; give shares for both, and for "
-                "test, such as {train: 0.3, validation: 0.4, test: 0.3}"
-            )
+        if request.dataset.lacks("train", "validation"):
+            yield NO_TRAIN
+
+    def sample_problems(self, request: OptimizationRequest, sizes: Mapping[Split, int]) -> Iterator[str]:
+        if not request.dataset.lacks("train", "validation") and not (sizes.get(Split.TRAIN) and sizes.get(Split.VALIDATION)):
+            yield NO_TRAIN
 
     def describe(self, longest: int | None) -> str:
         return f"Few-shot examples: {self.min_examples} to {self.max_examples} of {self.pool} training samples"

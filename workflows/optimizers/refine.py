@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Annotated, Literal
 
@@ -15,6 +15,7 @@ from workflows.model.spec.factors import Configuration
 from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.proposers import ModelProposer, NoOpProposer, Proposer, PythonProposer, StepProposer
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.trial import Split
 from workflows.optimizers.frame import Frame, Shown
 from workflows.optimizers.text_rewrites import described, may_change, recent_iterations, rewritable, rewritten
 from workflows.rules.proposals.seeded_steps import can_step, step
@@ -51,13 +52,20 @@ class RefineOptimizer(OptimizerSpec):
         return self.shorter_wins_ties
 
     def problems(self, request: OptimizationRequest) -> Iterator[str]:
-        splits = request.dataset.splits
-        if self.examples_from == "train" and (splits is None or not splits.train or not splits.validation):
+        if request.dataset.lacks("train", "validation"):
+            yield from self._no_examples({})
+        yield from rewriting_problems(self.proposer, request)
+
+    def sample_problems(self, request: OptimizationRequest, sizes: Mapping[Split, int]) -> Iterator[str]:
+        if not request.dataset.lacks("train", "validation"):
+            yield from self._no_examples(sizes)
+
+    def _no_examples(self, sizes: Mapping[Split, int]) -> Iterator[str]:
+        if self.examples_from == "train" and not (sizes.get(Split.TRAIN) and sizes.get(Split.VALIDATION)):
             yield (
                 "optimizer.examples_from: is train, but there are no training samples beside those that candidates are scored "
                 "on; give dataset.splits shares for train and validation, or drop examples_from"
             )
-        yield from rewriting_problems(self.proposer, request)
 
     def describe(self, longest: int | None) -> str:
         match self.proposer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ratchet.optimizer import StopReason
-from workflows.model.failures import one_line
+from workflows.model.failures import one_line, split_traceback
 from workflows.model.run.contract import EndedBy
 from workflows.model.run.rounds import RunStatus
 
@@ -12,7 +12,9 @@ class RunEnded(Exception):
     """The run is over: raised where that is found out, answered in one place."""
 
     def __init__(self, reason: StopReason, message: str, status: RunStatus = "completed", *, by: EndedBy | None = None) -> None:
-        self.message = one_line(message)  # it may repeat what a plug-in said, and is shown in lists, logs and terminals
+        told, where = split_traceback(message)
+        # It may repeat what a plug-in said, and is shown in lists, logs and terminals.
+        self.message = "\n".join([one_line(told), where]) if where else one_line(told)
         super().__init__(self.message)
         self.reason = reason
         self.status = status

@@ -20,7 +20,7 @@ from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
 from clients.settings import dataset_settings
 from clients.wire import Started
-from ratchet._canonical import NotCanonical
+from ratchet._canonical import NotCanonical, canonical_json
 from store.write.datasets import Datasets
 from workflows.model.spec.request import OptimizationRequest
 
@@ -97,8 +97,8 @@ async def _dataset_id(backend: Backend, request: OptimizationRequest) -> str:
             ).dataset_id
         except DatasetError as error:
             raise Refused(422, str(error), "dataset.items") from None
-    if given.path is not None or given.ref is not None:
-        return given.path or given.ref or ""
+    if given.files or given.ref is not None:
+        return given.ref or given.path or canonical_json(given.paths)
     datasets = Datasets(backend.database)
     found = given.id or await datasets.named(given.name or "")
     if found is None:

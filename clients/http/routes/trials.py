@@ -75,7 +75,7 @@ async def list_items(
 ) -> ItemPage:
     """What a trial was answered, with the samples, in their order."""
     page = await backend.reader.trials.items(
-        run_id, candidate_id, purpose=purpose, part=part, only_failed=only_failed, offset=offset, limit=limit
+        run_id, candidate_id, purpose=purpose, part=part, passed=False if only_failed else None, offset=offset, limit=limit
     )
     if page is None:
         await refuse_unknown_run(backend, run_id)

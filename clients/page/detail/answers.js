@@ -1,7 +1,7 @@
 // One sample with what both sides answered, side by side.
 
 import { h } from "../dom.js";
-import { cost, milliseconds, plain, score, whole, words } from "../format.js";
+import { cost, milliseconds, plain, score, whole } from "../format.js";
 
 const LONGEST = 20_000; // characters of one text that are drawn at once
 
@@ -41,7 +41,7 @@ function answerOf(answer, several) {
       h("span", { class: "pill", "data-kind": answer.passed ? "good" : "bad" }, passed),
       " ", h("span", { class: "soft" }, facts.join(" · ")),
     ),
-    answer.error ? h("p", { class: "problem" }, words(answer.error)) : null,
+    answer.error ? h("p", { class: "problem" }, answer.error) : null,
     answer.output === null ? null : block("Output", readable(answer.output)),
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
     scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,

@@ -44,6 +44,7 @@ from clients.reports.text.summary import (
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import Direction
+from workflows.model.failures import split_traceback
 from workflows.model.run.contract import Confirmation
 from workflows.rules.scoring.slices import Slice, Slices
 
@@ -95,6 +96,7 @@ def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         *_treatment(facts),
         *_labelled("Fixed factors:", _fixed_factors(facts), rows),
         *_labelled("Objective:", objective_text(facts.request)),
+        *_optimizer(facts),
     ]
 
 
@@ -136,6 +138,12 @@ def _reused(facts: RunFacts) -> list[str]:
     return [row for label, text in told if text for row in _labelled(label, text)]
 
 
+def _optimizer(facts: RunFacts) -> list[str]:
+    """Said where nobody had to choose it."""
+    why = facts.request.why_its_optimizer
+    return [] if why is None else _labelled("Optimizer:", f"{facts.request.optimizer.name}, {why}")
+
+
 def _prompt(facts: RunFacts) -> list[str]:
     return [] if facts.request.prompt is None else _labelled("Prompt:", facts.request.prompt.described)
 
@@ -154,7 +162,11 @@ def _status(facts: RunFacts) -> list[str]:
 
 
 def _termination(facts: RunFacts) -> list[str]:
-    return _labelled("Termination:", termination(facts)) if facts.is_over else []
+    """Why it ended; where a plug-in raised stands below, a row for each frame."""
+    if not facts.is_over:
+        return []
+    message, where = split_traceback(termination(facts))
+    return _labelled("Termination:", message) + [row for line in where.splitlines() for row in _hanging(line)]
 
 
 def _confirmed(confirmation: Confirmation, direction: Direction) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from clients.reports.facts import IterationStep, RunFacts, decision_on, steps, treatment
 from clients.reports.formatting import telling_apart
 from clients.reports.text.terminal_text import ellipsized, one_line
+from workflows.model.failures import without_traceback
 
 LONGEST_REASON = 200
 
@@ -25,7 +26,9 @@ def iteration_text(step: IterationStep) -> str:
     number, best = step.iteration.number, step.best.score if step.best else None
     if step.iteration.score is None:
         stands = telling_apart(best)[0] if best is not None else "none"
-        reason = ellipsized(one_line(step.iteration.failure_reason or "no reason was recorded"), LONGEST_REASON)
+        reason = ellipsized(
+            one_line(without_traceback(step.iteration.failure_reason or "no reason was recorded")), LONGEST_REASON
+        )
         return f"Iteration {number}: {step.iteration.status.value} (best={stands}): {reason}"
     if best is None:
         return f"Iteration {number}: score={telling_apart(step.iteration.score)[0]} (best=none)"
@@ -36,7 +39,7 @@ def iteration_text(step: IterationStep) -> str:
 
 def terminated_line(facts: RunFacts) -> str:
     """The last line: why the run ended. There is none while it goes on."""
-    return f"{_prefix(facts)} Terminated: {one_line(termination(facts))}"
+    return f"{_prefix(facts)} Terminated: {one_line(without_traceback(termination(facts)))}"
 
 
 def termination(facts: RunFacts) -> str:

@@ -23,6 +23,7 @@ from clients.reports.release_outcome import release_text
 from clients.reports.score_differences import VERDICTS, confirmed_text, plan_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
+from workflows.model.failures import without_traceback
 from workflows.model.run.contract import Progress
 from workflows.model.run.rounds import Counts, Spend
 from workflows.rules.scoring.error_counts import told
@@ -63,7 +64,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
         {
             "Run": facts.run_id,
             "Status": facts.status,
-            "Ended": termination(facts) if facts.is_over else "",
+            "Ended": without_traceback(termination(facts)) if facts.is_over else "",
             "Round": str(max((record.round for record in facts.rounds), default=0)),
             "Best": _best(
                 change.before if change else None, change.after if change else None, best.candidate_id if best else None

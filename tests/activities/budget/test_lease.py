@@ -19,6 +19,7 @@ from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
+from activities.targets.patience_requests import patience_asked_for
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
 from store.write.budgets import Budgets
@@ -412,6 +413,9 @@ async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun,
         (CandidateFault("an answer came, and no bill", billed="yes"), EACH),
         (CandidateFault("raised", kind="raised ValueError"), EACH),
         (TimeoutError(), EACH),
+        (patience_asked_for("busy", {"billed": "no"}), NOTHING),
+        (patience_asked_for("busy", {"billed": "unknown", "after": 1.0}), EACH),
+        (patience_asked_for("busy", {"billed": "yes"}), EACH),
     ],
 )
 async def test_calls_that_end_without_a_bill_count_unless_nothing_can_have_been_billed(

@@ -54,6 +54,25 @@ async def test_it_is_stored_under_the_objects_name(s3: ObjectStore, database: Da
     assert (listed.dataset_id, listed.name, listed.count) == (stored.dataset_id, "questions.jsonl", 2)
 
 
+def test_each_split_may_be_an_object_of_its_own(s3: ObjectStore, tmp_path: Path) -> None:
+    rows = {split: f"q,label\n{split} 1,a\n{split} 2,b\n".encode() for split in ("train", "test")}
+    paths = {split: s3.put("sets", f"glue/{split}/data.csv", text) for split, text in rows.items()}
+    given = source_of(Dataset.model_validate({"paths": paths}), lambda path: Path(path), DatasetSettings())
+    assert [(where, item.split) for where, item in given.items()] == [
+        ("dataset.paths.train: data.csv line 2", "train"),
+        ("dataset.paths.train: data.csv line 3", "train"),
+        ("dataset.paths.test: data.csv line 2", "test"),
+        ("dataset.paths.test: data.csv line 3", "test"),
+    ]
+    mixed = {"train": paths["train"], "test": "test.csv"}
+    (tmp_path / "test.csv").write_bytes(rows["test"])
+    local = source_of(Dataset.model_validate({"paths": mixed}), lambda path: tmp_path / path, DatasetSettings())
+    assert check_items(local) == check_items(given)
+    gone = {**paths, "test": "s3://sets/glue/nothing.csv"}
+    with pytest.raises(DatasetError, match=r"^dataset\.paths\.test: there is no object 'glue/nothing.csv' in bucket 'sets'"):
+        check_items(source_of(Dataset.model_validate({"paths": gone}), lambda path: Path(path), DatasetSettings()))
+
+
 def test_nothing_of_it_stays_on_this_machine(s3: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     url = s3.put("sets", "x.jsonl", b'{"input": 1}\n{"wrong": 2}')

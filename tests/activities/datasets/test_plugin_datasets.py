@@ -19,6 +19,7 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.loader import Plugins
 from store.connection import Database
 from store.read.reader import StoreReader
+from store.write.datasets import Datasets
 from workflows.model.run.contract import IngestedDataset, IngestInput
 from workflows.model.spec.dataset import Item
 
@@ -59,6 +60,20 @@ MODULE = """
 
     def many():
         return ({"input": n} for n in range(30_000))
+
+    SPLIT = {"train": ITEMS[:2], "dev": [Sample(id="d", input=3)], "test": ({"input": n} for n in (4, 5))}
+
+    def split_by_item():
+        found = [{**item, "split": "train"} for item in ITEMS[:2]]
+        return [*found, {"id": "d", "input": 3, "split": "valid"}, *({"input": n, "split": "test"} for n in (4, 5))]
+    def split_by_key():
+        return SPLIT
+    async def split_by_key_awaited():
+        return dict(reversed(SPLIT.items()))
+    def split_to_nothing():
+        return {"train": ITEMS, "test": []}
+    def split_otherwise():
+        return {"train": ITEMS[:2], "holdout": []}
 
     def wrong():
         return [{"input": 1}, {"inputt": 2}]
@@ -121,6 +136,14 @@ async def test_samples_may_be_given_as_targets_see_them(give: Give, reader: Stor
     assert (sample.item_id, sample.input, sample.expected, sample.weight, sample.tags) == ("s", 1, 2, 3.0, ("a", "b"))
 
 
+@pytest.mark.parametrize("name", ["split_by_item", "split_by_key", "split_by_key_awaited"])
+async def test_splits_may_be_given_with_each_item_or_as_a_mapping(give: Give, database: Database, name: str) -> None:
+    given = await give(f"giving:{name}")
+    found = await Datasets(database).given_splits(given.dataset_id)
+    assert [splits for _, splits in found] == [["train"], ["train"], ["validation"], ["test"], ["test"]]
+    assert [item_id for item_id, _ in found][1:3] == ["x", "d"]
+
+
 async def test_many_are_not_held_up_by_few_others(give: Give) -> None:
     """Other people's code runs beside the worker's own loop."""
     ticks = 0
@@ -144,6 +167,8 @@ async def test_many_are_not_held_up_by_few_others(give: Give) -> None:
         ("giving:other", "plug-in giving:other item 2: 7 is not an item; give a mapping with input and expected, or a ratchet"),
         ("giving:text", "plug-in giving:text gave 'items'; let it return or yield items"),
         ("giving:one", "plug-in giving:one gave {'input': 1}; let it return or yield items"),
+        ("giving:split_to_nothing", "plug-in giving:split_to_nothing gave no test items; leave the split out, or give some"),
+        ("giving:split_otherwise", "giving:split_otherwise gave a mapping in which 'holdout' is no split; write train"),
         ("giving:nothing", "plug-in giving:nothing gave None; let it return or yield items"),
         ("giving:empty", "plug-in giving:empty is empty; give at least one sample"),
         ("giving:breaking", "plug-in giving:breaking raised RuntimeError: the table is gone"),

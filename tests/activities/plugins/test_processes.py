@@ -148,6 +148,7 @@ class TestTheTarget:
             await activity_environment().run(evaluating.evaluate_shard, shard(8))
         kinds = {name: outcome.error_class for name, outcome in (await run.by_sample()).items() if outcome.error_class}
         assert kinds == {"s1": "timeout", "s3": "process died", "s5": "raised ValueError", "s6": "unusable output"}
+        assert ' in in_a_pool: raise ValueError("no")' in ((await run.by_sample())["s5"].error or "")
 
     async def test_nothing_is_left_when_the_worker_closes(self) -> None:
         before = children()

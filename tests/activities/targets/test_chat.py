@@ -153,6 +153,26 @@ class TestRequests:
         body = await self.sent({}, {}, ticket="{{factors.prompt}} {{input.ticket}} {x}")
         assert body["messages"][1]["content"] == "{{factors.prompt}} {{input.ticket}} {x}"
 
+    async def test_examples_are_sent_like_the_live_message(self) -> None:
+        examples = [{"input": {"ticket": "It crashed."}, "output": "bug"}]
+        live = {"role": "user", "content": "Ticket: {{input.ticket}}\nLabel:"}
+        told = {"messages": [{"role": "system", "content": "{{factors.prompt}}\n{{factors.examples}}"}, live]}
+        body = await self.sent(told, {"examples": examples})
+        assert body["messages"][0]["content"] == "Sort the ticket.\nTicket: It crashed.\nLabel: bug"
+        body = await self.sent({"messages": [{"splice": "{{factors.examples}}"}, live]}, {"examples": examples})
+        assert body["messages"] == [
+            {"role": "user", "content": "Ticket: It crashed.\nLabel:"},
+            {"role": "assistant", "content": "bug"},
+            {"role": "user", "content": "Ticket: My parcel is lost.\nLabel:"},
+        ]
+
+    async def test_an_example_that_lacks_what_the_live_message_names_is_the_candidates_fault(self) -> None:
+        async with endpoint(lambda _: web.json_response(completion())) as url:
+            told = [{"role": "user", "content": "{{factors.examples}}\n{{input.ticket}}"}]
+            run = run_for(chat(url, messages=told), factors={"examples": [{"input": "x", "output": "y"}]})
+            await evaluated(run)
+        assert "is not in the input of factors.examples[0]" in ((await run.by_sample())["s0"].error or "")
+
     async def test_an_unknown_placeholder_is_the_candidates_fault(self) -> None:
         async with endpoint(lambda _: web.json_response(completion())) as url:
             run = run_for(chat(url), factors={"prompt": "Sort {{input.subject}}."})

@@ -170,6 +170,30 @@ async def test_a_good_spec_has_no_findings_and_knows_its_data(directory: Path) -
     assert (costs.calls_per_trial, costs.trials, costs.calls, costs.cost) == (30, 5, 5 * 30 + 2 * 6 * 3, None)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            "",
+            "dataset.splits.test: its 4 samples are too few to show any gain, and by them the winner is confirmed; at least 5",
+        ),
+        ("judgement: {alpha: 0.001}\n", "at least 10 are needed"),
+    ],
+)
+async def test_a_split_that_can_show_nothing_is_told(directory: Path, changes: str, told: str) -> None:
+    items = "\n".join(f'{{"input": {{"q": {number}}}, "expected": 1}}' for number in range(20))
+    (directory / "data.jsonl").write_text(items)
+    text = changed(ITEMS, "{path: data.jsonl, splits: {validation: 0.8, test: 0.2}}")
+    [found] = (await checked(directory, text + changes)).findings
+    assert (found.line, found.severity) == (5, "warning")
+    assert told in found.message
+
+
+async def test_candidates_that_are_judged_need_enough_samples_too(directory: Path) -> None:
+    [found] = (await checked(directory, SPEC + "judgement: {accept: better}\n")).findings
+    assert "dataset: its 1 samples are too few to show any gain, and by them the candidates are judged" in found.message
+
+
 async def test_the_code_beside_a_spec_is_part_of_what_its_plugins_are(directory: Path) -> None:
     (directory / "helping.py").write_text("X = 1\n")
     (directory / "mine.py").write_text(f"from helping import X\n{MINE}")
@@ -297,6 +321,44 @@ async def test_copies_under_several_ids_are_told_before_anything_is_paid(directo
     lines, facts = summary_of(found)
     assert lines[1].endswith("60 samples, which count as 10: validation 30, test 30, train 0")
     assert facts["counting"] == 10
+
+
+async def test_given_splits_are_taken_as_they_are_and_what_leaks_is_told(directory: Path) -> None:
+    for name, numbers in {"train": range(10), "dev": range(8, 20), "test": [*range(20, 40), 0]}.items():
+        lines = [json.dumps({"id": f"{name}{n}", "input": {"q": n}, "expected": 1}) for n in numbers]
+        (directory / f"{name}.jsonl").write_text("\n".join(lines))
+    found = await checked(directory, changed(ITEMS, "{paths: {train: train.jsonl, dev: dev.jsonl, test: test.jsonl}}"))
+    assert [finding.told(Path("s")) for finding in found.findings] == [
+        "s:5: warning: dataset.paths: 2 validation samples are left out, as the same content is in train, too: dev8, dev9",
+        "s:5: warning: dataset.paths: 1 test sample is left out, as the same content is in train or validation, too: test0",
+        "s:5: warning: dataset.paths: 6 samples are copies of 3 contents: each content counts once",
+    ]
+    assert found.splits == {"train": 10, "validation": 10, "test": 20}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            "{paths: {train: one.jsonl, test: two.jsonl}}",
+            "dataset.paths: test has no sample of its own: what its 1 samples say is in",
+        ),
+        ("{paths: {train: one.jsonl, test: nix.jsonl}}", "dataset.paths.test: there is no file"),
+        ("{paths: {train: one.jsonl, test: broken.jsonl}}", "dataset.paths.test: broken.jsonl line 2: is not JSON"),
+        ("{path: split.jsonl, splits: {validation: 1}}", "dataset.splits: the samples name their splits themselves"),
+        ("{path: wrong.jsonl}", "dataset.path: wrong.jsonl line 1: split: is no split; write train"),
+    ],
+)
+async def test_given_splits_that_cannot_be_used_are_refused_at_their_line(directory: Path, given: str, problem: str) -> None:
+    for name, text in {
+        "one": '{"input": {"q": 1}, "expected": 1}',
+        "two": '{"id": "other", "input": {"q": 1}, "expected": 1}',
+        "split": '{"input": {"q": 1}, "expected": 1, "split": "train"}',
+        "wrong": '{"input": {"q": 1}, "expected": 1, "split": "holdout"}',
+    }.items():
+        (directory / f"{name}.jsonl").write_text(text)
+    found = await checked(directory, changed(ITEMS, given))
+    assert [(finding.line, finding.message[: len(problem)]) for finding in found.errors] == [(5, problem)]
 
 
 async def test_groups_that_the_spec_names_count_once_and_stay_together(directory: Path) -> None:

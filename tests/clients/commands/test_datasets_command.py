@@ -94,6 +94,22 @@ async def test_columns_format_and_name_are_given_as_options(shell: Shell) -> Non
     ]
 
 
+async def test_a_file_for_each_split_is_added_as_one_dataset(shell: Shell) -> None:
+    for name, count in (("train", 3), ("dev", 2), ("test", 4)):
+        shell.write(f"{name}.csv", "q,label\n" + "".join(f"{name} {n},a\n" for n in range(count)))
+    added = await shell.ratchet("datasets", "add", "train=train.csv", "dev=dev.csv", "test=test.csv", "--name", "cli given")
+    assert added.out.startswith("cli given@1: 9 samples\n"), added.errors
+    shown = await shell.ratchet("datasets", "show", "cli given", "--samples", "0")
+    assert "Splits:   test (4), train (3), validation (2)" in shown.out
+    for files, told in (
+        (["train.csv", "test.csv"], "FILE: give one, or one for each split: train=FILE validation=FILE test=FILE"),
+        (["dev=dev.csv", "valid=dev.csv"], "FILE: 'valid' and 'dev' are the same split"),
+        (["train=train.csv", "test=nix.csv"], "test=FILE: there is no file 'nix.csv'"),
+    ):
+        refused = await shell.ratchet("datasets", "add", *files)
+        assert refused.code == 2 and told in refused.errors, refused.errors
+
+
 async def test_an_object_in_s3_is_added_and_run_over_with_the_credentials_of_the_environment(
     shell: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -144,6 +144,7 @@ class TestStoredPrompts:
         ("prompt", "message"),
         [
             ("support/nobody", "prompt.name: the store has no prompt support/nobody"),
+            ("suport/triage", "see `ratchet prompts list`; did you mean support/triage?"),
             ({"name": "support/triage", "tag": "beta"}, "prompt.tag: support/triage has no tag 'beta'; it has stable"),
         ],
     )
@@ -157,6 +158,9 @@ class TestStoredPrompts:
         monkeypatch.delenv("DATABASE_URL", raising=False)
         found = await checked(directory, prompt="support/triage")
         assert messages(found) == []
+        [missing] = (await check_spec(directory / "spec.yaml", endpoints=False, home=directory / "empty")).errors
+        assert "prompt.name: there is no prompt 'support/triage', nor any other in" in missing.message
+        assert missing.line is not None
         lines, _ = summary_of(found)
         assert "  Prompt:    support/triage (stable), read when the run begins" in lines
         assert "  Factors:   those of the prompt" in lines

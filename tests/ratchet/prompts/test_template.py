@@ -95,6 +95,11 @@ class TestFiles:
             ("prompt: a/b\nsections: [{path: a, body: '{{factors.b}}'}, {path: b, body: '{{factors.a}}'}]", "back to itself"),
             ("prompt: a/b\ninputs: [ticket]\nsections: [{path: a, body: '{{input.tickets}}'}]", "none of the inputs ticket"),
             ("prompt: a/b\nsections: [{kind: example, path: a, examples: [{input: 1}]}]", "examples[0].output: is missing"),
+            ("prompt: a/b\nsections: [{kind: example, path: a, template: 'x', examples: []}]", "shows nothing of an example"),
+            ("prompt: a/b\nsections: [{kind: example, path: a, template: '{{factors.b}}', examples: []}]",
+             "{{factors.b}} is unknown"),
+            ("prompt: a/b\nsections: [{kind: example, path: a, template: '{{input.q}}', examples: [{input: 1, output: 2}]}]",
+             "cannot be written by its template: placeholder {{input.q}} names nothing known"),
             ("prompt: a/b\nsections: [{kind: tool, path: a, name: 'two words', description: x}]", "sections[0].name"),
         ],
     )  # fmt: skip
@@ -102,6 +107,43 @@ class TestFiles:
         with pytest.raises(InvalidTemplate) as refused:
             PromptTemplate.from_yaml(text)
         assert told in str(refused.value)
+
+
+class TestExamples:
+    REVIEWS = (
+        "prompt: films/judge\nsections:\n- {path: task, body: Judge.}\n- kind: example\n  path: examples\n"
+        "  template: |-\n    Review: {{input.text}}\n    Sentiment:\n  examples: [{input: {text: A joy.}, output: positive}]\n"
+    )
+
+    def test_they_are_written_by_their_template_as_text_and_as_messages(self) -> None:
+        read = PromptTemplate.from_yaml(self.REVIEWS)
+        rendered = read.render(read.configuration())
+        assert rendered.text == "Judge.\n\nReview: A joy.\nSentiment: positive"
+        assert rendered.messages[1:] == [
+            {"role": "user", "content": "Review: A joy.\nSentiment:"},
+            {"role": "assistant", "content": "positive"},
+        ]
+        assert PromptTemplate.from_yaml(read.to_yaml()) == read
+
+    def test_without_one_they_are_input_and_output(self) -> None:
+        read = PromptTemplate.from_yaml(
+            self.REVIEWS.replace("  template: |-\n    Review: {{input.text}}\n    Sentiment:\n", "")
+        )
+        assert read.render(read.configuration()).text == 'Judge.\n\nInput: {"text":"A joy."}\nOutput: positive'
+
+    def test_an_override_that_the_template_cannot_write_is_refused(self) -> None:
+        read = PromptTemplate.from_yaml(self.REVIEWS)
+        other: Any = [{"input": {"body": "x"}, "output": "y"}]
+        with pytest.raises(InvalidOverride, match="cannot be written by its template"):
+            read.check(Overrides(sections={"examples": read.override("examples", other)}))
+        schema: Any = read.factors()["section:examples"]["schema"]
+        assert schema["items"]["properties"]["input"] == {"type": "object", "required": ["text"]}
+
+    def test_another_template_makes_overrides_stale(self) -> None:
+        read = PromptTemplate.from_yaml(self.REVIEWS)
+        other = PromptTemplate.from_yaml(self.REVIEWS.replace("Sentiment:", "Opinion:"))
+        assert read.section("examples").hash != other.section("examples").hash
+        assert read.frozen_hash != other.frozen_hash
 
 
 class TestFactors:

@@ -42,6 +42,13 @@ def given_items() -> Iterator[dict[str, Any]]:
     return ({"id": f"s{n}", "input": n} for n in range(8))
 
 
+def split_items() -> dict[str, list[dict[str, Any]]]:
+    """A dataset with splits of its own; three test samples say what is in train, and one what is in validation."""
+    numbers = {"train": range(6), "dev": range(6, 26), "test": [*range(26, 46), 0, 1, 2, 25]}
+    words = {"train": "train", "dev": "validation", "test": "test"}
+    return {split: [{"id": f"{words[split]}-{n}", "input": n} for n in found] for split, found in numbers.items()}
+
+
 def no_items() -> list[Any]:
     raise ValueError("nothing to give")
 

@@ -19,6 +19,7 @@ from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
+from tests.support.replaying import nothing_differs
 
 Spec = Callable[..., dict[str, Any]]
 LARGE = 20_000
@@ -45,9 +46,48 @@ async def test_a_run_over_what_a_plug_in_gives(engines: Engines, spec: Spec) -> 
     assert result["best_score"] == inline["best_score"]
 
 
+def split_items() -> dict[str, list[dict[str, Any]]]:
+    """Three test samples say what is in train, and one what is in validation."""
+    numbers = {"train": range(6), "validation": range(6, 26), "test": [*range(26, 46), 0, 1, 2, 25]}
+    return {split: [{"id": f"{split}-{n}", "input": n} for n in found] for split, found in numbers.items()}
+
+
+@pytest.mark.parametrize("source", ["items", "ref"])
+async def test_splits_that_are_given_are_searched_and_confirmed_on_and_a_leak_is_left_out_and_told(
+    engines: Engines, spec: Spec, source: str
+) -> None:
+    given: dict[str, Any] = {"items": split_items()} if source == "items" else {"ref": "plugged:split_items"}
+    result = await engines.run(spec(dataset=given, judgement={}), run_id=f"split-by-{source}")
+    async with engines.database.connection() as connection:
+        drawn = await connection.fetch(
+            "SELECT split, array_agg(s.item_id) AS ids FROM suite_samples JOIN suites USING (run_id, split)"
+            " JOIN samples s USING (dataset_id, item_hash) WHERE run_id = $1 GROUP BY split",
+            f"split-by-{source}",
+        )
+    items = split_items() | {"test": split_items()["test"][:20]}
+    assert {row["split"]: set(row["ids"]) for row in drawn} == {
+        split: {item["id"] for item in found} for split, found in items.items()
+    }
+    assert result["best_score"] > result["baseline_score"]
+    assert result["confirmation"]["judged"]["evidence"]["n"] == 20
+    report = await StoreReader(engines.database).runs.report(f"split-by-{source}")
+    assert report is not None
+    shown = " ".join(box(facts_of(report), Verbosity.FULL).replace("║", " ").split())
+    assert "4 test samples are left out, as the same content is in train or validation, too: test-0, test-1, test-2" in shown
+    await nothing_differs(engines.database, f"split-by-{source}")
+
+
 @pytest.mark.parametrize(
     ("dataset", "message"),
     [
+        (
+            {"items": {"train": [1, 2], "test": [2]}},
+            "dataset.items: test has no sample of its own: what its 1 samples say is in train",
+        ),
+        (
+            {"ref": "plugged:split_items", "splits": {"validation": 1}},
+            "dataset.splits: the samples name their splits themselves",
+        ),
         ({"ref": "plugged:no_items"}, "dataset.ref: plug-in plugged:no_items raised ValueError: nothing to give"),
         ({"ref": "plugged:missing"}, "module plugged has no 'missing'"),
         ({"name": "never-added"}, "dataset.name: 'never-added' is not in the store"),

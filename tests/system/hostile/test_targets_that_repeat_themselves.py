@@ -53,6 +53,6 @@ def test_check_recommends_a_test_split_where_only_fresh_answers_would_confirm(
     optimizer: dict[str, Any], splits: dict[str, float] | None, told: bool
 ) -> None:
     dataset = {"items": [{"input": {"q": "1 + 1"}, "expected": "2"}], "splits": splits}
-    messages = list(confirmed_by_fresh_answers(request(optimizer=optimizer, dataset=dataset)))
+    messages = list(confirmed_by_fresh_answers(request(optimizer=optimizer, dataset=dataset), {}))
     assert bool(messages) is told
     assert all(message.startswith("dataset.splits: holds back no test samples") for message in messages)

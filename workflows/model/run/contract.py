@@ -26,6 +26,7 @@ from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.release import ReleaseOutcome
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.suite import LeftOut
 from workflows.model.trial import Split, TrialResult
 
 
@@ -64,6 +65,8 @@ class Prepared(Payload):
     search_attributes: bool = False
     """Whether the server knows Ratchet's search attributes; without them only the filter is lost."""
     duplicates_dropped: int = 0
+    left_out: dict[Split, LeftOut] = Field(default_factory=dict)
+    """Of given splits: samples that an earlier one has, too."""
     plan: Plan | None = None
     """What the run can find out, as far as that can be said before anything is measured."""
     versions: dict[str, str] = Field(default_factory=dict)

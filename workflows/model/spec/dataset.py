@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+import pydantic
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from ratchet._explanation import explain
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, PathText, ShortText
 from workflows.model.run.numbers import Weight
@@ -26,6 +29,50 @@ GroupField = Annotated[str, Field(pattern=r"^(tags(\.[^.]+)?|(input|expected)(\.
 
 DatasetName = Annotated[ShortText, Field(min_length=1, max_length=200)]
 
+SplitName = Literal["train", "validation", "test"]
+SPLIT_NAMES: Final[tuple[SplitName, ...]] = ("train", "validation", "test")
+
+SPLIT_WORDS: Final[Mapping[str, SplitName]] = {
+    "train": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "eval": "validation",
+    "test": "test",
+}
+"""What public datasets call their splits."""
+
+NO_SPLIT = "is no split; write train, validation (or dev, valid, val, eval) or test"
+
+
+def split_called(word: Any) -> SplitName | None:
+    """The split that a word means, whatever its case; None where it is none."""
+    return SPLIT_WORDS.get(word.strip().casefold()) if isinstance(word, str) else None
+
+
+def by_split(given: Mapping[Any, Any]) -> dict[SplitName, Any]:
+    """What is given for each split, in the order of the splits; raise ValueError for a word that is none."""
+    words: dict[SplitName, Any] = {}
+    for word in given:
+        split = split_called(word)
+        if split is None:
+            raise ValueError(f"{str(word)[:40]!r} {NO_SPLIT}")
+        if split in words:
+            raise ValueError(f"{word!r} and {words[split]!r} are the same split; give one of them")
+        words[split] = word
+    return {split: given[words[split]] for split in SPLIT_NAMES if split in words}
+
+
+def _split_of(word: Any) -> SplitName | None:
+    found = split_called(word)
+    if found is None and word is not None:
+        raise ValueError(NO_SPLIT)
+    return found
+
+
+GivenSplit = Annotated[SplitName, BeforeValidator(_split_of)]
+
 
 class Item(SpecPart):
     """One sample as written in a dataset."""
@@ -40,6 +87,14 @@ class Item(SpecPart):
     """How much this sample counts in a mean."""
     tags: list[ShortText] = Field(default_factory=list)
     """Labels to slice by."""
+    split: GivenSplit | None = None
+    """The split that it belongs to: train, validation (or dev, valid, val, eval) or test. All items name one, or none does."""
+
+    def given_for(self, split: SplitName) -> Item:
+        """The same item in a split; raise ValueError where it names another one itself."""
+        if self.split not in (None, split):
+            raise ValueError(f"split: is {self.split}, but it is given for {split}; drop one of them")
+        return self.model_copy(update={"split": split})
 
 
 class Splits(SpecPart):
@@ -81,6 +136,8 @@ class Columns(SpecPart):
     """The column with the sample's weight. Default: `weight`."""
     tags: list[ShortText] | None = None
     """Columns with labels; a text is split at `,` and `;`. One name or a list. Default: `tags`."""
+    split: ShortText | None = None
+    """The column that names each sample's split. Default: `split`, where it is not part of the input."""
 
     @field_validator("input", "tags", mode="before")
     @classmethod
@@ -89,16 +146,20 @@ class Columns(SpecPart):
 
 
 class Dataset(SpecPart):
-    """Samples, given in exactly one way: items, path, ref, id, or the name of a stored dataset."""
+    """Samples, given in exactly one way: items, path, paths, ref, id, or the name of a stored dataset."""
 
     items: Annotated[list[Item], Field(max_length=MOST_INLINE_ITEMS)] | None = None
-    """The samples themselves, for small sets."""
+    """The samples themselves, for small sets: a list, or one for each split, such as `{train: [1, 2], test: [3, 4]}`, in which
+    a number or a text is the input itself."""
     path: PathText | None = None
     """A file, or an object `s3://bucket/key` (credentials and AWS_ENDPOINT_URL come from the environment). A file is relative
     to the spec for the CLI, and inside RATCHET_DATA_DIR for a worker. A copy is kept: a run never sees its data change."""
+    paths: Annotated[dict[SplitName, PathText], Field(min_length=1)] | None = None
+    """One file or object for each split, such as `{train: train.csv, validation: dev.csv, test: test.csv}`, as public datasets
+    come. No shares are drawn then."""
     ref: PluginReference | None = None
     """`package.module:attribute`: a Python callable without arguments that returns or yields items, as mappings or as
-    `ratchet.Sample`; sync or async. The worker calls it when the run begins."""
+    `ratchet.Sample`, or a mapping with such items for each split; sync or async. The worker calls it when the run begins."""
     version: ShortText | None = None
     """For `ref`: names the code's version. Default: a hash of the source of the module that defines it."""
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -114,7 +175,8 @@ class Dataset(SpecPart):
     delimiter: Literal[",", ";", "\t", "|"] | None = None
     """What separates the columns of CSV. Default: a comma; a tab for TSV."""
     splits: Splits | None = None
-    """Shares for train, validation and test. Default: every sample scores candidates, and nothing is held back."""
+    """Shares for train, validation and test. Default: the split that each sample names; where none does, every sample scores
+    candidates, and nothing is held back."""
     group_by: GroupField | None = None
     """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
     count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or
@@ -127,18 +189,25 @@ class Dataset(SpecPart):
     def _bare_list(cls, value: Any) -> Any:
         value = {"items": value} if isinstance(value, list) else value
         items = value.get("items") if isinstance(value, dict) else None
+        if isinstance(items, dict):
+            items = _of_each_split(items)
+            value = {**value, "items": items}
         if isinstance(items, list) and len(items) > MOST_INLINE_ITEMS:
             has = f"items has {len(items):,} entries, a spec at most {MOST_INLINE_ITEMS:,}"
             raise ValueError(f"{has}; put samples in a file (path), or add them to the store (name)")
         return value
 
+    @field_validator("paths", mode="before")
+    @classmethod
+    def _each_split_once(cls, value: Any) -> Any:
+        return by_split(value) if isinstance(value, dict) else value
+
     @model_validator(mode="after")
     def _one_source(self) -> Dataset:
-        given = [name for name in ("items", "path", "ref", "id") if getattr(self, name) is not None]
+        given = [name for name in ("items", "path", "paths", "ref", "id") if getattr(self, name) is not None]
         if len(given) > 1 or (not given and self.name is None):
-            raise ValueError(
-                f"needs exactly one of items, path, ref, id or the name of a stored dataset (has {', '.join(given) or 'none'})"
-            )
+            has = ", ".join(given) or "none"
+            raise ValueError(f"needs exactly one of items, path, paths, ref, id or the name of a stored dataset (has {has})")
         if self.items is not None and not self.items:
             raise ValueError("items is empty; give at least one sample")
         if self.id is not None and self.name is not None:
@@ -147,6 +216,12 @@ class Dataset(SpecPart):
             raise ValueError(f"name {self.name!r} has an @, which stands before a version's number; versions number themselves")
         if self.version is not None and self.ref is None:
             raise ValueError("version names the code behind ref; give ref, or drop version (a stored version is name: NAME@3)")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_split(self) -> Dataset:
+        if self.splits is not None and self.paths is not None:
+            raise ValueError("paths gives each split its own file, and splits shares to draw; give one of them")
         return self
 
     @model_validator(mode="after")
@@ -159,11 +234,35 @@ class Dataset(SpecPart):
     @model_validator(mode="after")
     def _a_file_that_is_read(self) -> Dataset:
         of_files = [name for name in ("format", "columns", "delimiter") if getattr(self, name) is not None]
-        if of_files and self.path is None:
+        if of_files and not self.files:
             raise ValueError(f"{of_files[0]} says how a file is read; give path, or drop {of_files[0]}")
-        if self.path is not None and "://" in self.path and not is_object(self.path):
-            raise ValueError(f"path {self.path!r} cannot be read; give a file, or an object as s3://bucket/key")
+        for field, path in self.files.items():
+            if "://" in path and not is_object(path):
+                named = field.removeprefix("dataset.")
+                raise ValueError(f"{named} {path!r} cannot be read; give a file, or an object as s3://bucket/key")
         return self
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files and objects that it is read from, by the field of a spec that names each."""
+        if self.path is not None:
+            return {"dataset.path": self.path}
+        return {f"dataset.paths.{split}": path for split, path in (self.paths or {}).items()}
+
+    @property
+    def given_at(self) -> str:
+        """The field of a spec that says where the samples are."""
+        given = (name for name in ("items", "path", "paths", "ref", "id") if getattr(self, name) is not None)
+        return f"dataset.{next(given, 'name')}"
+
+    def lacks(self, *splits: SplitName) -> bool:
+        """Whether a run has no samples of one of these, as far as that is certain before the samples are read."""
+        if self.splits is not None:
+            return not all(getattr(self.splits, split) for split in splits)
+        if self.paths is None and self.items is None:
+            return False
+        given = {item.split for item in self.items} if self.items is not None else {*(self.paths or ())}
+        return not given.issuperset(splits)
 
     @property
     def grouped_by(self) -> str | None:
@@ -178,6 +277,23 @@ class Dataset(SpecPart):
     def stored_as(self, dataset_id: str) -> Dataset:
         """The same dataset by its content, now that it is in the store."""
         return Dataset(id=dataset_id, splits=self.splits, group_by=self.group_by, slices=self.slices)
+
+
+def _of_each_split(given: Mapping[Any, Any]) -> list[Item]:
+    """The items of each split's list, one after the other."""
+    found = []
+    for split, values in by_split(given).items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"items.{split}: is no list of items, or an empty one; give the items of the split")
+        for index, value in enumerate(values):
+            described = {"input": value} if isinstance(value, str | int | float) else value
+            try:
+                found.append(Item.model_validate(described).given_for(split))
+            except pydantic.ValidationError as error:
+                raise ValueError(f"items.{split}[{index}]: {'; '.join(explain(error))}") from None
+            except ValueError as error:
+                raise ValueError(f"items.{split}[{index}]: {error}") from None
+    return found
 
 
 def is_object(path: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet._frozen import SpecPart
+from workflows.model.spec.default_optimizer import Undecided, default_optimizer
 from workflows.model.spec.factors import Factor
 from workflows.model.spec.kinds import Various
 from workflows.model.spec.named_plugins import NamedPlugin
@@ -122,15 +123,27 @@ class OptimizerSpec(Various):
         return True
 
 
+def _default(spec: Mapping[str, Any]) -> Mapping[str, Any] | Undecided:
+    """Where none goes without saying, what is wrong is told together with all else that is."""
+    try:
+        return default_optimizer(spec)
+    except Undecided as undecided:
+        return undecided
+
+
 def as_optimizer(value: Any) -> Any:
     """Read `none` alone as the optimizer of that name, and one without a name as `refine`."""
+    if isinstance(value, Undecided):
+        raise value
     if isinstance(value, str):
         return {"name": value}
     return {"name": "refine", **value} if isinstance(value, Mapping) and "name" not in value else value
 
 
 def with_defaults(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Complete a spec with what its optimizer takes for granted. What the spec says itself counts."""
+    """Complete a spec with its optimizer, and with what that takes for granted. What the spec says itself counts."""
+    if spec.get("optimizer") is None and ("configuration" in spec or "prompt" in spec):
+        spec = {**spec, "optimizer": _default(spec)}
     optimizer = spec.get("optimizer")
     name = optimizer.get("name") if isinstance(optimizer, Mapping) else getattr(optimizer, "name", optimizer)
     kind = OptimizerSpec.kinds().get(name) if isinstance(name, str) else None

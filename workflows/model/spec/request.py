@@ -12,6 +12,7 @@ from ratchet._canonical import canonical_json
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, Dataset
+from workflows.model.spec.default_optimizer import why_default
 from workflows.model.spec.design import Design
 from workflows.model.spec.execution import Budget, Execution, Stop
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
@@ -60,7 +61,7 @@ def _for_readers(schema: dict[str, Any]) -> None:
         known = {name: part for name, part in definition.items() if name != "discriminator"}
         factors[pattern] = {"anyOf": [known, {"description": "Any other value: a frozen factor."}]}
     schema["properties"]["prompt"]["anyOf"].append({"type": "string", "description": "A stored prompt, at its tag `stable`."})
-    schema["required"].remove("configuration")
+    schema["required"] = [name for name in schema["required"] if name not in ("configuration", "optimizer")]
     schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
 
 
@@ -88,7 +89,8 @@ class OptimizationRequest(SpecPart):
     objective: Objective
     """The number to optimize."""
     optimizer: OptimizerSpec
-    """The algorithm and its options."""
+    """The algorithm and its options. Default: `reflect` where texts may change, asking the target's own model to rewrite them,
+    and `search` where only numbers, choices, orders and flags may."""
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     """How candidates are judged: what is claimed of them, how surely, and what every one must keep. With `evolve` the defaults
     are `accept: better` and `test: mann_whitney`."""
@@ -193,6 +195,12 @@ class OptimizationRequest(SpecPart):
         if repeated:
             raise ValueError(f"scorers: name {repeated[0]!r} is used twice; give each scorer a name of its own")
         return self
+
+    @property
+    def why_its_optimizer(self) -> str | None:
+        """Why it has the optimizer that it has, where a spec that names none would have it, too."""
+        optimizer = self.optimizer.model_dump(mode="json", exclude_defaults=True) | {"name": self.optimizer.name}
+        return why_default(dict(self), optimizer)
 
     @property
     def baseline(self) -> Configuration:

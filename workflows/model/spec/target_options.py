@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ratchet._frozen import SpecPart
 from workflows.model.spec.kinds import Various
@@ -13,6 +13,7 @@ from workflows.model.spec.named_plugins import NamedPlugin
 
 if TYPE_CHECKING:
     from workflows.model.spec.targets.at_most import AtMost
+    from workflows.model.spec.targets.chat import ChatStep
     from workflows.model.spec.targets.external import ActivityCalls, ExperimentRules
 
 
@@ -96,8 +97,9 @@ class Target(Various):
         """Where its models answer, if the spec says so."""
         return None
 
-    def request_parameters(self) -> Sequence[Mapping[str, Any]]:
-        """The parameters of each request that it sends to a model for one sample."""
+    @property
+    def requests(self) -> Sequence[ChatStep]:
+        """The requests that it sends to a model for one sample."""
         return ()
 
     # -- what a call takes and gives --------------------------------------------------------------------------------------

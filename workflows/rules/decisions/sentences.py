@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workflows.model.failures import shorten
+from workflows.model.failures import shorten, without_traceback
 from workflows.model.run.contract import Confirmation, Standing
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult
@@ -63,7 +63,8 @@ def _more_or_less(optimism: float) -> str:
 def not_measured(result: TrialResult) -> str:
     """Its trial did not complete."""
     why = result.error or result.stopped_early
-    return shorten(f"{_UNMEASURED.get(result.status, result.status)}{f': {why}' if why else ''}", LONGEST)
+    said = f": {without_traceback(why)}" if why else ""
+    return shorten(f"{_UNMEASURED.get(result.status, result.status)}{said}", LONGEST)
 
 
 def _with_evidence(first: str, judged: Judged | None) -> str:

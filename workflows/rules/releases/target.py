@@ -54,16 +54,22 @@ def release_problems(request: OptimizationRequest) -> Iterator[str]:
         yield f"release.prompt: is {release.prompt!r}, but the spec's prompt is {own.prompt!r}; leave release.prompt out"
     if release.canary and release.tag == CANARY:
         yield f"release.tag: the canary is compared with a tag, and cannot be its own; leave it out, and {STABLE} is meant"
-    if release.mode == "automatic" and (request.dataset.splits is None or not request.dataset.splits.test):
-        yield (
-            "release.mode: automatic needs samples that the search never saw; give dataset.splits a test share, "
-            "or let somebody approve: mode: approval"
-        )
+    if request.dataset.lacks("test"):
+        yield from automatic_without_test(request, 0)
     if is_read(request):
         try:
             first_template(request, release.prompt or "new/prompt")
         except ValueError as error:
             yield str(error)
+
+
+def automatic_without_test(request: OptimizationRequest, test_samples: int) -> Iterator[str]:
+    """What is wrong with a release without anybody's approval where no samples are held back."""
+    if request.release is not None and request.release.mode == "automatic" and not test_samples:
+        yield (
+            "release.mode: automatic needs samples that the search never saw; give dataset.splits a test share, "
+            "or let somebody approve: mode: approval"
+        )
 
 
 def released_part(request: OptimizationRequest, configuration: Configuration) -> dict[str, JsonValue]:

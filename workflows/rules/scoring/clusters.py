@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ratchet._canonical import canonical_json
+from workflows.model.suite import LeftOut
+from workflows.model.trial import Split
 from workflows.rules.scoring.slices import TAGS
 
 SEPARATORS: Final = (":", "=")
@@ -147,6 +149,15 @@ def told_of_groups(clusters: Clusters, field: str) -> str | None:
     several = clusters.joined > 1
     groups = f"{clusters.joined:,} of {clusters.groups:,} groups by {field!r} {'hold copies' if several else 'holds a copy'}"
     return f"{groups} of another group's content and {'count' if several else 'counts'} as one with it"
+
+
+def told_of_left_out(split: Split, left_out: LeftOut) -> str:
+    """What a person is told of samples that are left out of a given split, because an earlier one has them."""
+    samples = "sample is" if left_out.count == 1 else "samples are"
+    earlier = "train" if split is Split.VALIDATION else "train or validation"
+    why = "what counts as one with it is" if left_out.grouped else "the same content is"
+    more = ", …" if left_out.count > len(left_out.ids) else ""
+    return f"{left_out.count:,} {split.value} {samples} left out, as {why} in {earlier}, too: {', '.join(left_out.ids)}{more}"
 
 
 def told_of_too_few(clusters: Clusters, fewest: int) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ratchet._misspelt_names import meant
 from ratchet._placeholders import (
     Unfillable,
     as_text,
@@ -35,6 +36,7 @@ from workflows.rules.scoring.classification import folded
 from workflows.rules.spec.conditions import condition_problems
 from workflows.rules.spec.judgement_check import check_judgement
 from workflows.rules.spec.prompt_factors import is_read, made_of, prompt_problems, template_of
+from workflows.rules.spec.shown_examples import ShownExamples
 from workflows.rules.spec.spliced_messages import spliced_messages
 from workflows.rules.spec.value_schemas import SchemaWork, schema_problem
 
@@ -95,6 +97,12 @@ def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]
                 f"configuration.{name}: looks like a factor that may change, but does not say how; "
                 "add change: text or change: structured"
             )
+        if isinstance(factor, FrozenFactor):
+            for field, known in _misspelt_fields(factor.value):
+                yield (
+                    f"configuration.{name}.{field}: is not a known field; did you mean {known}? A mapping that is meant as it "
+                    "stands is written {change: frozen, value: {…}}"
+                )
         if isinstance(factor, JsonFactor):
             unusable = [*_bad_schema(f"configuration.{name}.schema", factor.json_schema, work)]
             yield from unusable
@@ -111,6 +119,22 @@ def _forgot_change(value: object) -> bool:
     return isinstance(value, Mapping) and "value" in value and len(value) > 1 and set(value) <= DEFINITION_FIELDS
 
 
+def _misspelt_fields(value: object) -> list[tuple[str, str]]:
+    """Fields of a frozen mapping that reads like a definition but for these, each with what was probably meant.
+
+    What is near to `change` counts only with a word that `change` can have: an object may well have a `charge`.
+    """
+    if not isinstance(value, Mapping) or "value" not in value:
+        return []
+    fields = {str(name): word for name, word in value.items() if name not in DEFINITION_FIELDS}
+    near = [(name, meant(name, [*DEFINITION_FIELDS, "change"])) for name in fields]
+    said = "change" in (known for _, known in near) or len(fields) < len(value) - 1
+    if not said or any(known is None or (known == "change" and fields[name] not in CHANGES) for name, known in near):
+        return []
+    return [(name, known) for name, known in near if known is not None]
+
+
+CHANGES = ("frozen", "text", "structured")
 DEFINITION_FIELDS = frozenset({"value", "type", "min", "max", "step", "choices", "max_length", "schema", "scale", "when"})
 
 
@@ -182,6 +206,14 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
             needed.setdefault(name, placed.where)
         if placed.is_splice:
             splices.setdefault(f"{{{{{whole_placeholder(placed.text)}}}}}", placed.where)
+    shown = [ShownExamples(asked, overlay.for_sample(items[0].input)) for asked in request.target.requests]
+    try:
+        spliced = {text for text in splices for examples in shown if examples.spliced(text) is not None}
+        for examples in shown:
+            examples.as_texts()
+    except Unfillable as error:
+        yield f"configuration: {error}"
+        return
     for index, item in enumerate(items):
         for name, where in needed.items():
             if not has_input(name, item.input):
@@ -189,7 +221,7 @@ def _dataset(request: OptimizationRequest) -> Iterator[str]:
                 return
         for text, where in splices.items():
             of_the_input = text.startswith("{{input")
-            if index > 0 and not of_the_input:
+            if text in spliced or (index > 0 and not of_the_input):
                 continue
             try:
                 configuration = {} if of_the_input else overlay.for_sample(item.input)
@@ -206,7 +238,9 @@ def _scoring(request: OptimizationRequest) -> Iterator[str]:
     wanted += [(f"objective.components[{i}].metric", part.metric) for i, part in enumerate(request.objective.components)]
     for where, metric in wanted:
         if metric is not None and metric not in names and not open_ended:
-            yield f"{where}: no scorer is named {metric!r}; known are {', '.join(names)}"
+            close = meant(metric, names)
+            hint = f"did you mean {close}?" if close else f"known are {', '.join(names)}"
+            yield f"{where}: no scorer is named {metric!r}; {hint}"
     if request.objective.metric is None and len(names) > 1 and request.objective.kind not in {"weighted", "python"}:
         yield f"objective.metric: is missing, and there are several scores; name one of {', '.join(names)}"
     yield from _objective(request)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ratchet._misspelt_names import meant
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
+from workflows.model.trial import Split
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
@@ -29,8 +31,10 @@ def _measures(request: OptimizationRequest) -> Iterator[str]:
     free = any(scorer.names_its_scores for _, scorer in placed_scorers(request.scorers))
     for where, measure in named:
         if measure not in RESOURCES and measure not in scores and not free:
-            known = ", ".join([*RESOURCES, *scores])
-            yield f"judgement.{where}: {measure!r} is nothing that is measured; known are {known}"
+            known = [*RESOURCES, *scores]
+            close = meant(measure, known)
+            hint = f"did you mean {close}?" if close else f"known are {', '.join(known)}"
+            yield f"judgement.{where}: {measure!r} is nothing that is measured; {hint}"
         if measure == "cost" and not request.prices and any(request.target.models()):
             yield f"judgement.{where}: what a call costs is unknown without prices; add prices for the target's model"
     repeated = {one.measure for one in spec.objectives if [other.measure for other in spec.objectives].count(one.measure) > 1}
@@ -54,10 +58,13 @@ def unknown_must_pass(request: OptimizationRequest, ids: Collection[str], tags: 
             yield f"judgement.must_pass.{where}: the dataset has no {what} {_listed(unknown)}; {hint}"
 
 
-def confirmed_by_fresh_answers(request: OptimizationRequest) -> Iterator[str]:
-    """What a spec should know whose winner is confirmed on the samples that it was chosen on."""
-    splits = request.dataset.splits
-    if request.judgement.accept == "shorter" and (splits is None or not splits.test):
+def confirmed_by_fresh_answers(request: OptimizationRequest, sizes: Mapping[Split, int]) -> Iterator[str]:
+    """What a spec should know whose winner is confirmed on the samples that it was chosen on.
+
+    `sizes` are those of the splits, where they are known.
+    """
+    held_back = sizes.get(Split.TEST, 0) > 0 if sizes else not request.dataset.lacks("test")
+    if request.judgement.accept == "shorter" and not held_back:
         yield (
             "dataset.splits: holds back no test samples, so that the winner is confirmed with fresh answers to the samples of "
             "the search only, which shows nothing where the target answers the same every time; give a share for test, such "

@@ -37,7 +37,7 @@ LABEL = {"kind": "classification", "name": "label"}
         ([{"kind": "all_of", "scorers": []}], "scorers[0].scorers: is empty; add at least one entry"),
         (
             [{"kind": "all_of", "scorers": [{"kind": "exact", "ignorecase": True}]}],
-            f"scorers[0].scorers[0].ignorecase: {UNKNOWN}",
+            "scorers[0].scorers[0].ignorecase: is not a known field; did you mean ignore_case?",
         ),
         ([{"kind": "latency", "extract": {"strip": True}}], f"scorers[0].extract: {UNKNOWN}"),
     ],

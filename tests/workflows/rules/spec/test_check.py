@@ -25,6 +25,7 @@ def _choice(value: Any, *choices: Any) -> dict[str, Any]:
 MODEL = {"proposer": {"kind": "model", "model": "big"}}
 STEP = {"proposer": {"kind": "step"}}
 NOOP = {"proposer": {"kind": "noop"}}
+AS_IT_STANDS = "A mapping that is meant as it stands is written {change: frozen, value: {…}}"
 
 FINDINGS: list[tuple[dict[str, Any], str]] = [
     # configuration
@@ -55,6 +56,15 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     (
         {"configuration": {"p": _text("x"), "t": {"value": 0.5, "min": 0, "max": 1}}, "optimizer": MODEL, "target": _chat("x")},
         "configuration.t: looks like a factor that may change, but does not say how; add change: text or change: structured",
+    ),
+    (
+        {"configuration": {"p": _text("x"), "t": {"value": "a", "chnage": "text"}}, "optimizer": MODEL, "target": _chat("x")},
+        f"configuration.t.chnage: is not a known field; did you mean change? {AS_IT_STANDS}",
+    ),
+    (
+        {"configuration": {"p": _text("x"), "t": {"value": 5, "type": "integer", "mim": 0, "max": 9}}}
+        | {"optimizer": MODEL, "target": _chat("x")},
+        f"configuration.t.mim: is not a known field; did you mean min? {AS_IT_STANDS}",
     ),
     (
         {"configuration": {"e\u0301": _text("x")}, "optimizer": MODEL, "target": _chat("x")},
@@ -102,6 +112,7 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
         "dataset.items[0].input: has no 'q.deep', which target.messages[0].content needs",
     ),
     # scoring
+    ({"objective": "exakt"}, "objective.metric: no scorer is named 'exakt'; did you mean exact?"),
     ({"objective": "accuracy"}, "objective.metric: no scorer is named 'accuracy'; known are exact"),
     (
         {"objective": {"kind": "weighted", "components": [{"metric": "accuracy"}]}},
@@ -172,6 +183,8 @@ def test_what_is_wrong_is_said_once_with_field_and_fix(changes: dict[str, Any], 
         {},
         {"optimizer": MODEL},
         {"optimizer": NOOP, "configuration": {"p": "fixed"}, "target": _chat("x")},
+        {"optimizer": NOOP, "configuration": {"p": {"value": 3, "charge": 5}}, "target": _chat("x")},
+        {"optimizer": NOOP, "configuration": {"p": {"value": 3, "kind": "text"}}, "target": _chat("x")},
         {"optimizer": {**STEP, "factors": ["temperature"]}},
         {"objective": {"kind": "success_rate"}},
         {"objective": "anything", "scorers": [{"kind": "python", "ref": "a:s"}]},

@@ -100,6 +100,23 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+EXAMPLES = {"change": "structured", "type": "json", "schema": {"type": "array"}}
+SHOWING = [{"splice": "{{factors.examples}}"}, {"role": "user", "content": "{{input.q}}?"}]
+
+
+def _shows(messages: list[dict[str, str]], *examples: dict[str, Any]) -> dict[str, Any]:
+    factors = {"prompt": {"value": "Do.", "change": "text"}, "model": "m", "examples": {"value": list(examples), **EXAMPLES}}
+    return {"target": {"kind": "chat", "messages": messages}, "configuration": factors}
+
+
+AS_TEXT = [{"role": "user", "content": "{{factors.examples}}\n{{input.q}}?"}]
+UNLIKE_THE_SAMPLES = (
+    "configuration: placeholder {{input.q}} of the live message is not in the input of factors.examples[0]; "
+    "give examples the form of samples"
+)
+FINDINGS += [(_shows(messages, {"input": "x", "output": "y"}), UNLIKE_THE_SAMPLES) for messages in (SHOWING, AS_TEXT)]
+
+
 @pytest.mark.parametrize(("changes", "finding"), FINDINGS)
 def test_a_text_that_cannot_be_filled_is_found_before_anything_is_paid(changes: dict[str, Any], finding: str) -> None:
     assert finding in check_request(request(optimizer=NOOP, **changes))
@@ -110,6 +127,9 @@ def test_a_text_that_cannot_be_filled_is_found_before_anything_is_paid(changes: 
     [
         _chain(_step("a", "{{factors.prompt}}"), _step("b", "{{steps.a}} {{steps.a.key}}"), output="{{steps.b}}"),
         _splice("{{input.turns}}"),
+        _shows(SHOWING),
+        _shows(SHOWING, {"input": {"q": "x"}, "output": "y"}),
+        _shows(AS_TEXT, {"input": {"q": "x"}, "output": "y"}),
         _http(),
         _http(body={"all": "{{factors}}", "q": "{{input.q}}"}),
         _http(method="GET", url="http://h/{{input.q}}"),

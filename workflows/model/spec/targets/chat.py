@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
@@ -155,9 +155,6 @@ class ChatTarget(Target):
     @property
     def model_url(self) -> str | None:
         return self.base_url
-
-    def request_parameters(self) -> Sequence[Mapping[str, Any]]:
-        return [request.parameters for request in self.requests]
 
     @property
     def tells_first_token(self) -> bool:

@@ -1,0 +1,82 @@
+"""Answers as people read them on a terminal: what was asked, what was expected, what came, and why it scored as it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from clients.reports.formatting import score_text
+from clients.reports.text.terminal_text import one_line, visible, wrapped
+from store.read.comparisons import ComparedAnswer, ComparedSample
+from store.read.rows import ItemRow
+
+LONGEST_TEXT: Final = 600
+"""Characters of an input, an expected value, an answer or a reason that are shown."""
+
+MOST_ROWS: Final = 8
+"""Rows that each of them takes at most."""
+
+LABEL: Final = 12
+"""Columns of what stands before each text."""
+
+NARROWEST: Final = 40
+
+
+def answer_text(item: ItemRow, *, several: bool, width: int) -> str:
+    """One answer with its sample; `several` says that samples have more than one."""
+    head = _head(item.item_id, item.status, item.passed) + (f", replicate {item.replicate + 1}" if several else "")
+    return "\n".join([head, *_asked(item.input, item.expected, width), *_answered("Answer", item, width)])
+
+
+def changed_text(sample: ComparedSample, width: int) -> str:
+    """One sample whose answers pass in one trial and not in the other, with both."""
+    rows = [f"{'✓' if sample.turn == 'fixed' else '✗'} {one_line(sample.item_id)}: {sample.turn}"]
+    rows += _asked(sample.input, sample.expected, width)
+    for label, answers in (("Before", sample.baseline_answers), ("Now", sample.candidate_answers)):
+        for answer in answers:
+            rows += _answered(label, answer, width)
+    return "\n".join(rows)
+
+
+def _head(item_id: str, status: str, passed: bool) -> str:
+    word = "failed" if status == "failed" else "passed" if passed else "did not pass"
+    return f"{'✓' if passed else '✗'} {one_line(item_id)}: {word}"
+
+
+def _asked(given: Any, expected: Any, width: int) -> Iterable[str]:
+    yield from _labelled("Input", readable(given), width)
+    if expected is not None:
+        yield from _labelled("Expected", readable(expected), width)
+
+
+def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Iterable[str]:
+    yield from _labelled(label, "none" if answer.output is None else readable(answer.output), width)
+    for name, score in answer.scores.items():
+        reason = (answer.score_details.get(name) or {}).get("reason")
+        yield from _labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)
+    if answer.error is not None:
+        yield from _labelled("Error", answer.error, width, longest=len(answer.error))
+
+
+def _labelled(label: str, text: str, width: int, longest: int = LONGEST_TEXT) -> Iterable[str]:
+    """The text beside its label; the lines of a longer one keep their indentation."""
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
+    room = max(width, NARROWEST) - LABEL - 2
+    rows = [row for line in visible(short).split("\n") for row in (wrapped(line, room) or [""])]
+    if longest == LONGEST_TEXT and len(rows) > MOST_ROWS:
+        rows = [*rows[: MOST_ROWS - 1], "…"]
+    name = one_line(label)
+    first = f"  {name:<{LABEL}}" if len(name) < LABEL else f"  {name} "
+    for number, row in enumerate(rows):
+        yield f"{first if number == 0 else ' ' * (LABEL + 2)}{row}".rstrip()
+
+
+def readable(value: Any) -> str:
+    """Text as it is; an object with one text in it as that text, several named; all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and value and all(isinstance(field, str) for field in value.values()):
+        fields = list(value.items())
+        return str(fields[0][1]) if len(fields) == 1 else "\n".join(f"{name}: {text}" for name, text in fields)
+    return json.dumps(value, ensure_ascii=False, default=str)

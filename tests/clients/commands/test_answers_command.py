@@ -1,0 +1,81 @@
+"""`ratchet answers`: what candidates answered, read at the command line."""
+
+from __future__ import annotations
+
+from tests.support.command_bench import Bench
+
+ESCAPE = "\x1b[31m"
+
+
+def test_answers_are_shown_readably_and_filtered(bench: Bench) -> None:
+    inputs = [{"n": 0}, {"n": 3, "say": f"{ESCAPE}red"}, {"n": 50}]
+    bench.write(name="answered", inputs=inputs)
+    run_id = bench.facts("run", "spec.yaml")["run_id"]
+
+    shown = bench.ratchet("answers", f"{run_id}/baseline")
+    assert shown.returncode == 0, shown.stderr
+    assert f"{run_id}/" in shown.stdout
+    assert "3 answers" in shown.stdout
+    assert shown.stdout.count("passed") == 1
+    assert shown.stdout.count("did not pass") == 2
+    assert "  Expected    yes\n" in shown.stdout
+    assert "  Answer      no\n" in shown.stdout
+    assert "  exact       0.00" in shown.stdout
+    assert ESCAPE not in shown.stdout
+    assert "u001b[31mred" in shown.stdout
+
+    failed = bench.facts("answers", f"{run_id}/baseline", "--failed", "--limit", "1")
+    assert failed["total"] == 2
+    assert {answer["input"]["n"] for answer in failed["answers"]} <= {3, 50}
+    assert len(failed["answers"]) == 1
+    best = bench.facts("answers", run_id, "--passed")
+    assert {answer["input"]["n"] for answer in best["answers"]} == {0, 3}
+
+    changed = bench.ratchet("answers", run_id, "--changed-from", "baseline")
+    assert "1 sample broken or fixed" in changed.stdout
+    assert ": fixed\n" in changed.stdout
+    assert "  Before      no\n" in changed.stdout
+    assert "  Now         yes\n" in changed.stdout
+    assert bench.facts("answers", run_id, "--changed-from", "baseline", "--failed")["answers"] == []
+
+
+def test_what_cannot_be_shown_is_told_with_the_fix(bench: Bench) -> None:
+    bench.write(name="told")
+    run_id = bench.facts("run", "spec.yaml")["run_id"]
+    for arguments, told in (
+        ((f"{run_id}/r9-nothing",), "r9-nothing"),
+        ((f"{run_id}x",), "did you mean"),
+        ((run_id, "--changed-from", "nobody"), "nobody"),
+        ((run_id, "--failed", "--passed"), "give one of them"),
+    ):
+        done = bench.ratchet("answers", *arguments)
+        assert done.returncode == 2, done.stdout
+        assert told in done.stderr
+
+
+def test_where_a_target_raised_is_told_with_its_answers_and_with_the_end_of_the_run(bench: Bench) -> None:
+    bench.write(name="raising", inputs=[{"n": 0, "raises": True}, {"n": 1, "raises": True}, {"n": 0}])
+    ended = bench.ratchet("run", "spec.yaml")
+    assert ended.returncode == 1
+    where = 'in target: raise RuntimeError("the target has no'
+    assert "mine.py:" in ended.stdout
+    assert where in ended.stdout
+    line = next(line for line in ended.stdout.splitlines() if "Termination" in line)
+    assert "The baseline failed: 2 of the" in line
+    run_id = bench.facts("list")["runs"][0]["run_id"]
+
+    shown = bench.ratchet("answers", run_id, "--failed")
+    assert "  Error       target raised RuntimeError: the target has no luck\n" in shown.stdout
+    assert "mine.py:" in shown.stdout
+    assert where in shown.stdout
+    report = bench.ratchet("report", run_id, "--format", "markdown").stdout
+    assert "```\n  mine.py:" in report
+
+
+def test_where_a_scorer_raised_is_told_with_the_end_of_the_run(bench: Bench) -> None:
+    scorer = {"kind": "python", "ref": "judging:judge", "name": "exact"}
+    bench.write(name="scoring", scorers=[scorer])
+    (bench.directory / "judging.py").write_text("def judge(output, sample):\n    return 1 / len('')\n")
+    ended = bench.ratchet("run", "spec.yaml")
+    assert ended.returncode == 1
+    assert "judging.py:2 in judge: return 1 / len('')" in ended.stdout
