@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import pytest
 import yaml
 
 from clients.embedded.stack import StackAddresses
-from tests.support.forked_commands import ROOT, run_forked
+from tests.support.forked_commands import ROOT, AttachedCommand, run_forked
 
 PATIENCE = 150.0
 MARK = "RATCHET_TEST_DIRECTORY"
@@ -50,7 +49,7 @@ class Bench:
 
     directory: Path
     home: Path
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[AttachedCommand] = field(default_factory=list)
 
     def write(self, name: str = "bench", **changes: Any) -> None:
         """A spec whose baseline answers at once; `inputs` changes what its samples say."""
@@ -79,22 +78,11 @@ class Bench:
         facts: dict[str, Any] = json.loads(done.stdout)
         return facts
 
-    def attached(self, *arguments: str) -> subprocess.Popen[str]:
+    def attached(self, *arguments: str) -> AttachedCommand:
         """A `ratchet` that stays."""
-        process = subprocess.Popen(
-            self._command(arguments),
-            cwd=self.directory,
-            env=self._environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self.started.append(process)
-        return process
-
-    def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-P", "-m", "clients.cli", *arguments, "--home", str(self.home)]
+        command = AttachedCommand((*arguments, "--home", str(self.home)), self.directory, self._environment())
+        self.started.append(command)
+        return command
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
@@ -119,9 +107,8 @@ class Bench:
         return any(k != "1" for k in self.calls)
 
 
-def read_until(process: subprocess.Popen[str], told: str) -> str:
+def read_until(process: AttachedCommand, told: str) -> str:
     """What a process prints, up to a line that says something."""
-    assert process.stdout is not None
     said = ""
     for line in process.stdout:
         said += line
@@ -130,10 +117,9 @@ def read_until(process: subprocess.Popen[str], told: str) -> str:
     raise AssertionError(f"{told!r} was never said, but:\n{said}")
 
 
-def ending(process: subprocess.Popen[str]) -> tuple[int, str]:
+def ending(process: AttachedCommand) -> tuple[int, str]:
     """How a process ended, and the rest of what it said."""
-    said, _ = process.communicate(timeout=PATIENCE)
-    return process.returncode, said
+    return process.ending()
 
 
 def processes_of(bench: Bench) -> list[str]:
@@ -154,9 +140,7 @@ def bench_in(directory: Path, home: Path) -> Iterator[Bench]:
     bench = Bench(directory, home)
     yield bench
     for process in bench.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        process.end()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Our modules as processes of their own, forked from one that has loaded what they load: that takes most of a command's time.
 
 Each has its own working directory, environment, output and exit code, can be killed, and ends as every interpreter does.
-Started from nothing they are in `Bench.attached`, by `ratchet` itself, and where tests look at what a command loads.
+Started from nothing they are by `ratchet` itself, and where tests look at what a command loads.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Origin:
         self._socket.close()
         self._process.wait()
 
-    def ask(self, command: dict[str, object], descriptors: Sequence[int]) -> None:
+    def ask(self, command: Mapping[str, object], descriptors: Sequence[int]) -> None:
         """Have a command forked, which takes these descriptors."""
         text = json.dumps(command).encode()
         with self._one_at_a_time:
@@ -77,11 +77,23 @@ class ForkedProcess:
     """`python -m MODULE`, forked."""
 
     def __init__(
-        self, command: Sequence[str], directory: Path, environment: Mapping[str, str], out: int = 1, errors: int = 2
+        self,
+        command: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        out: int = 1,
+        errors: int = 2,
+        *,
+        own_session: bool = False,
     ) -> None:
         self._told, theirs = socket.socketpair()
         with theirs:
-            asked: dict[str, object] = {"command": command, "directory": str(directory), "environment": dict(environment)}
+            asked: dict[str, object] = {
+                "command": command,
+                "directory": str(directory),
+                "environment": dict(environment),
+                "own_session": own_session,
+            }
             origin().ask(asked, [out, errors, theirs.fileno()])
         self.pid = self._number()
         self.returncode: int | None = None
@@ -108,6 +120,32 @@ class ForkedProcess:
         """Send a signal, unless it has ended."""
         if self.returncode is None and not select.select([self._told], [], [], 0)[0]:
             os.kill(self.pid, number)
+
+
+class AttachedCommand:
+    """A `ratchet` that stays, in a session of its own, and what it prints and complains of."""
+
+    def __init__(self, arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> None:
+        out, out_of_command = os.pipe()
+        command = ("clients.cli", *arguments)
+        try:
+            self._process = ForkedProcess(command, directory, environment, out_of_command, out_of_command, own_session=True)
+        finally:
+            os.close(out_of_command)
+        self.pid, self.send_signal = self._process.pid, self._process.send_signal
+        self.stdout = os.fdopen(out, encoding="utf-8")
+
+    def ending(self) -> tuple[int, str]:
+        """How it ended, and the rest of what it said."""
+        with self.stdout:
+            said = self.stdout.read()
+        return self._process.wait(), said
+
+    def end(self) -> None:
+        """Kill it, if it is still there, and read nothing more of it."""
+        self.send_signal(signal.SIGKILL)
+        self.stdout.close()
+        self._process.wait()
 
 
 def run_forked(
@@ -192,6 +230,8 @@ def tell_ended(running: dict[int, socket.socket]) -> None:
 
 def become(asked: dict[str, Any], given: Sequence[int]) -> list[str]:
     """Be the process that was asked for; returns its command line."""
+    if asked["own_session"]:
+        os.setsid()
     os.chdir(asked["directory"])
     os.environ.clear()
     os.environ.update(asked["environment"])

@@ -139,7 +139,7 @@ def test_a_person_at_a_terminal_is_asked(bench: Bench) -> None:
     bench.write("asked", target=AT_MOST)
     terminal, theirs = pty.openpty()
     process = subprocess.Popen(
-        bench._command(("run", "spec.yaml")),
+        [sys.executable, "-P", "-m", "clients.cli", "run", "spec.yaml", "--home", str(bench.home)],
         cwd=bench.directory,
         env=bench._environment(),
         stdin=theirs,
