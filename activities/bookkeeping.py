@@ -227,7 +227,7 @@ class StoreBookkeeping(Bookkeeping):
 
     @activity.defn(name="begin_trial")
     async def begin_trial(self, trial: TrialInput) -> RunClock:
-        """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
+        """In one transaction: the rounds that travel with the trial, its overlay, its candidate, its row, its event."""
         with store_errors():
             return await self._store.trials.begin(trial)
 

@@ -73,7 +73,7 @@ class Bookkeeping(ABC):
     @activity.defn(name="begin_trial")
     @abstractmethod
     async def begin_trial(self, trial: TrialInput) -> RunClock | None:
-        """In one transaction: the ledger that travels with the trial, its overlay, its candidate, its row, its event."""
+        """In one transaction: the rounds that travel with the trial, its overlay, its candidate, its row, its event."""
 
     @activity.defn(name="commit_rounds")
     @abstractmethod

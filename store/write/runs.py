@@ -141,7 +141,7 @@ class Runs:
             return await run_clock(connection, entry.run_id)
 
     async def finish(self, finish: FinishInput) -> None:
-        """The run's end, with whatever of its ledger is still unwritten. Doing it twice changes nothing."""
+        """The run's end, with the rounds that are still unwritten. Doing it twice changes nothing."""
         async with self._database.transaction() as connection:
             result = finish.result
             run = await lock_run(connection, finish.run_id)

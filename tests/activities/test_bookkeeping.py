@@ -241,7 +241,7 @@ async def test_a_run_is_booked_from_its_first_trial_to_its_end(
     bookkeeping: StoreBookkeeping, environment: ActivityEnvironment, example: ExampleRun, reader: StoreReader
 ) -> None:
     run = await example.open()
-    better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",)), ledger=(run.round(0),))
+    better = run.trial(run.candidate("better", parent_candidate_ids=("baseline",)), records=(run.round(0),))
     for trial, score in ((run.trial(), 0.5), (better, 0.75)):
         await environment.run(bookkeeping.begin_trial, trial)
         await run.record(trial, score)

@@ -96,9 +96,9 @@ async def test_a_decided_round_is_stored_once_with_its_rejections_and_events(exa
         spend=Spend(samples=10, trials=1, tokens=100, cost=0.5),
         extra={"pareto_front": ["better"]},
     )
-    ledger = CommitRounds(run_id=run.run_id, records=(record,))
+    entry = CommitRounds(run_id=run.run_id, records=(record,))
     for _ in range(3):
-        await run.store.runs.commit_rounds(ledger)
+        await run.store.runs.commit_rounds(entry)
 
     report = await reader.runs.report(run.run_id)
     assert report is not None

@@ -45,7 +45,7 @@ async def test_beginning_a_trial_stores_overlay_candidate_row_and_event(example:
 
 async def test_beginning_it_again_changes_nothing(example: ExampleRun) -> None:
     run = await example.open()
-    trial = run.trial(ledger=(run.round(0, new_best=True, best_so_far=0.5, best_so_far_id="baseline"),))
+    trial = run.trial(records=(run.round(0, new_best=True, best_so_far=0.5, best_so_far_id="baseline"),))
     await run.store.trials.begin(trial)
     before = await rows(run, EVERYTHING)
     await asyncio.gather(*(run.store.trials.begin(trial) for _ in range(5)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
+from activities.endpoints.call_context import CallContext
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
 from ratchet import ExperimentContext, Output, Sample
@@ -37,6 +38,8 @@ class LineAnswers:
         assert isinstance(suite.target, LineTarget)
         return cls(suite.target)
 
-    async def answer(self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    async def answer(
+        self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
+    ) -> Output:
         slope = float(Filling(configuration, sample.input).text(self._target.slope))
         return output_from(Output(value=slope * sample.input["n"], tokens=1))

@@ -1,6 +1,6 @@
 """The run's outbox: decided rounds that wait for the next write to the store.
 
-A record travels with the start of the next trial, so that a round costs the run's history nothing; the ledger is flushed on its
+A record travels with the start of the next trial, so that a round costs the run's history nothing; the outbox is flushed on its
 own before anything that may take long. Committing a record twice changes nothing, so a record is dropped only when its
 commit is certain.
 """
@@ -41,7 +41,7 @@ class RoundOutbox:
         if self._state.prepared is None:
             return
         async with self._writing:
-            ledger = CommitRounds(
+            entry = CommitRounds(
                 run_id=self._state.run_id,
                 records=self.waiting,
                 status=self._state.status,
@@ -55,10 +55,10 @@ class RoundOutbox:
                 },
                 budget=self._state.limits.budget if self._state.budget_adjusted else None,
             )
-            if ledger == self._written:
+            if entry == self._written:
                 return
-            told = ledger.model_copy(update={"stood_still": stood_still or self._state.stood_still})
+            told = entry.model_copy(update={"stood_still": stood_still or self._state.stood_still})
             clock = await workflow.execute_local_activity_method(Bookkeeping.commit_rounds, told, **LOCAL_STORE)
             self._state.note_unserved(clock.unserved if clock else None)
-            self.settle(ledger.records)
-            self._written = ledger.model_copy(update={"records": ()})
+            self.settle(entry.records)
+            self._written = entry.model_copy(update={"records": ()})

@@ -155,7 +155,10 @@ FIELDS: Final = {
     "no-target": without("target", "target: is missing"),
     "no-dataset": without("dataset", "dataset: is missing"),
     "no-objective": without("objective", "objective: is missing"),
-    "no-optimizer": without("optimizer", "optimizer: is missing"),
+    "no-optimizer-and-nothing-that-changes": Case(
+        (as_json({key: value for key, value in spec(configuration={"y": 1}).items() if key != "optimizer"}),),
+        ("optimizer: is missing", "let a factor change"),
+    ),
     "configuration-empty": wrong("configuration", "is empty", configuration={}),
     "configuration-a-list": wrong("configuration", "mapping", configuration=[1, 2]),
     "configuration-null": wrong("configuration", "mapping", configuration=None),

@@ -324,7 +324,7 @@ class Confirmation(Payload):
 
 
 class FinishInput(Payload):
-    """How a run ended, with whatever of its ledger may not have been committed yet."""
+    """How a run ended, with the rounds that may not have been committed yet."""
 
     run_id: str
     result: OptimizationResult

@@ -61,7 +61,7 @@ class RoundRecord(Payload):
     """A decided round. Committing it twice changes nothing.
 
     Records wait in the workflow and travel with the next write to the store, so that a round costs no history event of its
-    own; the ledger is flushed before anything that may take long.
+    own; the outbox is flushed before anything that may take long.
     """
 
     run_id: str
