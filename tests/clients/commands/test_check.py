@@ -213,7 +213,7 @@ async def test_the_template_passes_where_its_models_are(tmp_path: Path, monkeypa
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         found = await check_spec(spec)
     assert found.findings == []
-    assert found.splits == {"validation": 10, "test": 4, "train": 6}
+    assert found.splits == {"validation": 9, "test": 6, "train": 5}
     assert 0 < (estimate(found).cost or 0) <= 2.0
 
 
