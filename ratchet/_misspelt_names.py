@@ -12,6 +12,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 UNKNOWN_FIELD: Final = "extra_forbidden"
 
 LEAST_LIKENESS: Final = 0.66
+MOST_PROBLEMS: Final = 50
+"""Where more is wrong at once, nobody misspelt a name, and looking for what was meant would take long."""
+
 LONGEST_NAME: Final = 100
 """Characters. What is longer is no misspelt name."""
 
@@ -32,6 +35,8 @@ def _letters(name: str) -> str:
 
 def with_what_was_meant(error: ValidationError, known: Sequence[str]) -> ValidationError:
     """The same error, where a field of the part itself is misspelt with what was meant by it."""
+    if error.error_count() > MOST_PROBLEMS:
+        return error
     problems = error.errors(include_url=False)
     suggestions = [_suggestion(problem, known) for problem in problems]
     if not any(suggestions):

@@ -23,7 +23,7 @@ LONGEST_LINE: Final = 120
 _ROOMS: Final = Path(__file__).resolve().parents[2]
 _OURS: Final = (
     *(f"{_ROOMS / room}{os.sep}" for room in ("activities", "clients", "store", "workflows")),
-    str(_ROOMS / "worker.py"),
+    str((_ROOMS / "worker").with_suffix(".py")),
     f"{Path(ratchet.__file__).resolve().parent}{os.sep}",
 )
 _STANDARD: Final = f"{Path(sysconfig.get_path('stdlib')).resolve()}{os.sep}"
