@@ -10,7 +10,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
 from clients.http.backend import Backend
-from clients.http.missing_run import execution_of, standing_of, unknown_run
+from clients.http.missing_run import standing_of, unknown_run, unstored_execution
 from clients.http.routes.open_runs import OpenRun, head_of, input_of, waiting_of
 from clients.wire import InFlight, OptimizationDetail, budget_in_seconds
 from workflows.model.run.rounds import Unanswered
@@ -20,7 +20,7 @@ from workflows.model.spec.request import OptimizationRequest
 
 async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
     """The run as it stands: `initialized`, or `failed` when it was refused before it began."""
-    execution = await execution_of(backend, run_id)
+    execution = await unstored_execution(backend, run_id)
     if execution is None:
         raise unknown_run(run_id)
     given = dict(await input_of(backend.servers, execution))

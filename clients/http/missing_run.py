@@ -11,6 +11,7 @@ from clients.http.errors import Refused
 from clients.runs.lookup import WORKFLOW
 from clients.runs.waits import pollers_of, queues_waited_for, told_waits
 from store.read.rows import LiveProgress
+from workflows.search_attributes import STATUS
 
 
 async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
@@ -23,7 +24,7 @@ async def existing_run(backend: Backend, run_id: str) -> LiveProgress:
 
 async def refuse_unknown_run(backend: Backend, run_id: str) -> None:
     """Pass when there is such a run: in the store, or accepted by Temporal and on its way there."""
-    if not await backend.reader.runs.is_known(run_id) and await execution_of(backend, run_id) is None:
+    if not await backend.reader.runs.is_known(run_id) and await unstored_execution(backend, run_id) is None:
         raise unknown_run(run_id)
 
 
@@ -38,6 +39,18 @@ async def execution_of(backend: Backend, run_id: str) -> WorkflowExecutionDescri
     return description if description.workflow_type == WORKFLOW else None
 
 
+async def unstored_execution(backend: Backend, run_id: str) -> WorkflowExecutionDescription | None:
+    """What Temporal knows of a run that is not in the store; None where it was, and has been deleted.
+
+    A run gets its search attributes once it is in the store; on a server without them, one that completed was there.
+    """
+    execution = await execution_of(backend, run_id)
+    if execution is None or execution.status == WorkflowExecutionStatus.RUNNING:
+        return execution
+    began = execution.typed_search_attributes.get(STATUS) is not None or execution.status == WorkflowExecutionStatus.COMPLETED
+    return None if began else execution
+
+
 def unknown_run(run_id: str) -> Refused:
     """Neither the store nor Temporal knows it."""
     told = f"there is no run {run_id!r}; GET /v1/private/optimizations lists those there are"
@@ -46,7 +59,7 @@ def unknown_run(run_id: str) -> Refused:
 
 async def why_unknown(backend: Backend, run_id: str) -> Refused:
     """Why something that only the store could tell is not known of a run."""
-    execution = await execution_of(backend, run_id)
+    execution = await unstored_execution(backend, run_id)
     if execution is None:
         return unknown_run(run_id)
     told, _ = await standing_of(backend, execution)
