@@ -141,8 +141,8 @@ def test_every_view_names_the_queue_that_nobody_serves(alone: Served) -> None:
     ]
     assert told["total"] == 1
     status, told = asked(page, token, "optimizations/waiting")
-    assert status == 404
-    assert "has not begun: it waits for a worker on task queue 'q3'" in told["error"]["message"]
+    assert (status, told["status"], told["waits_for"]) == (200, "initialized", ["q3"])
+    assert "has not begun: it waits for a worker on task queue 'q3'" in told["message"]
     stop(dev)
 
 
