@@ -56,7 +56,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
         "steps_per_round": 8,
         "factors": ["prompt"],
         "one_at_a_time": False,
-        "beside": 4,
+        "candidates_per_round": 4,
         "minibatch": 5,
         "search": 20,
         "train": 0,

@@ -17,7 +17,7 @@ from workflows.rules.reflection.published import published_step
 
 
 def _plan(trials: list[StoredTrial], **changes: Any) -> dict[str, Any]:
-    given = {"beside": 1, "minibatch": 3, "search": 4, "train": 6, "one_at_a_time": True}
+    given = {"candidates_per_round": 1, "minibatch": 3, "search": 4, "train": 6, "one_at_a_time": True}
     planned = published_step(Stored(trials=trials), arguments(**(given | changes)))
     assert isinstance(planned, dict)
     return planned
