@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -60,15 +61,15 @@ class LiveRound:
         """Make a frame whenever there are more answers, until this is cancelled."""
         pause = SECONDS_APART
         while True:
-            await asyncio.sleep(pause)
-            begun, after = time.monotonic(), self._newest
+            await sleep(pause)
+            begun, after = monotonic(), self._newest
             self._news.clear()
             try:
                 progress = await self._read(self._run_id)
             except Exception as error:  # the store is away; readers of events are told by those who read them
                 log.info("progress cannot be read", run=self._run_id, error=repr(error))
                 continue
-            pause = max(SECONDS_APART, (time.monotonic() - begun) * TIMES_THE_READING)
+            pause = max(SECONDS_APART, (monotonic() - begun) * TIMES_THE_READING)
             if progress is None or not progress.expected:
                 await self._news.wait()
             elif after == self._newest and progress.answered > self._answered:

@@ -62,7 +62,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             made.append(seconds)
         await turn(0)
 
-    monkeypatch.setattr("clients.http.live_progress.asyncio.sleep", pause)
+    monkeypatch.setattr("clients.http.live_progress.sleep", pause)
     return made
 
 
@@ -119,7 +119,7 @@ async def test_nothing_is_read_while_nothing_is_in_flight(pauses: list[float]) -
 
 async def test_what_takes_long_to_count_is_counted_less_often(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("clients.http.live_progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clients.http.live_progress.monotonic", lambda: now[0])
     store = Readings()
 
     async def slow(run_id: str) -> LiveProgress | None:
