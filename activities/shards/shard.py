@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,15 +25,16 @@ from activities.scorers.grades import Grade
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
 from activities.shards.outcome_batches import OutcomeBatches
+from activities.shards.sample_outcomes import PairToAnswer, answered_outcome, failed_outcome, output_of
 from activities.targets import Answering
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
-from ratchet import ExperimentContext, Output, Sample, Score
+from ratchet import ExperimentContext, Output, Sample
 from ratchet._canonical import derive_seed
 from ratchet._placeholders import Unfillable
 from store.budget_leases import LeaseTaken
 from store.schema import StoreError
-from workflows.model.failures import described, shorten, with_traceback
+from workflows.model.failures import described, shorten
 from workflows.model.run.amounts import NOTHING, Amount, Resource
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
 from workflows.model.trial import ShardInput, ShardResult
@@ -54,18 +54,6 @@ _FOR_GOOD = (Refused, TargetDown)
 _OF_THE_STORE = (asyncpg.PostgresError, asyncpg.InterfaceError, StoreError, LeaseTaken)
 _OF_THE_SHARD = (TargetDown, ClosedForLong, BudgetExhausted, NoMoreCalls)
 _FORESEEN = (Fault, ScoringFailed, ApplicationError, *_OF_THE_SHARD, *_OF_THE_STORE)
-
-
-@dataclass(frozen=True, slots=True)
-class PairToAnswer:
-    """One replicate of one sample that has no outcome yet."""
-
-    position: int
-    item_hash: str
-    replicate: int
-    sample: Sample
-    kept: UnscoredAnswer | None = None
-    """The answer, when only its score is missing."""
 
 
 class Place:
@@ -311,7 +299,7 @@ class ShardAtWork:
     ) -> Outcome:
         context = CallContext(self._limit.caller, reservation, PairCall(self._attempt), effort)
         if pair.kept is not None:
-            return await self._scored(pair, _output_of(pair.kept), context, was_kept=True)
+            return await self._scored(pair, output_of(pair.kept), context, was_kept=True)
         noted = replace(context, beginning=PairCall(self._attempt, self._calls, self._number(pair)))
         try:
             with foreseen("the target"):
@@ -358,13 +346,13 @@ class ShardAtWork:
         try:
             with foreseen("scoring the answer"):
                 grades = await self._grades(output, pair.sample, context)
-                return replace(_answered(pair, output, grades, self._suite.metric), was_kept=was_kept)
+                return replace(answered_outcome(pair, output, grades, self._suite.metric), was_kept=was_kept)
         except CandidateFault as fault:
             fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
             return replace(self._failed(pair, fault), output=output.value, was_kept=was_kept)
 
     def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
-        return _failed(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
+        return failed_outcome(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
 
     async def _grades(self, output: Output, sample: Sample, context: CallContext) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
@@ -432,61 +420,3 @@ def context_of(shard: ShardInput, suite: EvaluationSuite, overlay: Overlay, *, r
 def _first(errors: dict[tuple[int, int], str]) -> str | None:
     """By place, not by time: the order in which calls end says nothing."""
     return errors[min(errors)] if errors else None
-
-
-def _output_of(kept: UnscoredAnswer) -> Output:
-    return Output(
-        value=kept.value,
-        tokens=kept.tokens,
-        cost=kept.cost,
-        latency_ms=kept.latency_ms,
-        ttft_ms=kept.ttft_ms,
-        trace=kept.trace,
-    )
-
-
-def _failed(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
-    told = shorten(str(fault))
-    return Outcome(
-        item_hash=pair.item_hash,
-        replicate=pair.replicate,
-        status="failed",
-        scores={},
-        passed=False,
-        error=with_traceback(told, fault.traceback),
-        feedback=told,
-        tokens=fault.tokens,
-        cost=fault.cost,
-        latency_ms=fault.latency_ms,
-        per_score=details,
-        error_class=fault.kind,
-    )
-
-
-def _answered(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str) -> Outcome:
-    scores = [grade.score for grade in grades]
-    decisive = next((given for given in scores if given.name == metric), None)
-    if decisive is None:
-        names = ", ".join(given.name for given in scores)
-        raise ScoringFailed(f"the objective's metric {metric!r} is not among the scores given: {names}")
-    return Outcome(
-        item_hash=pair.item_hash,
-        replicate=pair.replicate,
-        status="answered",
-        scores={given.name: given.value for given in scores},
-        passed=bool(decisive.passed),
-        output=output.value,
-        feedback=feedback(scores),
-        tokens=output.tokens + sum(grade.tokens for grade in grades),
-        cost=math.fsum([output.cost, *(grade.cost for grade in grades)]),
-        latency_ms=output.latency_ms,
-        ttft_ms=output.ttft_ms,
-        trace=output.trace,
-        per_score={grade.score.name: grade.details() for grade in grades},
-    )
-
-
-def feedback(scores: Sequence[Score]) -> str:
-    """Every scorer's reason, by the score's name where there are several."""
-    told = [score for score in scores if score.reason]
-    return "\n".join(f"{score.name}: {score.reason}" if len(scores) > 1 else f"{score.reason}" for score in told)

@@ -13,7 +13,8 @@ from activities.endpoints.gate import Gates
 from activities.plugins.loader import Plugins
 from activities.scorers import ScorerTools
 from activities.shards.outcome_batches import OutcomeBatches
-from activities.shards.shard import PairToAnswer, ShardAtWork
+from activities.shards.sample_outcomes import PairToAnswer
+from activities.shards.shard import ShardAtWork
 from ratchet import ExperimentContext, Output, Sample
 from tests.support.suite_building import shard, suite
 from workflows.model.spec.objective import Objective

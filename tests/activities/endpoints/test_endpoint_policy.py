@@ -13,6 +13,7 @@ from aiohttp import web
 
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.chat_protocol import ChatAnswer
 from activities.endpoints.endpoint_policy import (
     NO_KEY,
     KeyMissing,
@@ -63,9 +64,8 @@ BASE = {
 }
 
 
-async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
-    models = ChatModels(gates, patience=QUICK)
-    await models.ask(
+async def asked_with(models: ChatModels, endpoint: Endpoint) -> ChatAnswer:
+    return await models.ask(
         base_url=endpoint.origin,
         model="m",
         messages=[{"role": "user", "content": "?"}],
@@ -75,6 +75,11 @@ async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
         prices={},
         context=CallContext(),
     )
+
+
+async def asked_as_chat(gates: Gates, endpoint: Endpoint) -> Gate:
+    models = ChatModels(gates, patience=QUICK)
+    await asked_with(models, endpoint)
     await models.close()
     return gates.at(endpoint.origin, "m")
 
@@ -126,16 +131,7 @@ def test_a_key_for_another_base_url_is_not_sent_to_the_default_one() -> None:
 async def test_a_spec_cannot_have_the_key_sent_to_whoever_listens_on_this_machine() -> None:
     async with json_endpoint(_completion) as endpoint:
         models = ChatModels(Gates(), lists_of(OWN))
-        answer = await models.ask(
-            base_url=endpoint.origin,
-            model="m",
-            messages=[{"role": "user", "content": "?"}],
-            parameters={},
-            stream=False,
-            timeout=10,
-            prices={},
-            context=CallContext(),
-        )
+        answer = await asked_with(models, endpoint)
         await models.close()
     assert answer.value == "yes"
     assert [asked.headers["Authorization"] for asked in endpoint.asked] == [f"Bearer {NO_KEY}"]

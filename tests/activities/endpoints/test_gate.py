@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from activities.concurrency.shared_rate_limits import SharedLimit
 from activities.endpoints.gate import ClosedForLong, Gate, Gates
 from activities.endpoints.rate_memory import OwnRateMemory
 from activities.targets.faults import Throttled
+from tests.support.virtual_time import in_virtual_time
 from workflows.model.spec.limits import RateLimit
 from workflows.rules.learned_rate import Learned, Throttle
 
@@ -47,13 +47,17 @@ class TestRate:
         assert gate.rate is not None
         assert 15 <= gate.rate <= 22
 
-    async def test_calls_are_spaced_out(self) -> None:
-        gate = Gate()
-        await answer(gate, 99)
-        await refuse(gate)  # 50 a second and climbing
-        started = time.perf_counter()
-        await answer(gate, 30)
-        assert time.perf_counter() - started > 0.3
+    def test_calls_are_spaced_out(self) -> None:
+        async def taken() -> float:
+            now = asyncio.get_running_loop().time
+            gate = Gate(clock=now)
+            await answer(gate, 99)
+            await refuse(gate)  # 50 a second and climbing
+            started = now()
+            await answer(gate, 30)
+            return now() - started
+
+        assert in_virtual_time(taken()) > 0.3
 
     async def test_a_call_that_fails_otherwise_teaches_nothing(self) -> None:
         gate = Gate()
@@ -81,22 +85,30 @@ class TestRate:
 
 
 class TestRetryAfter:
-    async def test_it_closes_the_gate_for_everybody(self) -> None:
-        gate = Gates().at("http://one/v1", "m")
-        await refuse(gate, 0.2)
-        started = time.perf_counter()
-        await asyncio.gather(*[gate.enter(NOBODY) for _ in range(3)])
-        assert time.perf_counter() - started >= 0.19
+    def test_it_closes_the_gate_for_everybody(self) -> None:
+        async def taken() -> float:
+            now = asyncio.get_running_loop().time
+            gate = Gate(clock=now)
+            await refuse(gate, 0.2)
+            started = now()
+            await asyncio.gather(*[gate.enter(NOBODY) for _ in range(3)])
+            return now() - started
 
-    async def test_a_call_that_already_waits_for_its_turn_waits_for_it_too(self) -> None:
-        gate = Gate()
-        await refuse(gate, 0.05)
-        waiting = asyncio.create_task(gate.enter(NOBODY))
-        await asyncio.sleep(0)
-        gate._throttled(0.25, 0)
-        started = time.perf_counter()
-        await waiting
-        assert time.perf_counter() - started >= 0.2
+        assert in_virtual_time(taken()) >= 0.19
+
+    def test_a_call_that_already_waits_for_its_turn_waits_for_it_too(self) -> None:
+        async def taken() -> float:
+            now = asyncio.get_running_loop().time
+            gate = Gate(clock=now)
+            await refuse(gate, 0.05)
+            waiting = asyncio.create_task(gate.enter(NOBODY))
+            await asyncio.sleep(0)
+            gate._throttled(0.25, 0)
+            started = now()
+            await waiting
+            return now() - started
+
+        assert in_virtual_time(taken()) >= 0.2
 
     async def test_a_long_one_is_not_waited_for(self) -> None:
         gate = Gate()

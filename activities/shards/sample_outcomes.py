@@ -1,0 +1,88 @@
+"""What a sample's replicate comes to: the outcome of an answer and its grades, or of a failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activities.scorers.grades import Grade
+from activities.targets.faults import CandidateFault
+from ratchet import Output, Sample, Score
+from workflows.model.failures import shorten, with_traceback
+from workflows.model.suite import Outcome, UnscoredAnswer
+from workflows.rules.scoring.objective_score import ScoringFailed
+
+
+@dataclass(frozen=True, slots=True)
+class PairToAnswer:
+    """One replicate of one sample that has no outcome yet."""
+
+    position: int
+    item_hash: str
+    replicate: int
+    sample: Sample
+    kept: UnscoredAnswer | None = None
+    """The answer, when only its score is missing."""
+
+
+def output_of(kept: UnscoredAnswer) -> Output:
+    """Read an answer that was kept to be scored."""
+    return Output(
+        value=kept.value,
+        tokens=kept.tokens,
+        cost=kept.cost,
+        latency_ms=kept.latency_ms,
+        ttft_ms=kept.ttft_ms,
+        trace=kept.trace,
+    )
+
+
+def failed_outcome(pair: PairToAnswer, fault: CandidateFault, details: dict[str, dict[str, Any]]) -> Outcome:
+    """Make the outcome of a pair that the candidate failed."""
+    told = shorten(str(fault))
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="failed",
+        scores={},
+        passed=False,
+        error=with_traceback(told, fault.traceback),
+        feedback=told,
+        tokens=fault.tokens,
+        cost=fault.cost,
+        latency_ms=fault.latency_ms,
+        per_score=details,
+        error_class=fault.kind,
+    )
+
+
+def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str) -> Outcome:
+    """Make the outcome of an answer and its grades."""
+    scores = [grade.score for grade in grades]
+    decisive = next((given for given in scores if given.name == metric), None)
+    if decisive is None:
+        names = ", ".join(given.name for given in scores)
+        raise ScoringFailed(f"the objective's metric {metric!r} is not among the scores given: {names}")
+    return Outcome(
+        item_hash=pair.item_hash,
+        replicate=pair.replicate,
+        status="answered",
+        scores={given.name: given.value for given in scores},
+        passed=bool(decisive.passed),
+        output=output.value,
+        feedback=feedback(scores),
+        tokens=output.tokens + sum(grade.tokens for grade in grades),
+        cost=math.fsum([output.cost, *(grade.cost for grade in grades)]),
+        latency_ms=output.latency_ms,
+        ttft_ms=output.ttft_ms,
+        trace=output.trace,
+        per_score={grade.score.name: grade.details() for grade in grades},
+    )
+
+
+def feedback(scores: Sequence[Score]) -> str:
+    """Every scorer's reason, by the score's name where there are several."""
+    told = [score for score in scores if score.reason]
+    return "\n".join(f"{score.name}: {score.reason}" if len(scores) > 1 else f"{score.reason}" for score in told)
