@@ -87,7 +87,7 @@ def _sections(found: Resolved) -> list[dict[str, Any]]:
             "overridden": section.path in found.state.overrides.sections,
             "value": section.value,
         }
-        for section in found.template.descriptor(found.state.overrides).sections
+        for section in found.descriptor.sections
     ]
 
 

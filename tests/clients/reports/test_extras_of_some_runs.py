@@ -12,9 +12,10 @@ from clients.reports.history.entries import report_json
 from clients.reports.html import html
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
+from ratchet.prompts import Modification
 from tests.support.html_reports import HtmlReport
 from tests.support.report_examples import facts
-from workflows.model.run.compression_report import Compression, EditReport, Modification
+from workflows.model.run.compression_report import Compression, EditReport
 from workflows.model.run.decisions import FrontMember
 from workflows.model.spec.judgement import Verdict
 from workflows.model.trial import Split
@@ -24,12 +25,18 @@ from workflows.rules.scoring.slices import Slice, Slices
 def edit(path: str, tokens: int, *, kept: bool, broke: int | None = None, reason: str = "alone: not worse") -> EditReport:
     rate = None if broke is None else 0.6
     return EditReport(
-        path=path, strategy="ablation", token_reduction=tokens, kept=kept, pass_rate=rate, regression_count=broke, reason=reason
+        section_path=path,
+        strategy="ablation",
+        token_reduction=tokens,
+        kept=kept,
+        pass_rate=rate,
+        regression_count=broke,
+        reason=reason,
     )
 
 
 COMPRESSION = Compression(
-    modifications=(Modification(path="rules", original_hash="h", body="shorter", token_reduction=71),),
+    modifications=(Modification(section_path="rules", original_hash="h", proposed_body="shorter", token_reduction=71),),
     edits=(
         edit("rules", 50, kept=True, broke=0),
         edit("role", 30, kept=False, broke=1, reason="alone: worse than <b>"),
