@@ -68,12 +68,13 @@ def _add_looking(prompts: typer.Typer) -> None:
         file: Annotated[
             Path | None, typer.Option("--input-file", metavar="FILE", help="The whole input, as JSON.", show_default=False)
         ] = None,
+        mutations: Annotated[bool, typer.Option("--mutations", help="With the last steps that led to it, for people.")] = False,
     ) -> int:
         """Render a prompt for one input, as production code would."""
         from clients.prompts.views import render_prompt
         from clients.runs.interruption import run_async
 
-        return run_async(context, lambda _: render_prompt(context, name, tag, given or [], file))
+        return run_async(context, lambda _: render_prompt(context, name, tag, given or [], file, mutations))
 
     @command(prompts, "tags", PANEL)
     def tags(

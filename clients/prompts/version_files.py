@@ -23,12 +23,15 @@ from ratchet._explanation import explain
 from ratchet._yaml import YamlProblem, read_yaml
 from ratchet._yaml_text import yaml_text
 from ratchet.prompts.overrides import Resolved
+from ratchet.prompts.policy import policy_template
 from ratchet.prompts.prompt_errors import PromptError
 from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate, effective_hash
 from workflows.rules.releases.versions import Version
 
 INDEX: Final = "versions.json"
 LARGEST_FILE: Final = 4 * 1024 * 1024
+LARGEST_LIMIT: Final = 10_000
+"""Of steps or attempts, where a file does not say how many there may be."""
 _FILE: Final = re.compile(r"prompt_v(.+)\.ya?ml")
 _VALUE_OF: Final = {"text": "body", "tool": "description", "example": "examples"}
 """The field of a section that an override replaces, by its kind."""
@@ -200,11 +203,11 @@ def _read(file: Path, name: str | None) -> PromptVersion:
     for field in ("version", "timestamp", "mutation_history"):
         document.pop(field, None)
     authored = document.pop("authored", {})
-    if "task_definition" in document:
-        document = _as_template(document, file)
     if name is not None:
         document["prompt"] = name
     try:
+        if "task_definition" in document:
+            return PromptVersion(number, _policy(document, file), Overrides(), why, at)
         in_force = PromptTemplate.model_validate(document)
         template = PromptTemplate.model_validate(_with(document, authored))
         return PromptVersion(number, template, template.overrides_of(in_force.configuration()), why, at)
@@ -279,35 +282,37 @@ def _with(document: Mapping[str, Any], authored: Any) -> dict[str, Any]:
 # -- files that name a policy's own parts -----------------------------------------------------------------------------------
 
 
-def _as_template(document: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Task, rules and skills are frozen sections; the policy's parameters are typed by what they are."""
+def _policy(document: Mapping[str, Any], file: Path) -> PromptTemplate:
+    """Task, rules and skills are frozen; the parameters, which the text shows, are typed by what they are."""
     rules, skills = document.get("rules_constraints") or [], document.get("skill_descriptions") or {}
     parameters = document.get("policy_parameters") or {}
     if not isinstance(rules, list) or not isinstance(skills, Mapping) or not isinstance(parameters, Mapping):
         raise BadVersionFile(f"{file}: rules_constraints is a list, skill_descriptions and policy_parameters are mappings")
-    texts = {
-        "task": str(document["task_definition"]),
-        "rules": "\n".join(f"- {rule}" for rule in rules),
-        "skills": "\n".join(f"- {name}: {description}" for name, description in skills.items()),
-    }
-    return {
-        "prompt": document.get("prompt"),
-        "sections": [{"path": path, "body": body, "accepts_overrides": False} for path, body in texts.items() if body.strip()],
-        "parameters": {str(name): _domain(value, f"{file}: policy_parameters.{name}") for name, value in parameters.items()},
-    }
+    typed = {str(name): _domain(value, f"{file}: policy_parameters.{name}") for name, value in parameters.items()}
+    if "prompt" not in document:
+        raise BadVersionFile(f"{file} does not say which prompt it is of; give --name NAMESPACE/KEY")
+    return policy_template(
+        document["prompt"],
+        task=str(document["task_definition"]),
+        rules=[str(rule) for rule in rules],
+        skills={str(skill): str(words) for skill, words in skills.items()},
+        parameters=typed,
+    )
 
 
 def _domain(value: Any, where: str) -> dict[str, JsonValue]:
-    """A number between 0 and 1 is a share, a whole number a limit, a list an order."""
+    """A number between 0 and 1 is a share, a whole number a limit, a list an order; a mapping says itself what it is."""
     try:
         plain = normalize(value)
     except NotCanonical as error:
         raise BadVersionFile(f"{where}: {error}") from None
     match plain:
+        case dict():
+            return plain
         case bool():
             return {"type": "flag", "value": plain}
         case int() if isinstance(value, int) and plain >= 1:
-            return {"type": "integer", "value": plain, "min": 1, "max": max(1000, 10 * plain)}
+            return {"type": "integer", "value": plain, "min": 1, "max": max(LARGEST_LIMIT, plain)}
         case int() | float() if 0 <= plain <= 1:
             return {"type": "number", "value": plain, "min": 0, "max": 1}
         case list():

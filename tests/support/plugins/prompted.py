@@ -73,7 +73,7 @@ NEEDED = ("one label", "billing", "by its number")
 
 
 def tells_prompt_and_tools(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
-    tools = " ".join(tool["description"] for tool in configuration["tools"])
+    tools = " ".join(tool["function"]["description"] for tool in configuration["tools"])
     return Output({"prompt": f"{configuration['prompt']} {tools} {sample.id}"}, overlay_hash=context.overlay_hash)
 
 
