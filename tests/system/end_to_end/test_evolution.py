@@ -132,7 +132,7 @@ async def test_a_budget_of_samples_counts_explorations(engines: Engines) -> None
     assert result["spend"]["samples"] <= 200
 
 
-async def test_the_policy_of_a_stored_prompt_evolves_and_its_next_version_is_named_after_the_mutations(
+async def test_the_policy_of_a_stored_prompt_evolves_and_its_new_version_is_named_after_mutations(
     engines: Engines,
 ) -> None:
     prompt = policy_template(
