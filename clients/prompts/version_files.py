@@ -1,7 +1,8 @@
 """Versions of a prompt as files: `prompt_v1.0.0.yaml` for each, which never changes, and `versions.json` with the current one.
 
 A file shows what the version puts in force. Where that is not what its author wrote, `authored` has the author's own, so that
-the very same template and overrides come out of the file again.
+the very same template and overrides come out of the file again. A policy is written by its own parts: task, rules, skills,
+parameters.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _text_of(version: Resolved, all_versions: Sequence[Resolved]) -> str:
     document = {
         "version": f"v{state.version}",
         "timestamp": state.change.at.isoformat(),
-        **_in_force(version),
+        **(_policy_in_force(version) or _in_force(version)),
         "mutation_history": [_step(step) for step in _way_to(version, all_versions)],
     }
     return yaml_text(
@@ -207,7 +208,7 @@ def _read(file: Path, name: str | None) -> PromptVersion:
         document["prompt"] = name
     try:
         if "task_definition" in document:
-            return PromptVersion(number, _policy(document, file), Overrides(), why, at)
+            return PromptVersion(number, *_policy(document, authored, file), why, at)
         in_force = PromptTemplate.model_validate(document)
         template = PromptTemplate.model_validate(_with(document, authored))
         return PromptVersion(number, template, template.overrides_of(in_force.configuration()), why, at)
@@ -282,7 +283,45 @@ def _with(document: Mapping[str, Any], authored: Any) -> dict[str, Any]:
 # -- files that name a policy's own parts -----------------------------------------------------------------------------------
 
 
-def _policy(document: Mapping[str, Any], file: Path) -> PromptTemplate:
+def _policy_in_force(version: Resolved) -> dict[str, Any] | None:
+    """The parts of a prompt that `policy_template` made, with the parameters in force; None for every other prompt."""
+    template = version.template
+    bodies = {section.path: str(section.value).partition("\n")[2] for section in template.sections}
+    rules = [line.removeprefix("- ") for line in bodies.get("rules", "").splitlines()]
+    named = [line.removeprefix("- ").partition(": ") for line in bodies.get("skills", "").splitlines()]
+    typed = {name: domain.model_dump(mode="json", exclude_none=True) for name, domain in template.parameters.items()}
+    parts: dict[str, Any] = {
+        "task": bodies.get("task", ""),
+        "rules": rules,
+        "skills": {name: words for name, _, words in named},
+    }
+    try:
+        if policy_template(template.name, **parts, parameters=typed, description=template.description) != template:
+            return None
+    except PromptError:
+        return None
+    values = {name: version.configuration[PARAMETER + name] for name in typed}
+    changed = {name: domain["value"] for name, domain in typed.items() if domain["value"] != values[name]}
+    return {
+        "prompt": template.name,
+        "description": template.description,
+        "task_definition": parts["task"],
+        "rules_constraints": rules,
+        "skill_descriptions": parts["skills"],
+        "policy_parameters": {name: _shortest(value, {**typed[name], "value": value}) for name, value in values.items()},
+        "authored": {"parameters": changed} if changed else {},
+    }
+
+
+def _shortest(value: JsonValue, typed: dict[str, Any]) -> Any:
+    """The bare value where it says by itself of which type and range it is."""
+    try:
+        return value if _domain(value, "") == typed else typed
+    except BadVersionFile:
+        return typed
+
+
+def _policy(document: Mapping[str, Any], authored: Any, file: Path) -> tuple[PromptTemplate, Overrides]:
     """Task, rules and skills are frozen; the parameters, which the text shows, are typed by what they are."""
     rules, skills = document.get("rules_constraints") or [], document.get("skill_descriptions") or {}
     parameters = document.get("policy_parameters") or {}
@@ -291,13 +330,16 @@ def _policy(document: Mapping[str, Any], file: Path) -> PromptTemplate:
     typed = {str(name): _domain(value, f"{file}: policy_parameters.{name}") for name, value in parameters.items()}
     if "prompt" not in document:
         raise BadVersionFile(f"{file} does not say which prompt it is of; give --name NAMESPACE/KEY")
-    return policy_template(
+    template = policy_template(
         document["prompt"],
         task=str(document["task_definition"]),
         rules=[str(rule) for rule in rules],
         skills={str(skill): str(words) for skill, words in skills.items()},
-        parameters=typed,
+        parameters=_with({"sections": [], "parameters": typed}, authored)["parameters"],
+        description=str(document.get("description") or ""),
     )
+    in_force = {PARAMETER + name: domain.get("value") for name, domain in typed.items()}
+    return template, template.overrides_of({**template.configuration(), **in_force})
 
 
 def _domain(value: Any, where: str) -> dict[str, JsonValue]:

@@ -133,6 +133,24 @@ def test_a_policys_own_form_is_read_with_its_parts_frozen_and_its_parameters_typ
     assert version.template.text(version.template.configuration(Overrides(parameters={"health_threshold": 0.5}))) == SHOWN
 
 
+async def test_a_policy_goes_out_in_its_own_form_and_comes_in_again(tmp_path: Path) -> None:
+    (tmp_path / "prompt_v1.0.1.yaml").write_text(
+        POLICY.replace("skill_priority:", "courage: {type: number, value: 3, min: 1, max: 9}\n  skill_priority:")
+    )
+    [version] = read_versions(tmp_path, NAME).versions
+    overrides = Overrides(parameters={"health_threshold": 1, "courage": 4, "skill_priority": ["fight", "explore"]})
+    async with await open_store(f"file:{tmp_path / 'store'}") as store:
+        await store.seed(version.template)
+        await store.store(version.template, overrides, tag="stable", expected=1, version="1.0.1")
+        written_versions(await versions(store), "1.0.1", tmp_path / "out")
+    text = (tmp_path / "out" / "prompt_v1.0.1.yaml").read_text()
+    assert 'rules_constraints:\n  - "Never waste critical resources"\n' in text
+    assert "sections:" not in text
+    found = read_versions(tmp_path / "out").versions
+    assert {one.template.hash for one in found} == {version.template.hash}
+    assert [one.overrides for one in found] == [Overrides(), overrides]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
