@@ -15,6 +15,7 @@ from clients.testing.world import World, as_samples
 from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, derive_seed, normalize
 from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.contract import Proposed
@@ -25,6 +26,7 @@ from workflows.optimizers.frame import Brief, ProposalFailed, Prospects, Shown
 from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, take_step, with_what_is_stored
 from workflows.rules.proposals.parts import places
 from workflows.rules.proposals.validation import Refusal
+from workflows.rules.spec.prompt_factors import template_of
 from workflows.run.ended import RunEnded
 from workflows.run.remaining_work import prospects_of
 from workflows.run.state import RunState
@@ -64,6 +66,10 @@ class SimulatedFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self._state.request.factors_in_play
+
+    @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self._state.request)
 
     @property
     def prospects(self) -> Prospects:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from ratchet.optimizer import RunContext
+from ratchet.prompts.template import PromptTemplate
 from tests.support.spec_building import request
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
@@ -15,6 +16,7 @@ from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.frame import ProposalFailed, Prospects
+from workflows.rules.spec.prompt_factors import template_of
 
 BASELINE: Configuration = {"prompt": "Answer {{input.q}}", "temperature": 0.5, "model": "small"}
 
@@ -47,6 +49,10 @@ class FakeFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self.made.configuration
+
+    @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self.made)
 
     @property
     def prospects(self) -> Prospects:

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from ratchet._frozen import Payload
 from ratchet.optimizer import OptimizerState, RunContext
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.amounts import Resource
@@ -88,6 +89,11 @@ class Frame(Protocol):
     @property
     def factors(self) -> dict[str, Factor]:
         """Every factor and how it may change."""
+        ...
+
+    @property
+    def template(self) -> PromptTemplate | None:
+        """The prompt whose parts are among the factors, if there is one."""
         ...
 
     @property

@@ -11,6 +11,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from ratchet._canonical import derive_seed
 from ratchet.optimizer import Part, RunContext, StopReason
+from ratchet.prompts.template import PromptTemplate
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, version_key
@@ -22,6 +23,7 @@ from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Pro
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.rules.proposals.validation import Refusal
 from workflows.rules.scoring.objective_score import describe_objective
+from workflows.rules.spec.prompt_factors import template_of
 from workflows.run.ended import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.remaining_work import prospects_of
@@ -53,6 +55,10 @@ class WorkflowFrame:
     @property
     def factors(self) -> dict[str, Factor]:
         return self._state.request.factors_in_play
+
+    @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self._state.request)
 
     @property
     def prospects(self) -> Prospects:
