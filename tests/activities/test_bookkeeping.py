@@ -103,7 +103,7 @@ class TestPrepare:
         assert (searched.samples, searched.split, searched.metric) == (search, split, "exact")
         if test:
             held_back = await example.store.suites.load("triage-1", Split.TEST)
-            assert (held_back.samples, held_back.evaluator) == (test, searched.evaluator)
+            assert (held_back.samples, held_back.target_fingerprint) == (test, searched.target_fingerprint)
             assert held_back.suite_id != searched.suite_id == prepared.evaluation_suite_id
 
     async def test_a_trial_uses_the_first_samples_of_the_split_when_told_how_many(

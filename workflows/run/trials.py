@@ -156,6 +156,7 @@ class TrialRuns:
             calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
             concurrent_samples=state.concurrent_samples,
             min_coverage=execution.min_coverage,
+            max_failed_scores=execution.max_failed_scores,
             deadline=None if purpose is Purpose.CONFIRMATION else state.deadline,
             clock=state.clock,
             records=records,

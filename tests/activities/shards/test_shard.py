@@ -109,7 +109,7 @@ async def test_a_store_that_refuses_for_good_fails_the_attempt() -> None:
         await asyncio.sleep(0)
         while not evaluation_plugins.calls:
             await asyncio.sleep(0.001)
-        async with run.database.refusing_rows("outcomes"):
+        async with run.database.refusing_rows("answers"):
             with pytest.raises(ApplicationError, match="refuses this for good") as raised:
                 await running
     assert raised.value.non_retryable
