@@ -172,6 +172,8 @@ class ShardEvaluation(Evaluating):
     ) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
+            if given is None and work.suite.rescore_of is not None:
+                given = GivenAnswers((), complete=True, kept=True)  # what is not there is missing
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if calls is not None:
                 unanswered = [number_of(shard, pair.position, pair.replicate) for pair in wanted if pair.kept is None]

@@ -118,6 +118,7 @@ def _suite(
         sample_timeout=spec.execution.sample_timeout,
         reuse=spec.reuse,
         retry_of=spec.retry_of,
+        rescore_of=spec.optimizer.answers_of,
         priority=spec.execution.priority,
         rate_limits=spec.execution.rate_limits,
         experiment=spec.experiment,

@@ -24,9 +24,7 @@ async def pairs_of(run: ExampleRun, shard: ShardInput) -> list[tuple[int, int]]:
 
 
 async def measured(run: ExampleRun, first_replicate: int = 0) -> list[MeasuredSample]:
-    return await run.store.measured_samples.load(
-        run.suite, run.config_hash, first_replicate, run.replicates
-    )
+    return await run.store.measured_samples.load(run.suite, run.config_hash, first_replicate, run.replicates)
 
 
 async def test_a_shard_gets_the_suite_the_configuration_and_its_samples(example: ExampleRun) -> None:
@@ -270,6 +268,22 @@ class TestReuse:
 
         assert [sample.passed for sample in await measured(second)] == [False]
         assert [pair.position for pair in work.pairs if pair.kept] == [1], "an answer without that score is scored"
+
+    async def test_who_scores_a_run_anew_takes_its_failed_answers_too_whatever_its_target_is_by_now(
+        self, example: ExampleRun
+    ) -> None:
+        first = await self.other_run(example, "first")
+        failed = first.outcome(1, status="failed", scores={}, passed=False, output=None, error="boom", error_class="timeout")
+        await first.store.outcomes.commit(first.shard(), first.suite, [first.outcome(), failed])
+        await example.execute("UPDATE scores SET scorer = 'another'; UPDATE answers SET target = 'of then'")
+        await example.execute("UPDATE suites SET target = 'of then' WHERE run_id = 'first'")
+        second = await self.other_run(example, "second")
+        await example.execute("UPDATE suites SET body = body || '{\"rescore_of\": \"first\"}' WHERE run_id = 'second'")
+        found = {pair.position: pair.kept for pair in (await second.store.outcomes.missing(second.shard())).pairs if pair.kept}
+        assert [(place, kept.error, kept.error_class) for place, kept in found.items()] == [
+            (0, None, None),
+            (1, "boom", "timeout"),
+        ]
 
 
 class TestWhatIsScoredLater:

@@ -261,7 +261,9 @@ def of_run(table: str, parameter: str) -> str:
 
 async def rows_of(connection: Any, table: str, column: str, run_id: str) -> list[tuple[str, Any]]:
     """Where the column has a value: the place of its row, and the value."""
-    found = await connection.fetch(f"SELECT ctid::text AS place, {column} AS value FROM {table} WHERE {of_run(table, '$1')}", run_id)
+    found = await connection.fetch(
+        f"SELECT ctid::text AS place, {column} AS value FROM {table} WHERE {of_run(table, '$1')}", run_id
+    )
     return [(row["place"], row["value"]) for row in found if tampered(row["value"]) is not None]
 
 
