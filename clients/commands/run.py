@@ -88,7 +88,7 @@ def add_to(app: typer.Typer) -> None:
         if new and retry_failed:
             raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
         ending = ending_of(verbosity, output, gate, junit, summary)
-        options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending)
+        options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending=ending)
         return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
 
     @command(app, "rescore", "Run")

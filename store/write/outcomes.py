@@ -170,7 +170,7 @@ async def _insert(
     for outcome in outcomes:
         first.setdefault((outcome.item_hash, outcome.replicate), outcome)
     scored = list(first.values())
-    new = [*kept, *(outcome for outcome in scored if not outcome.was_kept)]
+    new: list[Outcome | UnscoredAnswer] = [*kept, *(outcome for outcome in scored if not outcome.was_kept)]
     if not new and not scored:
         return
     await connection.execute(
@@ -226,8 +226,8 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[An
         [answer.replicate for answer in new],
         ["answered" if failure is None else "failed" for failure in failed],
         [optional_json(answer.output if isinstance(answer, Outcome) else answer.value) for answer in new],
-        [optional_text(failure and failure.error) for failure in failed],
-        [optional_text(failure and failure.error_class) for failure in failed],
+        [optional_text(None if failure is None else failure.error) for failure in failed],
+        [optional_text(None if failure is None else failure.error_class) for failure in failed],
         [answer.tokens for answer in new],
         [answer.cost for answer in new],
         [answer.latency_ms for answer in new],
@@ -238,7 +238,6 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[An
 
 def _columns_of_scores(scored: Sequence[Outcome]) -> list[list[Any]]:
     """What scorers made of answers."""
-    faults = [outcome if outcome.fault is not None else None for outcome in scored]
     return [
         [outcome.answer_id for outcome in scored],
         [outcome.item_hash for outcome in scored],
@@ -249,8 +248,8 @@ def _columns_of_scores(scored: Sequence[Outcome]) -> list[list[Any]]:
         [optional_json(outcome.per_score or None) for outcome in scored],
         [storable_text(outcome.feedback) for outcome in scored],
         [outcome.fault for outcome in scored],
-        [optional_text(fault and fault.error) for fault in faults],
-        [optional_text(fault and fault.error_class) for fault in faults],
+        [optional_text(outcome.error if outcome.fault else None) for outcome in scored],
+        [optional_text(outcome.error_class if outcome.fault else None) for outcome in scored],
         [outcome.scoring_tokens for outcome in scored],
         [outcome.scoring_cost for outcome in scored],
     ]
