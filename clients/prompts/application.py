@@ -58,7 +58,8 @@ def _compressed(request: OptimizationRequest, result: OptimizationResult, force:
         raise CommandError(f"the spec of {run_id} has no prompt; `ratchet release {run_id} --prompt NAMESPACE/KEY` makes one")
     refuse_unproven(request, result, force=force)
     sections = {SECTION + each.section_path for each in compression.modifications}
-    others = [name for name in result.changes if name not in sections]
+    changes = result.unproven.changes if result.unproven else result.changes
+    others = [name for name in changes if name not in sections]
     if others:
         raise CommandError(f"the winner of {run_id} also changes {others[0]}, which is no section; `ratchet release {run_id}`")
     return template, compression

@@ -18,6 +18,7 @@ from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -77,6 +78,9 @@ class SimulatedFrame:
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return dict(self._configurations[candidate_id])
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        raise ProposalFailed(f"a simulation knows no other run, and none called {run_id!r}")
 
     def begin_step(self) -> None:
         """What is asked for from now on belongs to the next step of the round."""

@@ -14,6 +14,7 @@ from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.amounts import Resource
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import OptimizationResult, Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -103,6 +104,10 @@ class Frame(Protocol):
 
     async def configuration(self, candidate_id: str) -> Configuration:
         """The configuration of a candidate of this run."""
+        ...
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        """A candidate of another run, with its configuration."""
         ...
 
     async def new_values(

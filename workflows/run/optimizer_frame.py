@@ -16,6 +16,7 @@ from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, version_key
 from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -73,9 +74,12 @@ class WorkflowFrame:
             return state.last.configuration
         if candidate_id in state.at_hand:
             return state.at_hand[candidate_id]
-        key = CandidateKey(run_id=state.run_id, candidate_id=candidate_id)
-        candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
-        return candidate.configuration
+        return (await self.candidate_of(state.run_id, candidate_id)).configuration
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        """As it is stored, of any run."""
+        key = CandidateKey(run_id=run_id, candidate_id=candidate_id)
+        return await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
 
     async def new_values(
         self,
