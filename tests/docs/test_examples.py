@@ -166,6 +166,7 @@ def _stand_ins(code: str) -> dict[str, Any]:
         "my_model": _model,
         "app": _App(),
         "shop": _Shop(),
+        "report": {"modifications": []},
     }
     return own | {"text": TEMPLATE.read_text(encoding="utf-8"), "spec": AROUND}
 
