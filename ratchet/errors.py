@@ -14,7 +14,8 @@ class SpecError(ValueError):
 
     def __init__(self, message: str, findings: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)
-        self.findings = tuple(dict(finding) for finding in findings)
+        only = {"field": None, "line": None, "message": message, "severity": "error"}
+        self.findings = tuple(dict(finding) for finding in findings or [only])
         """Each with `field`, `message` and `severity`."""
 
 

@@ -146,9 +146,7 @@ class Plugins:
     def _refuse_forbidden(self, reference: str, module_name: str) -> None:
         top = module_name.partition(".")[0]
         if is_of_program(reference):
-            raise invalid(
-                f"plug-in {reference}: is a function of the program that started the run; only that program serves it"
-            )
+            raise invalid(f"plug-in {reference}: is a function of the program that started the run, which alone serves it")
         if top in OWN_NAMES:
             told = f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name"
             if top in CHECKOUT_NAMES:

@@ -59,7 +59,7 @@ def explore(configurations: Sequence[Mapping[str, Any]], spec: Spec = None, /, *
 
 def compress(spec: Spec = None, /, **given: Unpack[CallOptions]) -> Result:
     """Make texts shorter without loss; `optimizer` may hold the options of `compress`."""
-    options = given.get("optimizer", {})
+    options: Any = given.get("optimizer", {})
     if not isinstance(options, Mapping):
         raise RunError("compress: optimizer holds its options, such as {'max_edits': 10}")
     return _begun(spec, {**given, "optimizer": {**options, "name": "compress"}}, None).result()

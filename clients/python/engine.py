@@ -63,6 +63,8 @@ def _let_logging_decide() -> None:
             logger_factory=structlog.stdlib.LoggerFactory(),
             wrapper_class=structlog.stdlib.BoundLogger,
         )
+    for name in ("temporalio", "temporal"):  # what a run says of itself is in its events; without handlers nothing is printed
+        logging.getLogger(name).addHandler(logging.NullHandler())
     core = LoggingConfig(
         TelemetryFilter(core_level="WARN", other_level="ERROR"), LogForwardingConfig(logging.getLogger("temporal"))
     )

@@ -8,6 +8,7 @@ what is installed counts by name. A value whose content nobody knows, such as a 
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import datetime
 import decimal
@@ -37,6 +38,9 @@ MOST_VALUES: Final = 200_000
 _BY_TEXT: Final = (
     *(datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID, pathlib.PurePath, complex, range),
 )
+_WITHOUT_CONTENT: Final = ("asyncio", "threading", "thread", "logging", "concurrent", "multiprocessing", "io", "uvloop")
+"""Packages whose objects are means to an end: it says nothing that they count by their type."""
+
 _LOADED: Final = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
@@ -68,8 +72,8 @@ class _Reading:
 
     def described(self, value: Any, name: str) -> Any:
         """A value as JSON that is the same whenever its content is."""
-        if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
-            return ["value", str(value) if isinstance(value, int) else value]
+        if isinstance(value, bool | int | str | None) and not isinstance(value, enum.Enum):
+            return [type(value).__name__, str(value)]
         if isinstance(value, (float, bytes, bytearray, *_BY_TEXT)):
             return [type(value).__name__, hashlib.sha256(repr(value).encode()).hexdigest()]
         if id(value) in self._seen:
@@ -79,9 +83,10 @@ class _Reading:
         self._values += 1
         found = None if self._values > MOST_VALUES else self._content(value, name)
         if found is None:
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            self.by_type.append(f"{name} ({kind})")
-            return ["type", kind]
+            package, kind = type(value).__module__.partition(".")[0].lstrip("_"), type(value).__qualname__
+            if package not in _WITHOUT_CONTENT:
+                self.by_type.append(f"{name} ({type(value).__module__}.{kind})")
+            return ["type", type(value).__module__, kind]
         return found
 
     def _content(self, value: Any, name: str) -> Any:
@@ -90,7 +95,7 @@ class _Reading:
                 return ["enum", type(value).__qualname__, value.name]
             case re.Pattern():
                 return ["pattern", repr(value.pattern), value.flags]
-            case list() | tuple():
+            case list() | tuple() | collections.deque():
                 return ["list", [self.described(part, f"{name}[{place}]") for place, part in enumerate(value)]]
             case set() | frozenset():
                 return ["set", sorted(content_hash(self.described(part, name)) for part in value)]
@@ -99,7 +104,7 @@ class _Reading:
             case types.ModuleType():
                 return self._module(value)
             case types.MethodType():
-                return ["method", *self._parts(name, function=value.__func__, self=value.__self__)]
+                return ["method", *self._parts(name, function=value.__func__, of=value.__self__)]
             case types.FunctionType():
                 return self._function(value)
             case types.BuiltinFunctionType():
@@ -126,8 +131,9 @@ class _Reading:
         inner = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         reached = {cell: content.cell_contents for cell, content in inner if _is_filled(content)}
         reached |= {name: function.__globals__[name] for name in _globals_of(function.__code__) if name in function.__globals__}
-        reached |= dict(enumerate(function.__defaults__ or ())) | (function.__kwdefaults__ or {})
-        return ["function", _source_of(function), [[str(name), self.described(reached[name], str(name))] for name in reached]]
+        reached |= {f"a default {place}": value for place, value in enumerate(function.__defaults__ or ())}
+        reached |= function.__kwdefaults__ or {}
+        return ["function", _source_of(function), [[name, self.described(reached[name], name)] for name in reached]]
 
     def _class(self, one: type) -> Any:
         if not _is_of_user(one.__module__):

@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from activities.plugins.program import ImportablePlace, ProgramFunction
+from temporalio.exceptions import ApplicationError
+
+from activities.plugins.loader import Plugins
+from activities.plugins.program import ImportablePlace, Program, ProgramFunction
+from clients.checks.findings import Finding
+from clients.checks.plugin_inspection import plugin_uses
 from clients.python.fingerprint import fingerprint_of
 from ratchet.errors import SpecError
 from workflows.model.spec.named_plugins import PROGRAM
+from workflows.model.spec.request import OptimizationRequest
 
 LONGEST_NAME: Final = 60
 
@@ -50,6 +56,18 @@ class ProgramFunctions:
                 "a change in it goes unseen; say so by a version, as {'ref': function, 'version': '2'}"
             )
         return {**part, "ref": reference, "version": fingerprint.text}
+
+    def findings(self, request: OptimizationRequest) -> list[Finding]:
+        """What is wrong with how functions of the program would be called."""
+        plugins = Plugins(program=Program(self.functions))
+        found: list[Finding] = []
+        for use in plugin_uses(request):
+            try:
+                if plugins.of_program(use.reference):
+                    plugins.resolve(use.reference, use.arguments)
+            except ApplicationError as error:
+                found.append(Finding(f"{use.field}: {error.message}"))
+        return found
 
 
 def name_of(function: Callable[..., Any]) -> str:

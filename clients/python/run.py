@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pydantic
@@ -63,6 +64,8 @@ class Run:
         self.id: str = begun.run_id
         """The run's id, for `ratchet status ID` and its like."""
         self._attended: Future[Result] = engine.begin(self._at_the_end() if begun.is_finished else self._attend())
+        if loop is not None:  # what runs in it ends with it
+            asyncio.run_coroutine_threadsafe(self._until_it_is_cancelled(), loop)
 
     def __repr__(self) -> str:
         return f"<ratchet.Run {self.id}>"
@@ -88,13 +91,14 @@ class Run:
         try:
             return _succeeded(await asyncio.shield(asyncio.wrap_future(self._attended)))
         except asyncio.CancelledError:
-            await self._handed_back()
+            self.let_go()
+            with contextlib.suppress(RunError):
+                await asyncio.wrap_future(self._attended)
             raise
 
-    async def _handed_back(self) -> None:
-        self.let_go()
+    async def _until_it_is_cancelled(self) -> None:
         with contextlib.suppress(RunError):
-            await asyncio.wrap_future(self._attended)
+            await self._ended()
 
     def let_go(self) -> None:
         """Serve and follow it no longer: what is in flight is handed back, and the same call goes on with it later."""
@@ -113,12 +117,12 @@ class Run:
                 own = await exits.enter_async_context(workers_for(servers, home, plugins=plan.plugins, role=None))
                 workers = Workers([*workers.processes, *own.processes])
             follower = RunFollower(servers, self.id, self._display(), notes_for(servers, home))
-            if not await follower.until_end(self._let_go(exits), workers):
+            if not await follower.until_end(self._ending(exits), workers):
                 self._context.say(f"Detached from {self.id}: run the same program again, and it goes on.")
                 raise RunError(f"{self.id} was let go; the same call goes on with it")
         return await self._at_the_end()
 
-    def _let_go(self, exits: AsyncExitStack) -> asyncio.Event:
+    def _ending(self, exits: AsyncExitStack) -> asyncio.Event:
         """Set when this run is let go, or all of them."""
 
         async def when_the_program_ends() -> None:
@@ -130,9 +134,9 @@ class Run:
         return self._letting_go
 
     def _display(self) -> Display:
-        return (
-            QuietDisplay(self._context.note) if self._context.json else display_for(self._context, self.id, Verbosity.SUMMARY)
-        )
+        if self._context.json:
+            return QuietDisplay(self._context.note)
+        return display_for(self._context, self.id, Verbosity.SUMMARY)
 
     async def _at_the_end(self) -> Result:
         return Result(await facts_at_the_end(await self._engine.servers(), self.id), self._engine)
@@ -239,7 +243,8 @@ class Run:
         arguments = [] if argument is None else [argument]
         call = handle.execute_update(name, args=arguments, id=f"python-{uuid.uuid4().hex}", result_type=UpdateAnswer)
         with refusals(name), just_ended(self.id):
-            return (await answered(self._context, servers, name, call, sleeps=False)).message
+            answer: UpdateAnswer = await answered(self._context, servers, name, call, sleeps=False)
+            return answer.message
 
 
 async def begun(
@@ -248,6 +253,8 @@ async def begun(
     """Check what was asked for, then find the run or start it."""
     own_worker = not named_by_environment() or bool(given.program.functions)
     checked = await check_content(given.file, own_worker=own_worker, home=context.home, by_program=True)
+    if checked.request is not None:
+        checked = replace(checked, findings=[*checked.findings, *given.program.findings(checked.request)])
     _refuse(checked)
     for warning in [*given.program.warnings, *(finding.message for finding in checked.warnings)]:
         context.note(f"ratchet: warning: {warning}")
