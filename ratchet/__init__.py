@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from clients.python.api import measure as measure
     from clients.python.api import optimize as optimize
     from clients.python.api import start as start
+    from ratchet._factors import choice as choice
+    from ratchet._factors import flag as flag
+    from ratchet._factors import frozen as frozen
+    from ratchet._factors import integer as integer
+    from ratchet._factors import json as json
+    from ratchet._factors import number as number
+    from ratchet._factors import order as order
+    from ratchet._factors import text as text
     from ratchet.errors import RunError, SpecError
-    from ratchet.factors import choice as choice
-    from ratchet.factors import flag as flag
-    from ratchet.factors import frozen as frozen
-    from ratchet.factors import integer as integer
-    from ratchet.factors import json as json
-    from ratchet.factors import number as number
-    from ratchet.factors import order as order
-    from ratchet.factors import text as text
     from ratchet.optimizer import (
         CandidateProposal,
         Direction,
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in _ENGINE:
         return getattr(import_module("ratchet._engine").python_api(name), name)
     if name in _FACTORS:
-        return getattr(import_module("ratchet.factors"), name)
+        return getattr(import_module("ratchet._factors"), name)
     if name in ("RunError", "SpecError"):
         return getattr(import_module("ratchet.errors"), name)
     if name not in __all__:

@@ -11,9 +11,9 @@ from typing import Any, Unpack
 import pydantic
 
 from clients.commands.context import Context, home_of
+from clients.python.attended_run import WORDS, Run, begun, running_loop
 from clients.python.engine import close, engine_at
 from clients.python.result import Result
-from clients.python.run import WORDS, Run, begun, running_loop
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
 from clients.runs.start import RunOptions
 from ratchet.errors import RunError

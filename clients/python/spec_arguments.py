@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, Self, TypedDict
 import pydantic
 
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
+from clients.python.given_rows import dataset_of
 from clients.python.program_functions import ProgramFunctions, name_of
-from clients.python.rows import dataset_of
 from ratchet.errors import SpecError
 
 CALLED: Final = "ratchet.optimize()"

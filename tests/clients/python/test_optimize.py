@@ -150,7 +150,7 @@ def test_variations_are_measured_and_a_function_may_run_in_processes(home: Path)
 def test_what_would_be_refused_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"target": lambda one: one, "configuration": {"k": ratchet.integer(3, min=5, max=9)}, "data": ROWS}
     with pytest.raises(ratchet.SpecError) as refused:
-        ratchet.optimize(**asked, budjet={"cost": 1}, home=tmp_path / "home")
+        ratchet.optimize(**asked | {"budjet": {"cost": 1}}, home=tmp_path / "home")
     assert [finding["field"] for finding in refused.value.findings] == ["configuration.k", "budjet"]
     with pytest.raises(ratchet.SpecError, match=r"target\.ref: .* is called with 3 positional arguments, but takes \(one\)"):
         ratchet.optimize(**asked | {"configuration": K}, home=tmp_path / "home")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ratchet
-from clients.python import rows
+from clients.python import given_rows
 from clients.python.spec_arguments import spec_of
 from workflows.model.spec.request import OptimizationRequest
 
@@ -72,7 +72,7 @@ def test_rows_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert content(data=Path("data.csv"))["dataset"] == {"path": str(Path("data.csv").absolute())}
     parts = {"train": [{"input": 1}], "test": [{"input": 2}]}
     assert content(data=parts)["dataset"] == {"items": parts}
-    monkeypatch.setattr(rows, "LARGEST_INLINE", 10)
+    monkeypatch.setattr(given_rows, "LARGEST_INLINE", 10)
     for data, columns in ((Table(), True), ([{"input": "long enough for a file"}], False)):
         with spec_of(None, {"data": data, "dataset": {"name": "mine"}}) as given:
             dataset = given.content["dataset"]
