@@ -220,11 +220,12 @@ def stored_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
         one.close()
 
 
-@pytest.fixture
-def runs_of_a_program(unserved_stack: StackAddresses, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def runs_of_a_program(unserved_stack: StackAddresses) -> Iterator[None]:
     """The real servers, for what starts runs by itself."""
-    monkeypatch.setenv("RATCHET_HOME", str(unserved_stack.home))
-    yield
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RATCHET_HOME", str(unserved_stack.home))
+        yield
     ratchet.close()
 
 
