@@ -64,12 +64,18 @@ async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | 
     return facts_of(report).model_copy(update={"slices": found, "slices_asked": bool(slices)})
 
 
+async def facts_at_the_end(servers: Servers, run_id: str) -> RunFacts:
+    """The facts of a run that is over, whoever ended it."""
+    facts = await facts_or_error(servers, run_id)
+    if facts.status in TERMINAL:
+        return facts
+    await look_now(servers.client, servers.database)  # it was ended from outside a moment ago
+    return await facts_or_error(servers, run_id)
+
+
 async def show_end(context: Context, servers: Servers, run_id: str, ending: EndView, remark: str | None = None) -> ExitCode:
     """Show how a run ended and write its history; the exit code says which way it ended."""
-    facts = await facts_or_error(servers, run_id)
-    if facts.status not in TERMINAL:
-        await look_now(servers.client, servers.database)  # it was ended from outside a moment ago
-        facts = await facts_or_error(servers, run_id)
+    facts = await facts_at_the_end(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
     whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
     written, measured = _written(context, whole, ending.output)
