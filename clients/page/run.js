@@ -23,6 +23,8 @@ export async function openRun(id) {
 
 class Run {
   detail = null;
+  /** When the detail was read. */
+  readAt = 0;
   /** Every trial, in the order of the proposals; confirmations last. */
   trials = [];
   rounds = [];
@@ -133,6 +135,7 @@ class Run {
   /** The spec, which may be long, is read once. */
   #take(detail) {
     this.detail = this.detail ? { ...detail, spec: this.detail.spec } : detail;
+    this.readAt = this.now;
   }
 
   async #look() {

@@ -231,6 +231,10 @@ class RunFacts(Payload):
     def is_over(self) -> bool:
         return self.result is not None or bool(self.message)
 
+    def elapsed_seconds(self, now: datetime) -> float:
+        """Count how long the run has gone on, as its time budget does."""
+        return max(((self.finished_at or now) - self.started_at).total_seconds() - self.stood_still_seconds, 0.0)
+
     @property
     def limits(self) -> LimitsInForce:
         """Stop rules and budget in force now, or when the run ended."""

@@ -52,4 +52,4 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _took(facts: RunFacts) -> str:
-    return "" if facts.finished_at is None else duration_text((facts.finished_at - facts.started_at).total_seconds())
+    return "" if facts.finished_at is None else duration_text(facts.elapsed_seconds(facts.finished_at))

@@ -66,8 +66,6 @@ def _print_table(rows: list[RunSummary], waiting: list[KnownRun], waits: dict[st
     for run in waiting:
         table.add_row(Text(one_line(run.run_id)), "waits" if run.run_id in waits else "begins", *[""] * 7)
     for row in rows:
-        passed = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
-        took = max(passed - row.stood_still_seconds, 0.0)
         table.add_row(
             Text(one_line(row.run_id)),
             "waits" if row.run_id in waits else row.status,
@@ -77,7 +75,7 @@ def _print_table(rows: list[RunSummary], waiting: list[KnownRun], waits: dict[st
             f"{row.spend.samples:,}",
             f"{row.spend.cost:.4f}",
             f"{row.started_at.astimezone():%Y-%m-%d %H:%M}",
-            duration_text(took),
+            duration_text(row.elapsed_seconds(datetime.now(UTC))),
         )
     console = Console(width=max(shutil.get_terminal_size().columns, NARROWEST), highlight=False)
     console.print(table)

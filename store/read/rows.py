@@ -54,6 +54,10 @@ class RunSummary(Payload):
     stood_still_seconds: float = 0.0
     """Since the start, paused or served by nobody: what the time budget does not count."""
 
+    def elapsed_seconds(self, now: datetime) -> float:
+        """Count how long the run has gone on, as its time budget does."""
+        return max(((self.finished_at or now) - self.started_at).total_seconds() - self.stood_still_seconds, 0.0)
+
 
 class ListedRun(RunSummary):
     """A run with what its progress is measured against."""

@@ -1,5 +1,6 @@
 // The head of a run: what it is, where it stands, what it has spent, and what may be asked of it.
 
+import { secondsLeft } from "../detail/budgets.js";
 import { h, replace, say } from "../dom.js";
 import { compact, cost, duration, percent, score, share, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
@@ -129,11 +130,12 @@ function spend() {
 
 function time() {
   const place = card("Time");
-  return { element: place.element, draw({ detail, isOver, now }) {
+  return { element: place.element, draw(run) {
+    const { detail, isOver, now } = run;
     const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : now) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
     const limit = detail.budget.wall_time;
-    const left = detail.status === "running" && !waitsOf(detail) && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
-    const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
+    const left = secondsLeft(run);
+    const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
     return place.show(duration(elapsed), told || "since it started", limit ? elapsed / limit : null);
   } };
 }

@@ -182,6 +182,6 @@ function barOf(part, kind = "") {
   return h("div", { class: "bar", "data-kind": kind, "aria-hidden": "true" }, filled);
 }
 
-function tookOf({ started_at: start, finished_at: end }) {
-  return end ? `took ${duration((new Date(end) - new Date(start)) / 1000)}` : "";
+function tookOf({ started_at: start, finished_at: end, stood_still_seconds: still }) {
+  return end ? `took ${duration((new Date(end) - new Date(start)) / 1000 - still)}` : "";
 }

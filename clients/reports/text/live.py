@@ -20,6 +20,7 @@ from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import TERMINAL
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.decisions.time_left import seconds_left
 
 if TYPE_CHECKING:
     from store.read.rows import LiveProgress
@@ -157,23 +158,12 @@ def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
 
 
 def time_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
-    """Time gone, and the most that is left at the present rate."""
-    ended = max(progress.finished_at or datetime.now(UTC), progress.started_at)
-    elapsed = max((ended - progress.started_at).total_seconds() - progress.stood_still_seconds, 0.0)
-    left = seconds_left(progress, request, elapsed)
-    return f"{duration_text(elapsed)}" + (f" · at most about {duration_text(left)} left" if left is not None else "")
-
-
-def seconds_left(progress: LiveProgress, request: OptimizationRequest | None, elapsed: float) -> float | None:
-    """Until the nearest of the time budget and the rounds; a stop rule may end the run sooner."""
-    if request is None or progress.finished_at is not None:
-        return None
-    bounds: list[float] = []
-    if request.stop.max_rounds and progress.round:
-        bounds.append(elapsed / (progress.round + 1) * (request.stop.max_rounds - progress.round))
-    if request.budget.wall_time:
-        bounds.append(request.budget.wall_time.total_seconds() - elapsed)
-    return max(min(bounds), 0.0) if bounds else None
+    """Time gone, and the most that is left at the rate of so far."""
+    elapsed = progress.elapsed_seconds(datetime.now(UTC))
+    left = None
+    if request is not None and progress.status == "running":
+        left = seconds_left(request.stop, request.budget, progress.spend, progress.round, elapsed)
+    return duration_text(elapsed) + (f" · at most {duration_text(left)} left" if left is not None else "")
 
 
 class PlainDisplay:

@@ -24,35 +24,12 @@ from clients.reports.score_differences import VERDICTS, confirmed_text, plan_tex
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
 from workflows.model.failures import without_traceback
-from workflows.model.run.contract import Progress
 from workflows.model.run.rounds import Counts, Spend
+from workflows.rules.decisions.time_left import seconds_left
 from workflows.rules.scoring.error_counts import told
-
-NEAREST = 3
-"""How many stop rules are shown."""
 
 FACTORS = 8
 """Of how many factors the importance is shown."""
-
-
-def progress_text(progress: Progress) -> str:
-    """The answer of the `progress` query."""
-    left = "" if progress.seconds_left is None else f", at most {duration_text(progress.seconds_left)} left"
-    rate = f", {progress.trials_per_hour:.0f} trials an hour" if progress.trials_per_hour else ""
-    nearest = sorted(progress.stop_rules, key=lambda rule: -rule.nearness)[:NEAREST]
-    return _rows(
-        {
-            "Run": progress.optimization_id,
-            "Status": f"{progress.status}: {progress.phase}" if progress.phase != progress.status else progress.status,
-            "Round": str(progress.round),
-            "Best": _best(progress.baseline_score, progress.best_score, progress.best_candidate_id),
-            "Trials": _trials(progress.counts),
-            "Can find": progress.plan,
-            "Spend": _spend(progress.spend, progress.budget),
-            "Time": f"{duration_text(progress.elapsed_seconds)}{rate}{left}",
-            "Stops at": ", ".join(f"{rule.rule} ({rule.nearness:.0%} there)" for rule in nearest),
-        }
-    )
 
 
 def status_text(facts: RunFacts, now: datetime) -> str:
@@ -84,12 +61,20 @@ def status_text(facts: RunFacts, now: datetime) -> str:
 
 
 def time_text(facts: RunFacts, now: datetime) -> str:
-    """How long the run took so far, as its time budget counts it, and how long it stood still."""
-    still = facts.stood_still_seconds
-    took = max(((facts.finished_at or now) - facts.started_at).total_seconds() - still, 0.0)
-    allowed = facts.limits.budget.wall_time
+    """How long the run took so far, as its time budget counts it, how long it stood still, and the most that is left."""
+    still, took, limits = facts.stood_still_seconds, facts.elapsed_seconds(now), facts.limits
+    allowed = limits.budget.wall_time
     of = f" of {duration_text(allowed.total_seconds())}" if allowed else ""
-    return f"{duration_text(took)}{of}" + (f", and stood still for {duration_text(still)}" if still >= 1 else "")
+    left = None
+    if facts.status == "running":
+        decided = max((record.round for record in facts.rounds), default=0)
+        left = seconds_left(limits.stop, limits.budget, facts.spend, decided, took)
+    parts = [
+        f"{duration_text(took)}{of}",
+        f"stood still for {duration_text(still)}" if still >= 1 else "",
+        f"at most {duration_text(left)} left" if left is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:

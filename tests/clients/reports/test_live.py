@@ -82,7 +82,7 @@ def test_the_panel_shows_rounds_trials_in_flight_the_best_spend_and_time_left() 
     assert "12/60" in shown
     assert "0.50 baseline → 0.75 best (+50.00%), r3-bb, better in the search" in shown
     assert "cost 0.2500 of 5" in shown
-    assert "1m 40s · at most about 5m 20s left" in shown
+    assert "1m 40s · at most 5m 20s left" in shown
 
 
 def test_many_trials_in_flight_are_summed_up() -> None:
