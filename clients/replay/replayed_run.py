@@ -363,7 +363,7 @@ class ReplayedRun(Surroundings):
             results[0].objective_score,
             results[-1].objective_score,
             judged,
-            fresh_answers=not (state.prepared and state.prepared.test_samples),
+            how="test_split" if state.prepared and state.prepared.test_samples else "fresh_answers",
             alike=alike,
         )
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}

@@ -97,7 +97,9 @@ class Closing:
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
             [judged], alike = found.judged, found.alike
-        return confirmed(state, scores[0], scores[-1], judged, fresh_answers=split is not Split.TEST, alike=alike)
+        return confirmed(
+            state, scores[0], scores[-1], judged, how="test_split" if split is Split.TEST else "fresh_answers", alike=alike
+        )
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
         baseline, winner = confirmation_references(self._state, pair)

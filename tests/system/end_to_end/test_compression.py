@@ -58,7 +58,7 @@ async def test_needless_lines_go_needed_ones_stay_and_the_rest_is_confirmed_afre
     assert report["total_token_reduction"] == report["tokens_before"] - report["tokens_after"] > 0
     assert {edit["kept"] for edit in report["edits"]} == {True, False}
     assert all(edit["regression_count"] for edit in report["edits"] if edit["reason"].startswith("alone: worse"))
-    assert confirmation["fresh_answers"]
+    assert confirmation["how"] == "fresh_answers"
     assert report["confirmed"] == confirmation["judged"]["accepted"]
     assert confirmation["explanation"].startswith("confirmed with fresh answers to the same samples: ")
 
@@ -80,7 +80,7 @@ async def test_held_back_samples_confirm_where_there_are_some_and_the_search_sur
     spec["dataset"]["splits"] = {"validation": 0.6, "test": 0.4}
     result = await engines.run(spec)
     assert result["status"] == "completed"
-    assert not result["confirmation"]["fresh_answers"]
+    assert result["confirmation"]["how"] == "test_split"
     assert result["compression"]["edits"]
 
 

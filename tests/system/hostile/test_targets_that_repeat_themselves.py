@@ -31,7 +31,7 @@ def test_answers_are_alike_when_every_single_one_scored_as_before(fresh_answers:
 
 
 def test_answers_that_only_repeat_those_of_the_search_confirm_nothing_and_it_says_what_would() -> None:
-    found = confirmed(measured_state(0.5), 0.5, 0.6, None, fresh_answers=True, alike=True)
+    found = confirmed(measured_state(0.5), 0.5, 0.6, None, how="fresh_answers", alike=True)
     assert found.judged is None
     assert found.explanation == (
         "not confirmed: the target answers the same every time, so that fresh answers to the samples of the search show "
