@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from clients.reports.diff import FactorDifference, differences
+from clients.reports.headline import Headline, headline_of_row
 from ratchet._frozen import Payload
 from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
@@ -41,9 +42,9 @@ class Optimization(Payload):
     baseline_score: float | None
     best_candidate_id: str | None
     best_score: float | None
-    verdict: Verdict | None
-    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
-    confirmed."""
+    """In the search."""
+    headline: Headline
+    """What the run comes to: the figure to lead with."""
     search_verdict: Verdict | None
     """Of the best candidate against the best of its time, as its round decided."""
     started_at: datetime
@@ -61,7 +62,7 @@ class ListedOptimization(Optimization):
     budget: dict[str, float]
     """As in force: cost, tokens, samples, trials, wall_time in seconds; 0 is unlimited."""
     confirmation: Confirmation | None
-    """Baseline and winner on the untouched split, with the verdict, once the run is over."""
+    """Of the search's winner, with the evidence, once the run is over."""
     waits_for: tuple[str, ...] = ()
     """Task queues that the run waits on and that nobody serves; it goes on when a worker does."""
 
@@ -238,7 +239,7 @@ class StopWish(Payload):
 def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
     """The fields that every form of a run has."""
     values = row.model_dump()
-    return {**values, "optimization_id": row.run_id, "objective_name": row.objective}
+    return {**values, "optimization_id": row.run_id, "objective_name": row.objective, "headline": headline_of_row(row)}
 
 
 def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
@@ -271,7 +272,6 @@ def detail_of(
             "max_rounds": stop.max_rounds,
             "budget": budget_in_seconds(budget),
             "seconds_left": seconds_left(stop, budget, row.spend, row.round, elapsed) if goes_on else None,
-            "confirmation": row.result.confirmation if row.result else None,
             "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
             "execution": execution,
             "waits_for": waits_for,

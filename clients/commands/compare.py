@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
         first: Annotated[
             str,
             typer.Argument(
-                metavar="A", help="A run, for its best candidate, or RUN/CANDIDATE, RUN/best, RUN/baseline.", show_default=False
+                metavar="A", help="A run, for its result, or RUN/CANDIDATE, RUN/baseline, RUN/unproven.", show_default=False
             ),
         ],
         others: Annotated[
@@ -101,9 +101,9 @@ def _row(one: ComparedCandidate, difference: str, verdict: str, fixed: str, brok
 
 
 def _difference(one: ComparedStanding) -> str:
-    from clients.reports.score_differences import difference_of, interval_text
+    from clients.reports.score_differences import difference_of, difference_text
 
-    return "" if one.judged is None else interval_text(difference_of(one.judged.evidence, one.direction))
+    return "" if one.judged is None else difference_text(difference_of(one.judged.evidence, one.direction))
 
 
 def _one_line(text: str) -> str:

@@ -68,6 +68,11 @@ class Run {
     return this.detail.last_event_id === 0;
   }
 
+  /** The search's best candidate, whether it holds or not. */
+  get winner() {
+    return this.detail.headline.in_search.best_candidate_id;
+  }
+
   /** Whether a higher score is better. */
   get maximizes() {
     return this.detail.direction === "maximize";

@@ -28,7 +28,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Objective", objective_text(facts.request)),
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Interval", score_interval(facts)),
-        ("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"),
+        ("Rounds", f"{facts.round}, {counted(len(facts.iterations), 'trial')}, {facts.counts.rejected} proposals rejected"),
         ("Can find", can_find(facts)),
         ("Error rate", error_rate_text(facts.request.judgement)),
         ("Release", release_text(facts)),

@@ -14,7 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from clients.reports.formatting import duration_text, percent_text, telling_apart
+from clients.reports.formatting import duration_text
+from clients.reports.headline import headline_of_row
 from clients.reports.score_differences import VERDICTS
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import TERMINAL
@@ -93,7 +94,7 @@ class LiveDisplay:
             f"{counts.rejected} rejected",
         )
         body.add_row("In flight", self._in_flight(progress))
-        body.add_row("Score", Text(score_text(progress)))
+        body.add_row("In the search" if progress.finished_at is None else "Result", Text(score_text(progress)))
         body.add_row("Spend", spend_text(progress, self._request))
         body.add_row("Time", time_text(progress, self._request))
         for number, told in enumerate(self._decisions):
@@ -131,18 +132,14 @@ def round_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
 
 
 def score_text(progress: LiveProgress) -> str:
-    """`0.61 baseline → 0.84 best (+37.70%), r3-8f0c44a1, better in the search`"""
-    if progress.baseline_score is None:
-        return "not measured yet"
-    if progress.best_score is None or progress.best_score == progress.baseline_score:
-        return f"{telling_apart(progress.baseline_score)[0]} baseline, nothing better yet"
-    before, after = telling_apart(progress.baseline_score, progress.best_score)
-    change = (
-        (progress.best_score - progress.baseline_score) / abs(progress.baseline_score) * 100 if progress.baseline_score else 0
-    )
-    told = f"{before} baseline → {after} best" + (f" ({percent_text(change)})" if change else "")
-    verdict = f", {VERDICTS[progress.search_verdict]} in the search" if progress.search_verdict else ""
-    return f"{told}, {one_line(progress.best_candidate_id or '')}{verdict}"
+    """`0.61 → 0.84, r3-8f0c44a1, better in its round; to be confirmed`"""
+    found = headline_of_row(progress)
+    if progress.finished_at is not None or not found.in_search.words:
+        return one_line(found.words)
+    if found.in_search.best_candidate_id == progress.baseline_candidate_id:
+        return f"{found.in_search.words}; nothing better yet"
+    verdict = f", {VERDICTS[progress.search_verdict]} in its round" if progress.search_verdict else ""
+    return one_line(f"{found.in_search.words}{verdict}; to be confirmed")
 
 
 def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:

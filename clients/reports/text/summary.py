@@ -13,14 +13,13 @@ from clients.reports.facts import (
     best_iteration,
     decision_on,
     errors_met,
-    improvement,
     least_coverage,
-    looks_further,
     plan_of,
 )
 from clients.reports.formatting import change_text, duration_text, score_text, telling_apart
+from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
-from clients.reports.score_differences import VERDICTS, confirmed_text, plan_text
+from clients.reports.score_differences import VERDICTS, plan_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
 from workflows.model.failures import without_traceback
@@ -34,7 +33,7 @@ FACTORS = 8
 
 def status_text(facts: RunFacts, now: datetime) -> str:
     """A run as the store knows it."""
-    best, change, found = best_iteration(facts), improvement(facts), plan_of(facts)
+    plan, found = plan_of(facts), headline_of(facts)
     budget = facts.limits.budget
     limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
     return _rows(
@@ -42,13 +41,12 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Run": facts.run_id,
             "Status": facts.status,
             "Ended": without_traceback(termination(facts)) if facts.is_over else "",
-            "Round": str(max((record.round for record in facts.rounds), default=0)),
-            "Best": _best(
-                change.before if change else None, change.after if change else None, best.candidate_id if best else None
-            ),
-            "Verdict": _verdict(facts),
+            "Round": str(facts.round),
+            "Result": found.words,
+            **dict(found.beside),
+            "Verdict": _search_verdict(facts),
             "Trials": _trials(facts.counts),
-            "Can find": found.words if found else "",
+            "Can find": plan.words if plan else "",
             "Spend": _spend(facts.spend, limits),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
@@ -67,8 +65,7 @@ def time_text(facts: RunFacts, now: datetime) -> str:
     of = f" of {duration_text(allowed.total_seconds())}" if allowed else ""
     left = None
     if facts.status == "running":
-        decided = max((record.round for record in facts.rounds), default=0)
-        left = seconds_left(limits.stop, limits.budget, facts.spend, decided, took)
+        left = seconds_left(limits.stop, limits.budget, facts.spend, facts.round, took)
     parts = [
         f"{duration_text(took)}{of}",
         f"stood still for {duration_text(still)}" if still >= 1 else "",
@@ -77,25 +74,13 @@ def time_text(facts: RunFacts, now: datetime) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:
-    if best is None:
-        return "none yet"
-    if baseline is None:
-        return f"{score_text(best)} ({candidate})"
-    before, after = telling_apart(baseline, best)
-    return f"{after} ({candidate}), baseline {before} ({change_text(baseline, best)})"
-
-
-def _verdict(facts: RunFacts) -> str:
-    """What was confirmed; until then what the search's own round decided of the best, which is said with it."""
-    confirmation = facts.result.confirmation if facts.result else None
-    if confirmation is not None:
-        return confirmed_text(confirmation, facts.direction)
-    best = best_iteration(facts)
+def _search_verdict(facts: RunFacts) -> str:
+    """What its round decided of the best so far, while nothing is confirmed."""
+    best = best_iteration(facts) if not facts.is_over else None
     decision = decision_on(facts, best) if best is not None else None
     if decision is None or decision.verdict is None or decision.reference is None:
         return ""
-    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}; not confirmed"
+    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}"
 
 
 def _trials(counts: Counts) -> str:
@@ -115,13 +100,12 @@ def errors_text(facts: RunFacts) -> str:
     return told(errors) + least if errors else ""
 
 
-def score_line(facts: RunFacts) -> str:
-    """From the first score to the best; only the score where nothing else was to be measured."""
-    change = improvement(facts)
-    if change is None:
+def score_line(found: Headline) -> str:
+    """`0.85 → 0.95 (+11.76%)` where that is confirmed; the score of the baseline where it stays."""
+    if found.score is None or found.baseline_score is None:
         return ""
-    before, after = telling_apart(change.before, change.after)
-    return f"{before} → {after} ({change_text(change.before, change.after)})" if looks_further(facts) else after
+    before, after = telling_apart(found.baseline_score, found.score)
+    return f"{before} → {after} ({change_text(found.baseline_score, found.score)})" if found.holds else after
 
 
 def score_interval(facts: RunFacts) -> str:
@@ -202,4 +186,5 @@ def _spend(spend: Spend, budget: Mapping[str, float]) -> str:
 
 
 def _rows(values: Mapping[str, str]) -> str:
-    return "\n".join(f"{name + ':':<10}{one_line(value)}" for name, value in values.items() if value)
+    wide = max(10, *(len(name) + 2 for name, value in values.items() if value))
+    return "\n".join(f"{name + ':':<{wide}}{one_line(value)}" for name, value in values.items() if value)
