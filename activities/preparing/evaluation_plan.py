@@ -17,6 +17,7 @@ from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.suite import EvaluationSuite, LeftOut
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as
+from workflows.rules.spec.default_splits import splits_of
 from workflows.rules.spec.prompt_factors import publishes_its_prompt, template_of
 
 
@@ -61,7 +62,11 @@ def plan_evaluation(
 ) -> EvaluationPlan:
     """Draw the splits, unless they are given, and describe what each is measured with."""
     spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters) if given is None else given.members
+    if given is None:
+        shares = splits_of(spec, len(item_hashes) if clusters is None else clusters.count)
+        splits = draw_splits(item_hashes, shares, spec.seed, strata, clusters)
+    else:
+        splits = given.members
     drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
     searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
     if not searchable:

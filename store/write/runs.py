@@ -23,6 +23,7 @@ from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.budget import confirmation_calls, confirmation_samples
+from workflows.rules.spec.default_splits import told_of_confirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ class Runs:
             confirmation = confirmation_calls(confirmation_samples(request, design.samples, held_back), design)
             await open_budget(connection, new.run_id, request.budget, confirmation)
             run = LockedRun(new.run_id, opened["starts"], "", 0)
-            await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])
+            told = told_of_confirmation(request, held_back)
+            began = {"status": "initialized", **({} if told is None else {"confirmation": told})}
+            await announce(connection, run, [Event("status/0", "run_status_changed", began)])
 
     async def commit_rounds(self, entry: CommitRounds) -> RunClock:
         """Store decided rounds, the run's status and its changed limits."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import StopReason
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, Ending, FactorChange, OptimizationResult, Unproven
+from workflows.model.run.contract import Confirmation, Ending, FactorChange, How, OptimizationResult, Unproven
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Judged
@@ -20,12 +19,6 @@ from workflows.rules.decisions.stop_rules import decide
 from workflows.rules.scoring.objective_score import gain
 from workflows.run.ended import RunEnded
 from workflows.run.state import RunState
-
-NOTHING_NEW = (
-    "the target answers the same every time, so that fresh answers to the samples of the search show nothing new; "
-    "hold back samples with dataset.splits.test"
-)
-"""Why the confirmation gives no verdict."""
 
 
 def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
@@ -73,9 +66,7 @@ def to_confirm(state: RunState) -> list[Candidate]:
     assert state.prepared and state.best
     baseline = state.baseline_candidate_again()
     pair = [baseline] if state.best.config_hash == baseline.config_hash else [baseline, state.best_candidate()]
-    if state.prepared.test_samples or (state.needs.confirmation_calls and len(pair) > 1):
-        return pair
-    return []
+    return pair if state.prepared.test_samples or (state.is_confirmed and len(pair) > 1) else []
 
 
 def uncovered(state: RunState, pair: Sequence[Candidate]) -> str | None:
@@ -100,22 +91,10 @@ def confirmation_references(state: RunState, pair: Sequence[Candidate]) -> list[
     ]
 
 
-def confirmed(
-    state: RunState,
-    baseline: float | None,
-    winner: float | None,
-    judged: Judged | None,
-    *,
-    how: Literal["test_split", "fresh_answers", "cross_fitting"] = "test_split",
-    alike: bool = False,
-) -> Confirmation:
-    """What the confirmation says, and how much more the search had promised.
-
-    Answers that are `alike` those of the search confirm nothing: what was chosen for them is judged by them.
-    """
-    if alike:
-        refused = Confirmation(how=how, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
-        return refused.model_copy(update={"explanation": on_confirmation(refused)})
+def confirmed(state: RunState, baseline: float | None, winner: float | None, judged: Judged | None, how: How) -> Confirmation:
+    """What the confirmation says, and how much more the search had promised."""
+    if judged is not None and how == "cross_fitting":
+        baseline, winner = judged.evidence.reference_mean, judged.evidence.mean
     promised = optimism = None
     if judged is not None and state.best and state.baseline and state.baseline.score is not None:
         assert baseline is not None and winner is not None

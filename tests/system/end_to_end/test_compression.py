@@ -35,7 +35,7 @@ def compressing(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
                 {"role": "user", "content": "{{input.ticket}}"},
             ],
         },
-        "dataset": {"items": items},
+        "dataset": {"items": items, "splits": "none"},
         "scorers": [{"kind": "exact", "name": "label"}],
         "objective": {"metric": "label"},
         "optimizer": {"name": "compress", "strategies": ["ablation"], "min_section_tokens": 5},

@@ -59,7 +59,7 @@ async def test_answers_that_could_not_be_scored_are_not_asked_for_again(engines:
     async with theirs(engines, answer) as target:
         parts = {
             "target": target,
-            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)]},
+            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)], "splits": "none"},
             "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height_unless_broken"}],
             "budget": {"trials": 1, "samples": 100},
         }
@@ -78,7 +78,7 @@ async def test_results_that_could_not_be_scored_need_no_other_experiment(engines
     async with running(engines) as (runner, target):
         parts = {
             "target": target,
-            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)]},
+            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)], "splits": "none"},
             "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height_unless_broken"}],
             "budget": ONE_TRIAL,
         }

@@ -301,10 +301,14 @@ class CandidateKey(Payload):
     candidate_id: str
 
 
+How = Literal["test_split", "fresh_answers", "cross_fitting"]
+"""How a winner is confirmed."""
+
+
 class Confirmation(Payload):
     """Baseline and winner where the choice of the winner did not look: the figures that a run stands for."""
 
-    how: Literal["test_split", "fresh_answers", "cross_fitting"] = "test_split"
+    how: How = "test_split"
     """`test_split`: both answer samples that were held back. `fresh_answers`: both answer the samples of the search once more.
     `cross_fitting`: the winner is chosen again on some of the samples and compared on the others, in many divisions of them."""
     holds: bool = False

@@ -83,6 +83,11 @@ class OptimizerSpec(Various):
         return None
 
     @property
+    def learns_from_train(self) -> bool:
+        """Whether it needs samples to learn from beside those that candidates are scored on."""
+        return False
+
+    @property
     def earlier_runs(self) -> Sequence[str]:
         """Other runs that it learns from."""
         return ()
