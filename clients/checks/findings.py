@@ -141,8 +141,9 @@ async def check_spec(
             data_findings += automatic_without_test(known, sizes.get(Split.TEST, 0))
         small = await asyncio.to_thread(lambda: [*too_small_splits(known, counting)])
         findings += [Finding(message, file.line_of(message), "warning") for message in (*members.told(), *small)]
-    if sizes and (told := told_of_confirmation(known, sizes.get(Split.TEST, 0))) is not None:
-        findings.append(Finding(f"dataset: {told}", file.line_of("dataset: "), "warning"))
+    confirmed = told_of_confirmation(known, sizes.get(Split.TEST, 0)) if sizes else None
+    if confirmed is not None:
+        findings.append(Finding(f"dataset: {confirmed}", file.line_of("dataset: "), "warning"))
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])

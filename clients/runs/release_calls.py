@@ -74,7 +74,8 @@ def _of_run(request: OptimizationRequest, result: OptimizationResult, options: R
     if prompt is None:
         raise CommandError(f"the spec of {run_id} names no prompt; say which with --prompt NAMESPACE/KEY")
     shown = regression(result.confirmation, request.objective.direction)
-    shown = shown or (unproven and f"{NOTHING_HOLDS}; {unproven.candidate_id}: {unproven.why}")
+    if shown is None and unproven is not None:
+        shown = f"{NOTHING_HOLDS}; {unproven.candidate_id}: {unproven.why}"
     if shown is not None and not options.force:
         told = f"{run_id} is not released: {shown}; --force releases it all the same"
         raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})

@@ -12,7 +12,7 @@ by `benchmarks/judgement.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -36,9 +36,10 @@ DIVISIONS = 10
 FLIPS, FEWEST_FLIPS = 999, 199
 MOST_STEPS = 2_000_000_000
 """Samples × candidates × divisions × flips; beyond it there are fewer divisions and flips, which many samples need less."""
-MOST_AT_ONCE = 4_000_000
+MOST_AT_ONCE = 2_000_000
 """Numbers that are held at a time."""
-SAME = 1e-12
+DECIMALS, SAME = 10, 1e-9
+"""Candidates that score alike must tie on every machine, in whatever order it adds up: of those the first is taken."""
 
 Chosen = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """The candidate that is chosen for every flip, and whether any is."""
@@ -186,7 +187,7 @@ def _signed(gains: Array, direction: Direction) -> Array:
 def _best(sums: Array, _squares: Array, _weight: float, _n: int) -> Chosen:
     """The highest score; the baseline where none is higher."""
     best = sums.argmax(axis=1)
-    return best, sums[np.arange(len(sums)), best] > SAME
+    return best, np.asarray(sums[np.arange(len(sums)), best] > SAME)
 
 
 def _shortest(shorter_by: Sequence[int], spec: JudgementSpec) -> Choice:
@@ -211,9 +212,7 @@ def _held_out(gained: _Gains, folds: NDArray[np.int64], choose: Choice) -> Array
     """What the chosen gained on every sample that was not looked at, on average over the divisions."""
     found = np.zeros(len(gained.reference))
     for division in folds:
-        for fold in range(int(division.max()) + 1):
-            held = division == fold
-            winner, any_won = _chosen(gained, np.ones((1, len(held))), held, choose)
+        for held, _, (winner, any_won) in _choices(gained, np.ones((1, len(found))), division, choose):
             found[held] += np.where(any_won[0], gained.each[held, winner[0]], 0.0)
     return found / len(folds)
 
@@ -224,26 +223,29 @@ def _by_chance(gained: _Gains, folds: NDArray[np.int64], choose: Choice, flips: 
     at_once = max(1, MOST_AT_ONCE // max(gained.each.shape))
     for begun in range(0, flips, at_once):
         signs = np.where(random.random((min(at_once, flips - begun), len(gained.reference))) < 0.5, -1.0, 1.0)
-        gains = np.zeros(len(signs))
+        gains, every = np.zeros(len(signs)), np.arange(len(signs))
         for division in folds:
-            for fold in range(int(division.max()) + 1):
-                held = division == fold
-                winner, any_won = _chosen(gained, signs, held, choose)
-                sums = _sums(gained, signs, held)
-                gains += np.where(any_won, sums[np.arange(len(signs)), winner], 0.0)
+            for _, sums, (winner, any_won) in _choices(gained, signs, division, choose):
+                gains += np.where(any_won, sums[every, winner], 0.0)
         found.append(gains / len(folds))
     return np.concatenate(found)
 
 
-def _chosen(gained: _Gains, signs: Array, held: NDArray[np.bool_], choose: Choice) -> Chosen:
-    rest = ~held
-    shares, each = gained.shares[rest], gained.each[rest]
-    return choose(_sums(gained, signs, rest), shares @ each**2, float(shares.sum()), int(rest.sum()))
-
-
-def _sums(gained: _Gains, signs: Array, places: NDArray[np.bool_]) -> Array:
-    weighted: Array = (signs[:, places] * gained.shares[places]) @ gained.each[places]
-    return weighted
+def _choices(
+    gained: _Gains, signs: Array, division: NDArray[np.int64], choose: Choice
+) -> Iterator[tuple[NDArray[np.bool_], Array, Chosen]]:
+    """For every fold: its samples, the sums of all candidates on it, and who is chosen by the others."""
+    weighted = gained.shares[:, None] * gained.each
+    held = [division == fold for fold in range(int(division.max()) + 1)]
+    sums = [np.round(signs[:, places] @ weighted[places], DECIMALS) for places in held]
+    squares = [gained.shares[places] @ gained.each[places] ** 2 for places in held]
+    all_sums, all_squares = np.sum(sums, axis=0), np.sum(squares, axis=0)
+    for places, inside, square in zip(held, sums, squares, strict=True):
+        rest = ~places
+        chosen = choose(
+            np.round(all_sums - inside, DECIMALS), all_squares - square, float(gained.shares[rest].sum()), int(rest.sum())
+        )
+        yield places, inside, chosen
 
 
 def _widened(found: Moments, deviation: float) -> Moments:
