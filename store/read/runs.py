@@ -22,7 +22,7 @@ _RUN = f"""
     r.finished_at, {STOOD_STILL} AS stood_still_seconds,
     (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
     r.result -> 'confirmation' AS confirmation,
-    (r.result -> 'unproven') - '{{configuration,changes}}'::text[] AS unproven,
+    nullif(r.result -> 'unproven', 'null') - '{{configuration,changes}}'::text[] AS unproven,
     (SELECT t.judged ->> 'verdict' FROM trials t
      WHERE t.run_id = r.run_id AND t.candidate_id = r.best_candidate_id AND t.purpose = 'candidate') AS search_verdict
 """
