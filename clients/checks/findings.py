@@ -32,7 +32,7 @@ from workflows.rules.decisions.budget import needs_of, refuse_baseline
 from workflows.rules.releases.target import automatic_without_test
 from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
-from workflows.rules.spec.default_splits import splits_of, told_of_confirmation
+from workflows.rules.spec.default_splits import is_nothing_held_back, splits_of, told_of_confirmation
 from workflows.rules.spec.expectations import unusable_expectations
 from workflows.rules.spec.judgement_check import unknown_must_pass
 
@@ -137,7 +137,7 @@ async def check_spec(
         sizes = split_sizes(dataset.count, splits_of(known, dataset.count), strata or None) if drawn is None else drawn.sizes
         counting = sizes if drawn is None else drawn.counting
         data_findings += [*_too_small_a_budget(known, sizes), *known.optimizer.sample_problems(known, counting)]
-        if not known.dataset.lacks("test"):
+        if not is_nothing_held_back(known):
             data_findings += automatic_without_test(known, sizes.get(Split.TEST, 0))
         small = await asyncio.to_thread(lambda: [*too_small_splits(known, counting)])
         findings += [Finding(message, file.line_of(message), "warning") for message in (*members.told(), *small)]

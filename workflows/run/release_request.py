@@ -72,7 +72,6 @@ def _release_of(
         remind=wanted.remind,
         approvers=tuple(wanted.approvers),
         by=ASKED_BY,
-        reason=f"{wanted.mode} release of the winner of {request.name}",
         evidence=evidence_of(result, request.objective.direction),
     )
 

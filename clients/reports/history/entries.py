@@ -11,6 +11,7 @@ from clients.reports.facts import (
     RunFacts,
     best_iteration,
     compared,
+    confirmed_trials,
     decision_on,
     errors_met,
     fixed_factors,
@@ -139,6 +140,10 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "best": _candidate(best, facts) if best else None,
         "unproven": result.unproven.model_dump(mode="json") if result and result.unproven else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
+        "confirmed": [
+            {"candidate_id": one.candidate_id, "score": one.score, "low": one.low, "high": one.high}
+            for one in confirmed_trials(facts)
+        ],
         "compression": result.compression.model_dump(mode="json") if result and result.compression else None,
         "pareto_front": [member.model_dump(mode="json") for member in front_of(facts)],
         "releases": [release.model_dump(mode="json") for release in facts.releases],

@@ -38,6 +38,7 @@ from clients.reports.text.summary import (
     errors_text,
     importance_text,
     lost_text,
+    means_text,
     reused_text,
     score_interval,
     score_line,
@@ -121,6 +122,7 @@ def _outcome(facts: RunFacts, found: Headline, verbosity: Verbosity) -> list[str
     rows += _labelled("Score:", score_line(found)) if score_line(found) else []
     if verbosity is Verbosity.FULL and score_interval(facts):
         rows += _labelled("Interval:", score_interval(facts))
+    rows += _labelled("Means:", means_text(facts)) if means_text(facts) else []
     if facts.result is not None and facts.result.compression is not None:
         rows += _labelled("Compressed:", compression_text(facts.result.compression))
     told = (("Mattered:", importance_text(facts)), ("Release:", release_text(facts)))

@@ -54,9 +54,10 @@ async def test_needless_lines_go_needed_ones_stay_and_the_rest_is_confirmed_afre
     assert not any(line in compressed for line in NEEDLESS)
     report, confirmation = result["compression"], result["confirmation"]
     [changed] = report["modifications"]
-    assert (changed["path"], changed["body"]) == ("prompt", compressed)
+    assert (changed["section_path"], changed["proposed_body"]) == ("prompt", compressed)
     assert report["total_token_reduction"] == report["tokens_before"] - report["tokens_after"] > 0
     assert {edit["kept"] for edit in report["edits"]} == {True, False}
+    assert report["rejected"] == [edit for edit in report["edits"] if not edit["kept"]]
     assert all(edit["regression_count"] for edit in report["edits"] if edit["reason"].startswith("alone: worse"))
     assert confirmation["how"] == "fresh_answers"
     assert report["confirmed"] == confirmation["judged"]["accepted"]

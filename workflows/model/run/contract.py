@@ -17,6 +17,7 @@ from workflows.model.run.clock import StoodStill
 from workflows.model.run.compression_report import Compression
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
+from workflows.model.spec.durations import Elapsed
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.judgement import Judged, Noise, Plan
@@ -356,7 +357,7 @@ class Ending(Payload):
     by: EndedBy
     """`rules`: the stop rules and budgets of the spec. `proposer`: it failed, or the budget did not cover it."""
     decided_at: datetime
-    paused_for: timedelta = timedelta(0)
+    paused_for: Elapsed = timedelta(0)
     limits: LimitsInForce | None = None
     """What the stop rules were measured against, where that is not what the spec says."""
 

@@ -92,6 +92,11 @@ class OptimizerSpec(Various):
         """Other runs that it learns from."""
         return ()
 
+    @property
+    def answers_of(self) -> str | None:
+        """The run whose answers are all that is measured; None where the target is asked."""
+        return None
+
     def most_trials(self, stop: Stop) -> int | None:
         """How many trials it can make, the baseline included; None where nothing but a budget bounds it."""
         return 1 + stop.max_rounds * self.candidates_per_round if stop.max_rounds else None

@@ -31,6 +31,15 @@ def splits_of(request: OptimizationRequest, counting: int) -> Splits | None:
     return shares if given is None else shares.model_copy(update={"stratify_by": given.stratify_by, "group_by": given.group_by})
 
 
+def is_nothing_held_back(request: OptimizationRequest) -> bool:
+    """Whether that is certain before the samples are read."""
+    given = request.dataset
+    if given.lacks("test") or given.items is None or any(item.split for item in given.items):
+        return given.lacks("test")
+    shares = splits_of(request, len(given.items))
+    return shares is None or not shares.test
+
+
 def fewest_to_hold_back(request: OptimizationRequest) -> int:
     """How many samples have to count for some to be held back without being asked for."""
     shares = TO_LEARN_FROM if request.optimizer.learns_from_train else HELD_BACK

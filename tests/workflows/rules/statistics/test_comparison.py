@@ -36,7 +36,6 @@ def test_the_interval_holds_0_just_where_the_test_that_decides_does_not_exclude_
     assert (down.high <= 0, down.low < 0) == (down.p_worse <= 0.025, True)
 
 
-
 def test_a_gain_is_what_the_direction_says() -> None:
     fast, slow = [float(ms) for ms in range(100, 130)], [float(ms) for ms in range(150, 180)]
     evidence = compare(slow, fast, spec=IMPROVEMENT, direction=Direction.MINIMIZE)
@@ -107,7 +106,8 @@ def suite(samples: int) -> EvaluationSuite:
             "suite_id": "s",
             "dataset_id": "d",
             "samples": samples,
-            "evaluator": "e",
+            "target_fingerprint": "t",
+            "scorer_fingerprint": "s",
             "target": {"kind": "python", "ref": "m:f"},
             "scorers": [{"kind": "exact"}],
             "objective": Objective(metric="exact"),
