@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
         first: Annotated[
             str,
             typer.Argument(
-                metavar="A", help="A run, for its result, or RUN/CANDIDATE, RUN/baseline, RUN/unproven.", show_default=False
+                metavar="A", help="A run, for its best candidate, or RUN/CANDIDATE, RUN/best, RUN/baseline.", show_default=False
             ),
         ],
         others: Annotated[

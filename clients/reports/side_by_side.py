@@ -129,7 +129,7 @@ async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
 
 
 async def named_entrant(reader: StoreReader, name: str) -> Entrant:
-    """The candidate that is named: RUN or RUN/best for its result, RUN/CANDIDATE, RUN/baseline or RUN/unproven."""
+    """The candidate that is named: RUN or RUN/best for its search's best one, proven or not, RUN/CANDIDATE, RUN/baseline."""
     run_id, candidate_id = name, ""
     run = await reader.runs.load(run_id)
     if run is None and "/" in name:
@@ -137,9 +137,8 @@ async def named_entrant(reader: StoreReader, name: str) -> Entrant:
         run = await reader.runs.load(run_id)
     if run is None:
         raise UnknownEntrant(name, run_id, None)
-    unproven = run.unproven.candidate_id if run.unproven is not None else None
-    marked = {"": run.best_candidate_id, "best": run.best_candidate_id, "baseline": run.baseline_candidate_id}
-    marked |= {"unproven": unproven}
+    best = run.unproven.candidate_id if run.unproven is not None else run.best_candidate_id
+    marked = {"": best, "best": best, "baseline": run.baseline_candidate_id}
     candidate = marked.get(candidate_id, candidate_id)
     if candidate is None:
         raise Incomparable(f"{run_id} has no {candidate_id or 'best'} candidate yet; name one as {run_id}/CANDIDATE")
