@@ -410,8 +410,8 @@ async def test_groups_with_which_nothing_can_be_compared_are_told(directory: Pat
     assert [finding.message for finding in found.warnings] == [
         "dataset.path: 60 samples are copies of 30 contents: each content counts once",
         "dataset.group_by: 60 samples count as 3, with which nothing can be compared; 4 are the fewest",
-        "dataset: no samples are held back, which takes 75 samples or a share in dataset.splits.test: the winner is confirmed by "
-        "cross-fitting over the samples of the search",
+        "dataset: no samples are held back, which takes 75 samples or a share in dataset.splits.test: the winner is confirmed "
+        "by cross-fitting over the samples of the search",
     ]
 
 
