@@ -10,6 +10,7 @@ from typing import Any
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.facts import RunFacts, errors_met, least_coverage
 from clients.reports.gates import BadGate, GateResult, check_gate, meets
+from clients.reports.headline import headline_of
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import write_history
 from clients.reports.history.specifications import write_measurements
@@ -141,6 +142,7 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
     """A run's outcome as JSON: the workflow's own result, with what is known before there is one."""
     result = facts.result.model_dump(mode="json") if facts.result is not None else {}
     return {
+        "headline": headline_of(facts).model_dump(mode="json"),
         **result,
         "run_id": facts.run_id,
         "status": status,
