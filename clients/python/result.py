@@ -91,7 +91,7 @@ class Result:
 
     @property
     def verdict(self) -> str | None:
-        """`better`, `not_worse`, `worse` or `inconclusive`: the search's winner against the baseline, where it was confirmed."""
+        """`better`, `not_worse`, `worse` or `inconclusive`: the winner against the baseline, where it was confirmed."""
         return None if self.headline.verdict is None else self.headline.verdict.value
 
     @property
