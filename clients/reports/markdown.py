@@ -64,6 +64,8 @@ def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
         lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
         told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)
         lines += [f"- {escaped(text)}" for text in told if text]
+    if facts.first_look is not None:
+        lines += [f"- ⚠️ {escaped(warning)}" for warning in facts.first_look.warnings]
     if score_line(facts):
         lines.append(f"- **Search**: {escaped(score_line(facts))}")
     return "\n".join(lines)

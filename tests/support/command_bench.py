@@ -69,7 +69,7 @@ class Bench:
 
     def ratchet(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         given = (*arguments, "--home", str(self.home))
-        done = run_forked(given, self.directory, self._environment(), PATIENCE)
+        done = run_forked(given, self.directory, self.environment(), PATIENCE)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def facts(self, *arguments: str) -> dict[str, Any]:
@@ -80,11 +80,11 @@ class Bench:
 
     def attached(self, *arguments: str) -> AttachedCommand:
         """A `ratchet` that stays."""
-        command = AttachedCommand((*arguments, "--home", str(self.home)), self.directory, self._environment())
+        command = AttachedCommand((*arguments, "--home", str(self.home)), self.directory, self.environment())
         self.started.append(command)
         return command
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         return {**kept, "PYTHONPATH": str(ROOT), MARK: str(self.directory)}
 

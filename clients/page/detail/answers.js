@@ -52,7 +52,7 @@ function scoreOf(name, value, details) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "number" }, score(value)), details?.reason ? h("span", { class: "soft" }, ` ${details.reason}`) : null));
 }
 
-function block(name, text) {
+export function block(name, text) {
   const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return h("div", { class: "text-block" },
     h("p", { class: "block-name" }, name),

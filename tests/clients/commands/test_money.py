@@ -141,7 +141,7 @@ def test_a_person_at_a_terminal_is_asked(bench: Bench) -> None:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "clients.cli", "run", "spec.yaml", "--home", str(bench.home)],
         cwd=bench.directory,
-        env=bench._environment(),
+        env=bench.environment(),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ratchet._canonical import canonical_json
-from ratchet._placeholders import as_text
 from ratchet.optimizer import Direction
 from workflows.model.failures import one_line, shorten
 from workflows.model.run.first_look import FirstLook, SeenAnswer, ShownAnswer
@@ -46,9 +46,10 @@ def first_look(seen: Sequence[SeenAnswer], suite: EvaluationSuite, facts: TrialS
 
 def _chosen(seen: Sequence[SeenAnswer]) -> list[SeenAnswer]:
     """One that failed, one that did not pass and one that did, as far as there are such; then the first ones."""
-    kinds = (lambda one: not one.answered, lambda one: one.answered and not one.passed, lambda one: one.passed)
-    first = [next((place for place, one in enumerate(seen) if kind(one)), None) for kind in kinds]
-    places = dict.fromkeys([*(place for place in first if place is not None), *range(len(seen))])
+    first: dict[tuple[bool, bool], int] = {}
+    for place, one in enumerate(seen):
+        first.setdefault((one.answered, one.passed), place)
+    places = dict.fromkeys([*first.values(), *range(len(seen))])
     return [seen[place] for place in sorted(list(places)[:SHOWN])]
 
 
@@ -60,9 +61,9 @@ def _shown(one: SeenAnswer) -> ShownAnswer:
     ]
     return ShownAnswer(
         sample=shorten(one.sample, LONGEST_QUOTED),
-        input=shorten(as_text(one.input), LONGEST_SHOWN),
-        expected=None if one.expected is None else shorten(as_text(one.expected), LONGEST_SHOWN),
-        answer=None if one.output is None else shorten(as_text(one.output), LONGEST_SHOWN),
+        input=shorten(readable(one.input), LONGEST_SHOWN),
+        expected=None if one.expected is None else shorten(readable(one.expected), LONGEST_SHOWN),
+        answer=None if one.output is None else shorten(readable(one.output), LONGEST_SHOWN),
         passed=one.passed,
         scores=one.scores,
         why=shorten(one.error or "\n".join(reasons), LONGEST_SHOWN),
@@ -82,7 +83,7 @@ def _warnings(seen: Sequence[SeenAnswer], suite: EvaluationSuite, facts: TrialSt
 def _all_or_none(answered: Sequence[SeenAnswer], suite: EvaluationSuite, facts: TrialStatistics) -> Iterator[str]:
     """Where scores differ although all of them pass, or none does, there is still something to gain."""
     values = {one.scores.get(suite.metric) for one in answered}
-    if facts.outcomes < 2 or (len(values) > 1 and suite.objective.kind != "success_rate"):
+    if facts.outcomes < FEWEST_ALIKE or (len(values) > 1 and suite.objective.kind != "success_rate"):
         return
     if facts.passed == 0:
         yield (
@@ -141,7 +142,7 @@ def _alike(answered: Sequence[SeenAnswer]) -> Iterator[str]:
     expected = _distinct(one.expected for one in answered)
     if len(expected) > 1 or expected == {canonical_json(None)}:
         yield (
-            f"All {len(answered)} answers are the same, {_quoted(as_text(answered[0].output))}: look whether the sample "
+            f"All {len(answered)} answers are the same, {_quoted(readable(answered[0].output))}: look whether the sample "
             "reaches the target, such as by {{input.…}} in a message."
         )
 
@@ -198,3 +199,13 @@ def out_of_reach(plan: Plan, score: float, scores: Sequence[float], suite: Evalu
         f"No gain of a plausible size can be told from chance with {plan.samples:,} samples: it would have to be at least "
         f"{least:.3g}, and {told}; take more samples or replicates."
     )
+
+
+def readable(value: Any) -> str:
+    """Text as it is; an object with one text in it as that text, several named; all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and value and all(isinstance(field, str) for field in value.values()):
+        fields = list(value.items())
+        return str(fields[0][1]) if len(fields) == 1 else "\n".join(f"{name}: {text}" for name, text in fields)
+    return json.dumps(value, ensure_ascii=False, default=str)

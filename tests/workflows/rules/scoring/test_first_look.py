@@ -64,7 +64,7 @@ def test_three_answers_are_shown_and_where_there_is_one_of_each_kind_one_of_each
         ("s4", False, "is o4"),
         ("s5", False, "raised KeyError"),
     ]
-    assert (look.shown[0].input, look.shown[0].expected, look.shown[0].answer) == ('{"word":"w0"}', "w0", "o0")
+    assert (look.shown[0].input, look.shown[0].expected, look.shown[0].answer) == ("w0", "w0", "o0")
     assert [one.sample for one in first_look(seen[:4], EXACT, TrialStatistics(), []).shown] == ["s0", "s1", "s2"]
 
 
