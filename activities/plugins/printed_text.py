@@ -36,8 +36,10 @@ class PrintedText:
     @property
     def text(self) -> str | None:
         """What is kept of it, without secrets; None where nothing was printed."""
+        if not self._end.strip():
+            return None
         told = without_secrets(self._end)[-LONGEST_PRINTED:].rstrip()
-        return (f"…{told}" if self._left_out else told) or None
+        return f"…{told}" if self._left_out else told
 
     @contextmanager
     def heard(self) -> Iterator[None]:

@@ -290,6 +290,8 @@ class ItemRow(Payload):
     trace: Any
     reused_from: str | None
     created_at: datetime
+    printed: str | None
+    """The end of what target and scorers printed, where they are code of the user's."""
 
 
 class ItemPage(Payload):

@@ -44,6 +44,7 @@ function answerOf(answer, several) {
     answer.error ? h("p", { class: "problem" }, answer.error) : null,
     answer.output === null ? null : block("Output", readable(answer.output)),
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
+    answer.printed ? block("Printed", answer.printed) : null,
     scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,
   );
 }

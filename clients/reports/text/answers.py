@@ -56,6 +56,8 @@ def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Itera
     for name, score in answer.scores.items():
         reason = (answer.score_details.get(name) or {}).get("reason")
         yield from labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)
+    if answer.printed is not None:
+        yield from labelled("Printed", answer.printed, width)
     if answer.error is not None:
         yield from labelled("Error", answer.error, width, longest=len(answer.error))
 

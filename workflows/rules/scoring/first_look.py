@@ -148,6 +148,8 @@ def _alike(answered: Sequence[SeenAnswer]) -> Iterator[str]:
 
 
 def _judges(answered: Sequence[SeenAnswer], scorers: Mapping[str, Scorer], facts: TrialStatistics) -> Iterator[str]:
+    if facts.unscored:
+        yield f"Scoring failed on {facts.unscored:,} answers, which count for nothing: mend the scorer, then `ratchet retry`."
     without = facts.errors.get(NO_VERDICT, 0)
     if without:
         yield f"A judge gave no verdict on {without:,} answers: look at its model, its rubric and its response_format."
