@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 from clients.commands.context import CommandError, Context, ExitCode
-from clients.reports.formatting import duration_text, score_text
+from clients.reports.formatting import duration_text
+from clients.reports.headline import headline_of_row
 from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import KnownRun, open_runs
@@ -55,33 +56,26 @@ def waits_for(queues: tuple[str, ...] | None) -> dict[str, str]:
 
 
 def _print_table(context: Context, rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, tuple[str, ...]]) -> None:
-    heads = ("Run", "Status", "Round", "Baseline", "Best", "Samples", "Cost", "Started", "Took")
-    told = [[run.run_id, "waits" if run.run_id in waits else "begins", *[""] * 7] for run in waiting]
+    heads = ("Run", "Status", "Round", "Result", "Samples", "Cost", "Started", "Took")
+    told = [[run.run_id, "waits" if run.run_id in waits else "begins", *[""] * 6] for run in waiting]
     for row in rows:
-        passed = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
-        took = max(passed - row.stood_still_seconds, 0.0)
         told.append(
             [
                 row.run_id,
                 "waits" if row.run_id in waits else row.status,
                 str(row.round),
-                _score(row.baseline_score),
-                _score(row.best_score),
+                headline_of_row(row).brief,
                 f"{row.spend.samples:,}",
                 f"{row.spend.cost:.4f}",
                 f"{row.started_at.astimezone():%Y-%m-%d %H:%M}",
-                duration_text(took),
+                duration_text(row.elapsed_seconds(datetime.now(UTC))),
             ]
         )
-    right = ("Round", "Baseline", "Best", "Samples", "Cost")
-    print_table(heads, told, right=right, spare=("Samples", "Took", "Round", "Started", "Cost", "Baseline"))
+    spare = ("Samples", "Took", "Round", "Started", "Cost")
+    print_table(heads, told, right=("Round", "Samples", "Cost"), folds=("Result",), spare=spare)
     for run_id, queues in waits.items():
         context.say(one_line(f"{run_id} waits for {told_waits(queues)}"))
 
 
-def _score(score: float | None) -> str:
-    return "" if score is None else score_text(score)
-
-
 def as_json(row: RunSummary) -> dict[str, Any]:
-    return row.model_dump(mode="json")
+    return row.model_dump(mode="json") | {"headline": headline_of_row(row).model_dump(mode="json")}

@@ -41,7 +41,7 @@ def changed_text(sample: ComparedSample, width: int) -> str:
 
 def first_row(item_id: str, status: str, passed: bool) -> str:
     """The first line of an answer: whose it is, and whether it passed."""
-    word = "failed" if status == "failed" else "passed" if passed else "did not pass"
+    word = status if status != "answered" else "passed" if passed else "did not pass"
     return f"{'✓' if passed else '✗'} {one_line(item_id)}: {word}"
 
 
