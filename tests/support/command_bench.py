@@ -36,6 +36,7 @@ async def target(configuration, sample, context):
         (HERE / "died").touch()
         os._exit(9)
     if sample.input.get("raises"):
+        print("looking for luck")
         raise RuntimeError("the target has no luck")
     while sample.input.get("waits") and configuration["k"] != 1 and not (HERE / "gate").exists():
         await asyncio.sleep(0.02)

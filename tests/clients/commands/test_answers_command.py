@@ -69,12 +69,14 @@ def test_where_a_target_raised_is_told_with_its_answers_and_with_the_end_of_the_
     assert where in ended.stdout
     line = next(line for line in ended.stdout.splitlines() if "Termination" in line)
     assert "The baseline failed: 2 of the" in line
+    assert "printed: looking for luck" in ended.stdout
     run_id = bench.facts("list")["runs"][0]["run_id"]
 
     shown = bench.ratchet("answers", run_id, "--failed")
     assert "  Error       target raised RuntimeError: the target has no luck\n" in shown.stdout
     assert "mine.py:" in shown.stdout
     assert where in shown.stdout
+    assert "  Printed     looking for luck\n" in shown.stdout
     report = bench.ratchet("report", run_id, "--format", "markdown").stdout
     assert "```\n  mine.py:" in report
 
