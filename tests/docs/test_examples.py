@@ -164,7 +164,7 @@ class _App:
 def _stand_ins(code: str) -> dict[str, Any]:
     """What an example takes for granted."""
     is_awaited = "await my_agent" in code
-    own = {
+    own: dict[str, Any] = {
         "my_agent": _model if is_awaited else lambda _: _Reply("billing"),
         "my_model": _model,
         "app": _App(),
