@@ -153,6 +153,7 @@ class StopReason(StrEnum):
     COST_BUDGET = "cost_budget"
     SAMPLE_BUDGET = "sample_budget"
     BASELINE_FAILED = "baseline_failed"
+    FIRST_LOOK = "first_look"
     PROPOSAL_FAILURE = "proposal_failure"
     SCORING_FAILURE = "scoring_failure"
     EXECUTION_FAILURE = "execution_failure"

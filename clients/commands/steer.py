@@ -113,12 +113,16 @@ def add_to(app: typer.Typer) -> None:
         return _update(context, run_id, "propose", read_proposal(file, rationale))
 
     @command(app, "delete", PANEL)
-    def delete(context: Context, run_id: RunArgument) -> int:
-        """Delete a finished run from the store, with its trials, answers and events."""
+    def delete(
+        context: Context,
+        run_id: RunArgument,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody is there to be asked.")] = False,
+    ) -> int:
+        """Delete a finished run from the store, with its trials, answers and events, for good."""
         from clients.runs.interruption import run_async
         from clients.runs.updates import delete_run
 
-        return run_async(context, lambda _: delete_run(context, run_id))
+        return run_async(context, lambda _: delete_run(context, run_id, yes=yes))
 
 
 def rate_limits_of(requests: list[str], tokens: list[str]) -> dict[str, dict[str, str]] | None:

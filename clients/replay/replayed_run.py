@@ -40,7 +40,7 @@ from workflows.run.ending import (
     uncovered,
 )
 from workflows.run.loop import RoundLoop, Surroundings
-from workflows.run.references import planning_of, race_of, references_of
+from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.round_records import last_round
 from workflows.run.state import RunState
 
@@ -157,7 +157,9 @@ class ReplayedRun(Surroundings):
         if not facts.iterations:
             raise _RecordOver
         self._expect("iterations[0].candidate_id", facts.iterations[0].candidate_id, baseline.candidate_id)
-        result = await self._measured(facts.iterations[0], Asked())
+        planning = planning_at_baseline(self._state) if facts.plan != self._state.plan else None
+        result = await self._measured(facts.iterations[0], Asked(planning=planning))
+        result = result.model_copy(update={"first_look": () if facts.first_look is None else facts.first_look.warnings})
         if not facts.rounds:
             raise _RecordOver
         self._in_the_time_of(facts.rounds[0])

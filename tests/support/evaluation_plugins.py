@@ -45,6 +45,25 @@ async def echo_async(configuration: Mapping[str, Any], sample: Sample, context: 
     return str(sample.input["word"])
 
 
+def chatty(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Prints what it does, a key among it, then as much as the sample says."""
+    print(f"asking {sample.id} with {os.environ.get('SHOP_API_KEY')}", "x" * int(sample.input.get("more", 0)))
+    print("noted", file=sys.stderr)
+    if sample.input.get("raises"):
+        raise ValueError("no such ticket")
+    return str(sample.input["word"])
+
+
+async def chatty_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    await asyncio.sleep(0)
+    return chatty(configuration, sample, context)
+
+
+def chatty_score(output: Output, sample: Sample) -> float:
+    print(f"scoring {sample.id}")
+    return 1.0
+
+
 async def patient(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
     """Takes as long as the sample says, and counts how many of it run at once."""
     global in_flight, most_in_flight

@@ -16,7 +16,7 @@ from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.run.ended import RunEnded
-from workflows.run.ending import ended_by_rules, scoring_broke, unmeasured
+from workflows.run.ending import ended_by_rules, refused_at_first_look, scoring_broke, unmeasured
 from workflows.run.round_records import round_record, step_record
 from workflows.run.state import RunState
 
@@ -102,6 +102,8 @@ class RoundLoop:
         facts = state.record_baseline(baseline, result)
         surroundings.record(round_record(state, [baseline], [], [facts], surroundings.now()))
         self._end(unmeasured(state, result))
+        self._end(refused_at_first_look(state))
+        state.paused = state.paused or state.waits_after_first_look
         surroundings.initialize()
 
     async def _measure_noise(self, baseline: Candidate) -> None:

@@ -106,6 +106,8 @@ class RunState:
         self.noise: Noise | None = None
         self.plan: Plan | None = None
         """What the run can find out."""
+        self.first_look: tuple[str, ...] = ()
+        """What is probably wrong, as the baseline's answers tell it."""
         self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
@@ -237,7 +239,8 @@ class RunState:
             self.noise, self.plan = result.noise, result.plan
 
     def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
-        """The baseline stands as the best until something beats it."""
+        """The baseline stands as the best until something beats it. Its answers tell what can be found out."""
+        self.plan, self.first_look = result.plan or self.plan, result.first_look
         self.decisions = [decision_on_baseline(candidate, result)]
         self.baseline = self._state(candidate, result, self.decisions[0])
         if self.baseline.score is not None:
@@ -357,6 +360,11 @@ class RunState:
     def needs(self) -> Needs:
         """What one trial, and the confirmation, ask of the budget."""
         return needs_of(self.request, self.design, self.prepared.test_samples if self.prepared else 0)
+
+    @property
+    def waits_after_first_look(self) -> bool:
+        """Whether a person is asked whether to go on: before the first round, where something is probably wrong."""
+        return bool(self.first_look) and self.request.execution.first_look == "ask" and self.round == 0
 
     @property
     def is_confirmed(self) -> bool:

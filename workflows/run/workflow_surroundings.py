@@ -80,7 +80,8 @@ class WorkflowSurroundings(OptimizerCalls):
         if not state.paused:
             return False
         since = workflow.now()
-        self._showing.show("paused", "paused")
+        asked = "; the first look at the baseline's answers found something" if state.waits_after_first_look else ""
+        self._showing.show("paused", f"paused{asked}")
         await self._outbox.flush(state.stood_still.model_copy(update={"resting_since": since}))
         state.resting_since = since
         await workflow.wait_condition(lambda: not state.paused or state.stop_requested is not None)

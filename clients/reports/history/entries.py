@@ -159,6 +159,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
             for iteration, difference in compared(facts)
         ],
         "plan": facts.plan.model_dump(mode="json") if facts.plan else None,
+        "first_look": facts.first_look.model_dump(mode="json") if facts.first_look else None,
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),

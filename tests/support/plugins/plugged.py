@@ -64,6 +64,10 @@ def height(output: Output, sample: Sample) -> float:
     return float(output.value["height"])
 
 
+def altitude(output: Output, sample: Sample) -> float:
+    return 300 + 40 * height(output, sample)
+
+
 def hash_of(text: str) -> int:
     return sum(ord(letter) * (index + 1) for index, letter in enumerate(text))
 

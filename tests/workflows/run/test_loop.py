@@ -49,6 +49,7 @@ class Scripted:
     run: RunState
     steps: list[list[Measured]] = field(default_factory=list)
     baseline: Measured = 0.5
+    looks: tuple[str, ...] = ()
     hours_per_step: int = 0
     pauses: bool = False
     stopped_while_resting: bool = False
@@ -73,7 +74,8 @@ class Scripted:
 
     async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         self.calls.append(f"measure {len(candidates)} {purpose}")
-        return [self._result(one, self._scores.get(one.candidate_id, self.baseline)) for one in candidates]
+        found = [self._result(one, self._scores.get(one.candidate_id, self.baseline)) for one in candidates]
+        return [one.model_copy(update={"first_look": self.looks}) for one in found] if purpose is Purpose.BASELINE else found
 
     def _result(self, candidate: Candidate, measured: Measured) -> TrialResult:
         if isinstance(measured, str):
@@ -238,6 +240,7 @@ async def test_a_round_goes_on_in_surroundings_that_want_to_see_more() -> None:
         ({"stop": FREE}, {"steps": [[0.6], [CANNOT_SCORE]]}, StopReason.SCORING_FAILURE, "failed", "rules"),
         ({"stop": FREE}, {"baseline": FAILED}, StopReason.BASELINE_FAILED, "failed", "rules"),
         ({"stop": FREE, **NOISE}, {"baseline": FAILED}, StopReason.BASELINE_FAILED, "failed", "rules"),
+        ({"execution": {"first_look": "strict"}}, {"looks": ("None passes.",)}, StopReason.FIRST_LOOK, "failed", "rules"),
     ],
 )  # fmt: skip
 async def test_every_rule_ends_it(
@@ -246,7 +249,19 @@ async def test_every_rule_ends_it(
     scripted = Scripted(state(**changes), **script)
     end = await to_its_end(scripted)
     assert (end.reason, end.status, end.by) == (reason, status, by)
-    assert ("initialize" in scripted.calls) == (reason is not StopReason.BASELINE_FAILED)
+    assert ("initialize" in scripted.calls) == (reason not in (StopReason.BASELINE_FAILED, StopReason.FIRST_LOOK))
+
+
+@pytest.mark.parametrize(
+    ("mode", "looks", "pauses"),
+    [("ask", ("None passes.",), True), ("ask", (), False), ("tell", ("None passes.",), False), ("strict", (), False)],
+)
+async def test_where_the_first_look_finds_something_a_run_pauses_that_shall_ask(
+    mode: str, looks: tuple[str, ...], pauses: bool
+) -> None:
+    scripted = Scripted(state(execution={"first_look": mode}, stop={"max_rounds": 1}), [[0.6]], looks=looks)
+    await to_its_end(scripted)
+    assert (scripted.run.paused, scripted.run.first_look) == (pauses, looks)
 
 
 async def test_a_persons_word_comes_before_every_rule() -> None:

@@ -132,6 +132,8 @@ class CarriedState(Payload):
     noise: Noise | None = None
     plan: Plan | None = None
     """What the run can find out."""
+    first_look: tuple[str, ...] = ()
+    """What is probably wrong, as the baseline's answers tell it."""
     adjusted: bool = False
     """Somebody changed stop rules or the budget."""
     waiting: tuple[Pending, ...] = ()
@@ -407,6 +409,8 @@ class OptimizationResult(Payload):
     """What the run could find out: the smallest gain, and how surely."""
     noise: Noise | None = None
     """How much the baseline's scores vary, where that was measured first."""
+    first_look: tuple[str, ...] = ()
+    """What is probably wrong with the measurement, as the baseline's answers tell it: one sentence each."""
     rounds: int = 0
     counts: Counts = Field(default_factory=Counts)
     spend: Spend = Field(default_factory=Spend)

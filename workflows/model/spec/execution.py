@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from ratchet._frozen import SpecPart
+from workflows.model.run.first_look import FirstLookMode
 from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
 from workflows.model.spec.durations import Duration
 from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
@@ -72,6 +73,9 @@ class Execution(SpecPart):
     answer is unscored, and counts for nothing. More of them end the run; 0 allows none."""
     max_consecutive_failed_trials: Annotated[int, Field(ge=1)] = 3
     """So many failed trials in a row end the run."""
+    first_look: FirstLookMode = "tell"
+    """What follows where a first look at the baseline's answers finds something wrong with how they are measured. `tell`: the
+    run goes on, and every report says it. `ask`: it pauses until somebody resumes it. `strict`: it ends, as failed."""
     samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Target calls per activity. Default: about 75."""
     evaluation_task_queue: TaskQueue | None = None
