@@ -112,7 +112,7 @@ def test_pause_adjust_and_resume_reach_a_run_that_somebody_watches(bench: Bench)
     assert bench.facts("resume", run_id)["message"] == "going on"
     code, said = ending(process)
     assert code == 0
-    assert "Reached maximum iterations: 3" in said
+    assert "Reached the limit of 2 rounds" in said
 
 
 def test_a_person_proposes_a_candidate_from_a_file_and_it_is_tried(bench: Bench) -> None:

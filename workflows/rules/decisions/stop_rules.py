@@ -66,7 +66,7 @@ def rules(limits: Limits, facts: Facts) -> Iterator[Rule]:
         yield Rule(
             "rounds",
             StopReason.MAX_ROUNDS,
-            f"Reached maximum iterations: {stop.max_rounds + 1}",
+            f"Reached the limit of {stop.max_rounds} round{'' if stop.max_rounds == 1 else 's'}",
             _share(facts.round, stop.max_rounds),
         )
     if stop.no_improvement > 0:
