@@ -157,7 +157,7 @@ async def test_answers_of_before_are_kept_when_they_are_parted_from_their_scores
     """What one migration turns into other tables: nothing that was paid for is lost, nor counted twice."""
     first = [migration for migration in migrations() if migration.version < 27]
     database = await asyncpg.connect(postgres.url(await postgres.new_database(template="template0")))
-    await migrate(database, tuple(first))  # type: ignore[arg-type]
+    await migrate(database, tuple(first))
     await database.execute(
         """
         INSERT INTO outcomes (config_hash, evaluator, run_id, item_hash, replicate, trial_id, scored_by, status, output, error,
