@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import inspect
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
+from activities.plugins.source_hashes import source_hash
 from workflows.model.failures import INVALID_REQUEST, described, shorten
 from workflows.model.spec.named_plugins import is_of_program
 
@@ -115,7 +115,7 @@ class Plugins:
         return known if known is not None else self._resolved.setdefault(key, self._load(reference, arguments))
 
     def fingerprint(self, reference: str, version: str | None) -> str:
-        """What the plug-in is: the version the spec states, or a hash of the source of its module."""
+        """What the plug-in is: the version the spec states, or a hash of its source."""
         plugin = self.resolve(reference, 0)
         return f"{VERSION}{version}" if version is not None else plugin.source_hash
 
@@ -141,7 +141,7 @@ class Plugins:
             raise invalid(f"plug-in {reference}: {error}") from None
         if not callable(target):
             raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
-        return _plugin(reference, target, arguments, _source_hash(module_name, target))
+        return _plugin(reference, target, arguments, _source_hash(module_name, path, target))
 
     def _refuse_forbidden(self, reference: str, module_name: str) -> None:
         top = module_name.partition(".")[0]
@@ -250,10 +250,11 @@ def _takes(target: Callable[..., Any], arguments: int) -> bool:
     return True
 
 
-def _source_hash(module_name: str, target: Any) -> str:
-    """The hash of the file that really defines the callable, which may not be the module that the reference names."""
+def _source_hash(module_name: str, path: str, target: Any) -> str:
+    """The hash of what it depends on in the file that defines it, which may not be the module that the reference names."""
     defining = sys.modules.get(getattr(target, "__module__", None) or module_name) or sys.modules[module_name]
     file = getattr(defining, "__file__", None) or getattr(sys.modules[module_name], "__file__", None)
     if file is None:
         raise invalid(f"module {module_name!r} has no source file; state a version for the plug-in in the spec")
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    name: str = getattr(target, "__qualname__", path)
+    return source_hash(Path(file).read_bytes(), name.partition(".")[0])

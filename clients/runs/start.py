@@ -34,6 +34,7 @@ from clients.runs.workers import PluginCode, workers_for
 from clients.settings import dataset_settings
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
+from workflows.model.spec.execution import Execution
 from workflows.model.spec.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
@@ -192,7 +193,7 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
     if not uses or request.execution.evaluation_task_queue is not None:
         return StartPlan(request, run_id, None, memo)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
-    request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
+    request = request.model_copy(update={"execution": _served_on(request, queue)})
     spec = checked.path.resolve()
     imported = [use for use in uses if not is_of_program(use.reference)]
     if len(imported) < len(uses):
@@ -202,6 +203,10 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
     return StartPlan(request, run_id, code, memo | {"plugins": True})
+
+
+def _served_on(request: OptimizationRequest, queue: str) -> Execution:
+    return request.execution.model_copy(update={"evaluation_task_queue": queue})
 
 
 async def _note(context: Context, servers: Servers, plan: StartPlan, run_id: str) -> None:
@@ -345,11 +350,16 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
             raise CommandError(f"there is nothing to retry: {run_id} never began; run its spec first")
         request = OptimizationRequest.model_validate(row.spec)
         try:
-            code = await code_to_retry(notes_for(servers, context.home), run_id, request)
+            code = await code_to_retry(notes_for(servers, context.home), run_id, request, task_queue())
         except CodeMissing as error:
-            raise CommandError(f"{error}; or retry it as it is now, with `ratchet run SPEC --retry-failed`") from None
+            raise CommandError(str(error)) from None
         if code is None and _needs_code(request):
             raise CommandError(f"{run_id} needs its plug-ins; retry it where they are, with `ratchet run SPEC --retry-failed`")
+        if code is not None and code.task_queue != request.execution.evaluation_task_queue:
+            context.note(
+                f"the code beside {code.spec} has changed since {run_id} began: it is retried with the code as it is now"
+            )
+            request = request.model_copy(update={"execution": _served_on(request, code.task_queue)})
         memo: dict[str, Any] = {"host": platform.node()}
         first = StartPlan(
             request, without_number(run_id), code, memo if code is None else memo | {"spec": code.spec, "plugins": True}
