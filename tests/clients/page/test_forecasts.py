@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.support.hill_specs import gated_spec
 from tests.support.http_api import until
@@ -71,10 +71,9 @@ def stand(*, limit: float, status: str = "running", rounds: int = 5, most: int =
     ],
 )
 async def test_a_forecast_goes_on_at_the_present_rate_to_the_last_round_or_the_end_of_the_budget(
-    open_page: Opens, given: dict[str, Any], end: float | None, left: float | None, told: str | None
+    functions: Page, given: dict[str, Any], end: float | None, left: float | None, told: str | None
 ) -> None:
-    page = await open_page("")
-    found = await page.evaluate(FORECAST, stand(**given))
+    found = await functions.evaluate(FORECAST, stand(**given))
     assert found["end"] == (None if end is None else pytest.approx(end))
     if told is not None:
         assert found["cost"]["left"] == (None if left is None else pytest.approx(left))
