@@ -41,8 +41,9 @@ pytest_plugins = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow. It comes first: where several processes share the tests, the others fill up the time until the last is
-    done. Files that come one after the other wait alike, such as those that kill; so the second half is mixed into the first."""
+    """Mark what is slow. It comes first: where several processes share the tests, the others fill up the time until the last
+    is done. Files that come one after the other wait alike, such as those that kill; so the second half is mixed into the
+    first."""
     for item in items:
         folder = item.path.relative_to(TESTS).parent.as_posix()
         needed = set(getattr(item, "fixturenames", ()))

@@ -15,6 +15,7 @@ from clients.reports.text.summary import (
     errors_text,
     importance_text,
     lost_text,
+    means_text,
     reused_text,
     score_interval,
 )
@@ -28,7 +29,8 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Objective", objective_text(facts.request)),
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Interval", score_interval(facts)),
-        ("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"),
+        ("Means", means_text(facts)),
+        ("Rounds", f"{facts.round}, {counted(len(facts.iterations), 'trial')}, {facts.counts.rejected} proposals rejected"),
         ("Can find", can_find(facts)),
         ("Error rate", error_rate_text(facts.request.judgement)),
         ("Release", release_text(facts)),
@@ -52,4 +54,4 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _took(facts: RunFacts) -> str:
-    return "" if facts.finished_at is None else duration_text((facts.finished_at - facts.started_at).total_seconds())
+    return "" if facts.finished_at is None else duration_text(facts.elapsed_seconds(facts.finished_at))

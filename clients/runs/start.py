@@ -17,7 +17,7 @@ from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec, in_the_spec, with_size
-from clients.checks.plugin_inspection import plugin_uses
+from clients.checks.plugin_inspection import modules_of, plugin_uses
 from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
@@ -25,7 +25,8 @@ from clients.embedded.home import Home, is_held, is_shared
 from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from clients.runs.interruption import Interruption
-from clients.runs.lookup import WORKFLOW, KnownRun, known_run, reach_run
+from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
+from clients.runs.rescore import Answered, NotRescored, answered_run
 from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import EndView, show_end
@@ -33,9 +34,19 @@ from clients.runs.workers import PluginCode, workers_for
 from clients.settings import dataset_settings
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
+from workflows.model.spec.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.prompt_factors import is_read
+
+
+@dataclass(frozen=True)
+class OptionWords:
+    """What options are called where the run is asked for."""
+
+    new: str = "--new"
+    yes: str = "--yes"
 
 
 @dataclass(frozen=True)
@@ -48,9 +59,12 @@ class RunOptions:
     ask_above: float = 1.0
     dry_run: bool = False
     retry_failed: bool = False
+    rescore_of: str | None = None
+    """The run whose answers are scored, instead of asking the target."""
     ending: EndView = field(default_factory=EndView)
     whole_engine: bool = True
     """Whether to refuse an installation that lacks a part of the engine."""
+    words: OptionWords = OptionWords()
 
 
 @dataclass(frozen=True)
@@ -62,11 +76,22 @@ class StartPlan:
     code: RunCode | None
     memo: dict[str, Any]
     """What is shown of the run where it was not started: nobody obeys it."""
+    program: PluginCode | None = None
+    """What only the program that asks for the run can serve, since its own functions are called."""
 
     @property
     def plugins(self) -> PluginCode | None:
         """What a worker of our own needs for it."""
         return None if self.code is None else self.code.plugins
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A run that was found or started."""
+
+    run_id: str
+    plan: StartPlan
+    is_finished: bool = False
 
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
@@ -79,34 +104,54 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
-        plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
-        sized = await once_back(servers, lambda: _sized(servers, checked, plan), context.note)
         if options.retry_failed:
+            plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
-            await _confirm(context, sized, options)
+            await _confirm(context, await _sized(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
-        run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
-        if run.is_finished:
-            return await _show_finished(context, servers, run, options)
-        if not run.is_open:
-            await _confirm(context, sized, options)
-            _allow(context, servers, plan, checked)
-            run_id = await _start(servers, plan, run.run_id, fresh=options.new)
-            context.say(f"Started {run_id}")
-        else:
-            run_id = run.run_id
-            context.say(f"{run_id} is {run.status}; attached to it (--new would start another)")
-        await _note(context, servers, plan, run_id)
+        begun = await begin_run(context, servers, checked, options)
+        if begun.is_finished:
+            return await _show_finished(context, servers, begun.run_id, options)
         if options.detach:
-            return await _leave(context, servers, run_id, plan)
-        return await attend(context, servers, run_id, plan.plugins, options, interruption)
+            return await _leave(context, servers, begun.run_id, begun.plan)
+        return await attend(context, servers, begun.run_id, begun.plan.plugins, options, interruption)
+
+
+async def begin_run(context: Context, servers: Servers, checked: Checked, options: RunOptions) -> BegunRun:
+    """Find the finished run of a spec, attach to the open one, or start one."""
+    source = await _answers_of(servers, options.rescore_of)
+    plan = await once_back(servers, lambda: plan_run(servers, checked, source), context.note)
+    run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
+    if run.is_finished:
+        return BegunRun(run.run_id, plan, is_finished=True)
+    run_id = run.run_id
+    if run.is_open:
+        context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
+    else:
+        if source is None or _asks_a_judge(plan.request):
+            await _confirm(context, await _sized(context, servers, checked, plan), options)
+        _allow(context, servers, plan, checked)
+        run_id = await _start(servers, plan, run_id, fresh=options.new)
+        context.say(f"Started {run_id}" + (f", which scores the answers of {source.run_id} anew" if source else ""))
+    await _note(context, servers, plan, run_id)
+    return BegunRun(run_id, plan)
+
+
+async def _answers_of(servers: Servers, run_id: str | None) -> Answered | None:
+    if run_id is None:
+        return None
+    await existing_run(servers, run_id)
+    try:
+        return await answered_run(servers.reader, run_id)
+    except NotRescored as error:
+        raise CommandError(str(error)) from None
 
 
 def _allow(context: Context, servers: Servers, plan: StartPlan, checked: Checked) -> None:
     """Have this home's own workers accept what this spec names: who runs it here is their operator."""
     assert checked.request is not None
-    if servers.embedded or plan.plugins is not None:
+    if servers.embedded or plan.plugins is not None or plan.program is not None:
         home = Home.at(context.home)
         home.make()
         note_allowed(home.allowed, named_by(checked.request))
@@ -122,12 +167,19 @@ def refuse_findings(context: Context, checked: Checked) -> None:
         raise CommandError(f"{checked.path} cannot be run:\n{told}", facts={"findings": findings})
 
 
-async def plan_run(servers: Servers, checked: Checked) -> StartPlan:
-    """Bring the dataset into the store, and name the run by what it will do."""
+async def plan_run(servers: Servers, checked: Checked, source: Answered | None = None) -> StartPlan:
+    """Bring the dataset into the store, and name the run by what it will do. `source` is the run whose answers are all that is
+    scored."""
     request = checked.request
     assert request is not None
     known = await _with_its_prompt(servers, checked.path, request)
     dataset_id = await _ingested(servers, checked)
+    if source is not None:
+        try:
+            source.refuse_other_answers(known, dataset_id)
+        except NotRescored as error:
+            raise CommandError(f"{checked.path}: {error}") from None
+        request, known = source.scored_by(request), source.scored_by(known)
     plugins = checked.plugins
     run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources)
     if request.dataset.items is None and request.dataset.ref is None:
@@ -139,6 +191,10 @@ async def plan_run(servers: Servers, checked: Checked) -> StartPlan:
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
     spec = checked.path.resolve()
+    imported = [use for use in uses if not is_of_program(use.reference)]
+    if len(imported) < len(uses):
+        program = PluginCode(spec.parent, modules_of(imported), queue)
+        return StartPlan(request, run_id, None, memo | {"program": True}, program)
     code = RunCode(
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
@@ -201,13 +257,17 @@ async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
     return found
 
 
-async def _sized(servers: Servers, checked: Checked, plan: StartPlan) -> Checked:
+async def _sized(context: Context, servers: Servers, checked: Checked, plan: StartPlan) -> Checked:
     """What is in the store has a size, which a cost can be estimated from."""
     dataset_id = plan.request.dataset.id
     if checked.dataset is not None or dataset_id is None:
         return checked
     datasets = Datasets(servers.database)
-    return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
+
+    async def with_its_size() -> Checked:
+        return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
+
+    return await once_back(servers, with_its_size, context.note)
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
@@ -236,12 +296,18 @@ async def _confirm(context: Context, checked: Checked, options: RunOptions) -> N
     told = f"This makes {calls} target calls, {price}."
     if context.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
-            f"{told} There is nobody to ask: give --yes to start it, or set budget.cost to at most {options.ask_above:g}",
+            f"{told} There is nobody to ask: give {options.words.yes} to start it, "
+            f"or set budget.cost to at most {options.ask_above:g}",
             facts={"estimate": costs.as_json()},
         )
     answer = await asyncio.to_thread(input, f"{told} Start? [Y/n] ")
     if answer.strip().lower() not in ("", "y", "yes"):
         raise CommandError("nothing was started", ExitCode.CANCELLED)
+
+
+def _asks_a_judge(request: OptimizationRequest) -> bool:
+    """Whether scoring alone may cost something."""
+    return any(scorer.asked_model is not None for _, scorer in placed_scorers(request.scorers))
 
 
 def tell_plan(context: Context, checked: Checked) -> int:
@@ -314,9 +380,9 @@ async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool)
     return run_id
 
 
-async def _show_finished(context: Context, servers: Servers, run: KnownRun, options: RunOptions) -> int:
-    remark = f"This spec ran before, as {run.run_id}; nothing was called or paid. `--new` runs it again."
-    return await show_end(context, servers, run.run_id, options.ending, remark)
+async def _show_finished(context: Context, servers: Servers, run_id: str, options: RunOptions) -> int:
+    remark = f"This spec ran before, as {run_id}; nothing was called or paid. `--new` runs it again."
+    return await show_end(context, servers, run_id, options.ending, remark)
 
 
 async def attend(

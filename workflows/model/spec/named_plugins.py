@@ -20,6 +20,15 @@ PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max
 """`package.module:attribute`, resolved by the worker from its own import path."""
 
 
+PROGRAM = "ratchet.program"
+"""Before the colon: a function of the program that started the run. Only that program can serve it; it is never imported."""
+
+
+def is_of_program(reference: str) -> bool:
+    """Whether a reference names a function of the program that started the run."""
+    return reference.startswith(f"{PROGRAM}:")
+
+
 class NamedPlugin(NamedTuple):
     """One place of a spec that names a plug-in, and how it will be called."""
 

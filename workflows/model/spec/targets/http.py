@@ -112,7 +112,7 @@ class HttpTarget(Target):
     at_most: AtMost | None = None
     """What one call takes at most; it makes budgets of tokens and cost hard. Default: 1.5 times the dearest call so far."""
     version: ShortText | None = None
-    """Names the code behind the endpoint; another version is another evaluator, whose answers are not mixed with these."""
+    """Names the code behind the endpoint; another version is another target, whose answers are not mixed with these."""
 
     def placed_texts(self) -> Iterator[PlacedText]:
         yield PlacedText("target.url", self.url)
