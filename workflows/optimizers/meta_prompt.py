@@ -24,7 +24,7 @@ from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
-from workflows.optimizers.states import next_state
+from workflows.optimizers.states import next_state, selection
 from workflows.optimizers.text_rewrites import recent_iterations, rewritable, rewritten, those_that_came
 from workflows.rules.spec.treatment import changed_by, rewriting_problems
 
@@ -108,8 +108,8 @@ class MetaPrompt:
         hall = self._ranked([*_hall_of(state), *((trial.candidate_id, trial.score or 0.0) for trial in measured)])
         shown: list[JsonValue] = [[name, score] for name, score in hall]
         newest: list[JsonValue] = [trial.candidate_id for trial in measured]
-        after = next_state(state, trials, {HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]})
-        return after.model_copy(update={"notes": {"selection_meta": {HALL_OF_FAME: shown}}})
+        data: dict[str, JsonValue] = {HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]}
+        return next_state(state, trials, data, selection(HALL_OF_FAME, [name for name, _ in hall], hall_of_fame=shown))
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         return GO_ON
