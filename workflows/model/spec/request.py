@@ -54,12 +54,15 @@ Replicates = Annotated[
 
 
 def _for_readers(schema: dict[str, Any]) -> None:
-    """What pydantic cannot know: a bare value is a frozen factor, a prompt brings factors along. Unions within unions are what
-    readers of schemas do not understand."""
+    """What pydantic cannot know: a bare value is a frozen factor, a prompt brings factors along, an optimizer may have no name.
+    Unions within unions are what readers of schemas do not understand."""
     factors = schema["properties"]["configuration"]["patternProperties"]
     for pattern, definition in factors.items():
         known = {name: part for name, part in definition.items() if name != "discriminator"}
         factors[pattern] = {"anyOf": [known, {"description": "Any other value: a frozen factor."}]}
+    optimizer = schema["properties"]["optimizer"]
+    nameless = {"type": "object", "not": {"required": ["name"]}, "description": "Options of the optimizer that is the default."}
+    optimizer["anyOf"] = [{"oneOf": optimizer.pop("oneOf")}, nameless]
     schema["properties"]["prompt"]["anyOf"].append({"type": "string", "description": "A stored prompt, at its tag `stable`."})
     schema["required"] = [name for name in schema["required"] if name not in ("configuration", "optimizer")]
     schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
@@ -90,7 +93,8 @@ class OptimizationRequest(SpecPart):
     """The number to optimize."""
     optimizer: OptimizerSpec
     """The algorithm and its options. Default: `reflect` where texts may change, asking the target's own model to rewrite them,
-    and `search` where only numbers, choices, orders and flags may."""
+    and `search` where only numbers, choices, orders and flags may. Options without a `name` are those of the default; with a
+    proposer that it does not ask, those of `refine`."""
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     """How candidates are judged: what is claimed of them, how surely, and what every one must keep. With `evolve` the defaults
     are `accept: better` and `test: mann_whitney`."""
