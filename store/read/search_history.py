@@ -53,6 +53,16 @@ class SearchHistory:
             )
             return tuple(TrialRow(facts=_facts(row), first_replicate=row["first_replicate"]) for row in rows)
 
+    async def facts(self, run_id: str) -> list[TrialFacts]:
+        """Every finished trial, as an optimizer knows it, in that order."""
+        found: list[TrialFacts] = []
+        while True:
+            page = HistoryPage(run_id=run_id, after=len(found))
+            rows = await self.page(page)
+            found += [row.facts for row in rows]
+            if len(rows) < page.limit:
+                return found
+
     async def candidate(self, run_id: str, candidate_id: str) -> Candidate | None:
         """One candidate with its configuration."""
         async with self._database.connection() as connection:

@@ -25,7 +25,7 @@ from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
 from workflows.optimizers.states import next_state, selection
-from workflows.optimizers.text_rewrites import recent_iterations, rewritable, rewritten, those_that_came
+from workflows.optimizers.text_rewrites import described, recent_iterations, rewritable, rewritten, those_that_came
 from workflows.rules.spec.treatment import changed_by, rewriting_problems
 
 HALL_OF_FAME = "hall_of_fame"
@@ -77,7 +77,7 @@ class MetaPromptOptimizer(OptimizerSpec):
 
     def describe(self, longest: int | None) -> str:
         if self.proposer.kind == "python":
-            return f"Python: {self.proposer.ref}, from the best {self.hall_of_fame}"
+            return f"{described(self.proposer, longest)}, from the best {self.hall_of_fame}"
         return f"LLM-based rewriting from the best {self.hall_of_fame} (max length: {longest})"
 
     def treatment(self, request: OptimizationRequest) -> Sequence[str]:

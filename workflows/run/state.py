@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from ratchet._canonical import normalize
-from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, TrialFacts, TrialHistory
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopFacts, TrialFacts, TrialHistory
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import RunClock, StoodStill
 from workflows.model.run.contract import OpenRound, Pending, Prepared, Standing, TrialRow
@@ -109,7 +109,11 @@ class RunState:
         self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
-        """Go on with what was found out. A prompt that the spec only named is part of the request from here on."""
+        """Go on with what was found out. A prompt that the spec only named is part of the request from here on, and so is what
+        plug-ins say of themselves."""
+        self.request = self.request.described(prepared.descriptions)
+        stop = self.limits.stop.model_copy(update={"policy": self.request.stop.policy})
+        self.limits = Limits(stop, self.limits.budget, self.limits.max_consecutive_failed_trials)
         if prepared.read is not None and self.request.prompt is not None:
             prompt = self.request.prompt.model_copy(update={"snapshot": prepared.read.snapshot})
             configuration = prepared.read.configuration
@@ -427,6 +431,20 @@ class RunState:
             rounds_without_admission=self.rounds_without_admission,
             consecutive_failures=self.consecutive_failures,
             direction=self.request.objective.direction,
+        )
+
+    def facts_for_policy(self, now: datetime) -> StopFacts:
+        """What a stop policy of the user's is told; the trials are read from the store."""
+        facts = self.facts(now)
+        return StopFacts(
+            round=facts.round,
+            direction=facts.direction,
+            baseline_score=self.baseline.score if self.baseline else None,
+            best_score=facts.best_score,
+            best_candidate_id=self.best.candidate_id if self.best else None,
+            improved_round=facts.improved_round,
+            elapsed_seconds=facts.elapsed.total_seconds(),
+            **facts.spend.model_dump(),
         )
 
     def context(self) -> RunContext:
