@@ -26,9 +26,9 @@ from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import missing_extras
 from activities.proposals.computation_runner import Computing
 from activities.proposals.custom_optimizers import OwnOptimizers
+from activities.proposals.custom_stop_policies import StopPolicies
 from activities.proposals.new_values import Proposing
 from activities.proposals.optimizer_classes import refuse_no_optimizer
-from activities.proposals.stop_policies import StopPolicies
 from activities.releases.candidate_tags import TemporaryTags
 from activities.scorers import ScorerTools
 from activities.scorers.bounded_patterns import BoundedMatching

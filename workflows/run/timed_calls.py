@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, RetryState, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError
 
 from ratchet.optimizer import StopReason
 from workflows.model.failures import shorten
@@ -41,43 +42,31 @@ class TimedCalls:
         policy: ActivityPolicy,
         may_end_later: bool = False,
     ) -> Answer:
-        """Wait for the answer. Raises RunEnded where the time was over before it came.
+        """Wait for the answer. Raises RunEnded where the time was over before it came; time that nobody served does not count.
 
-        Time that nobody served does not count, and `adjust` may give more: then the same is asked again. `may_end_later` is for
-        our own computations, which take seconds: reports have some made after the end.
+        `may_end_later` is for our own computations, which take seconds: reports have some made after the end.
         """
         summary = shorten(summary, LONGEST_SUMMARY)
-        while True:
-            left = None if may_end_later else await self._time_left(summary)
-            bounded = policy if left is None else ActivityPolicy(**{**policy, "schedule_to_close_timeout": left})
-            try:
-                return await workflow.execute_activity_method(
-                    activity, request, task_queue=self._task_queue, summary=summary, **bounded
-                )
-            except ActivityError as error:
-                if left is None or not _has_run_out_of_time(error):
-                    raise
-            rest = self._until_the_deadline()
-            if rest is not None and rest > timedelta(0):  # it failed, and no other attempt fits into what is left
-                await asyncio.sleep(rest.total_seconds())
+        calling = workflow.start_activity_method(activity, request, task_queue=self._task_queue, summary=summary, **policy)
+        try:
+            while not (may_end_later or calling.done()):
+                await self._until_done_or_over(calling, summary)
+        except BaseException:  # nobody waits any more
+            calling.cancel()
+            with suppress(ActivityError, asyncio.CancelledError):
+                await calling
+            raise
+        return await calling
 
-    def _until_the_deadline(self) -> timedelta | None:
+    async def _until_done_or_over(self, calling: asyncio.Task[Any], doing: str) -> None:
+        """Wait until the call is over, or until more or less time is left than was known."""
         deadline = self._state.deadline
-        return None if deadline is None else deadline - workflow.now()
-
-    async def _time_left(self, doing: str) -> timedelta | None:
-        left = self._until_the_deadline()
-        if left is None or left > timedelta(0):
-            return left
-        await self._ask_whether_time_is_over()
-        if self._state.is_out_of_time(workflow.now()):
-            told = f"{time_is_over(self._state.limits.budget)}, in {doing}"
-            raise RunEnded(StopReason.TIME_BUDGET, told, by="proposer")
-        return self._until_the_deadline()
-
-
-def _has_run_out_of_time(error: ActivityError) -> bool:
-    cause = error.cause
-    return error.retry_state is RetryState.TIMEOUT or (
-        isinstance(cause, TimeoutError) and cause.type is TimeoutType.SCHEDULE_TO_CLOSE
-    )
+        left = None if deadline is None else deadline - workflow.now()
+        if left is not None and left <= timedelta(0):
+            await self._ask_whether_time_is_over()
+            if self._state.is_out_of_time(workflow.now()):
+                told = f"{time_is_over(self._state.limits.budget)}, in {doing}"
+                raise RunEnded(StopReason.TIME_BUDGET, told, by="proposer")
+            return
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: calling.done() or self._state.deadline != deadline, timeout=left)

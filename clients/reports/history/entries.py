@@ -23,8 +23,7 @@ from clients.reports.facts import (
 from clients.reports.formatting import CAUSES, objective_text
 from clients.reports.history.format import instant
 from clients.reports.pareto_front import front_of
-from ratchet.prompts.sections import ToolSection
-from ratchet.prompts.template import SECTION
+from ratchet.prompts.compiled import Rendering
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import SEARCHING, Purpose
@@ -147,33 +146,49 @@ def _trial(index: int, trial: Iteration, facts: RunFacts) -> dict[str, Any]:
 
 def _candidate(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
     noted = {("ops" if name == "operators" else name): value for name, value in iteration.extra.items()}
+    rendering = _rendering(iteration, facts)
+    if rendering is not None:
+        noted["chat_prompt"] = _chat_prompt(rendering, facts)
     return {
         "id": iteration.candidate_id,
         "candidate": dict(iteration.configuration),
         "score": iteration.score,
         "metrics": _metrics(iteration, facts),
         "notes": iteration.rationale,
-        "tools": _tools(iteration, facts),
+        "tools": _tools(rendering) if rendering is not None and rendering.tools else iteration.configuration.get(TOOLS),
         "extra": {**noted, "parents": list(iteration.parents), "config_hash": iteration.config_hash},
     }
+
+
+def _rendering(iteration: Iteration, facts: RunFacts) -> Rendering | None:
+    """The candidate's prompt, where the run is about one."""
+    template = template_of(facts.request)
+    try:
+        return None if template is None else template.rendering(iteration.configuration)
+    except (KeyError, ValueError):  # a configuration that no trial could be rendered from
+        return None
+
+
+def _chat_prompt(rendering: Rendering, facts: RunFacts) -> dict[str, Any]:
+    """Its messages, with the placeholders of samples as they are written."""
+    messages = [{"role": "system", "content": rendering.system.text}]
+    for question, answer in rendering.examples:
+        messages += [{"role": "user", "content": question.text}, {"role": "assistant", "content": answer.text}]
+    template = template_of(facts.request)
+    return {"name": template.name if template else None, "messages": messages}
+
+
+def _tools(rendering: Rendering) -> list[dict[str, Any]]:
+    """What a model may call, as the candidate describes it."""
+    return [
+        {"type": "function", "function": {"name": name, "description": description.text, "parameters": parameters}}
+        for name, description, parameters in rendering.tools
+    ]
 
 
 def _unscored(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
     """A candidate that was measured on some samples only: what it scored on them stands with that trial."""
     return _candidate(iteration, facts) | {"score": None, "metrics": None}
-
-
-def _tools(iteration: Iteration, facts: RunFacts) -> Any:
-    """What a model may call: the factor of that name, or the tools of the prompt as the candidate describes them."""
-    template = template_of(facts.request)
-    if TOOLS in iteration.configuration or template is None:
-        return iteration.configuration.get(TOOLS)
-    tools = [section for section in template.sections if isinstance(section, ToolSection)]
-    described = [(tool, iteration.configuration.get(f"{SECTION}{tool.path}", tool.value)) for tool in tools]
-    return [
-        {"type": "function", "function": {"name": tool.name, "description": text, "parameters": tool.parameters}}
-        for tool, text in described
-    ] or None
 
 
 def _metrics(iteration: Iteration, facts: RunFacts) -> dict[str, float | None]:

@@ -370,7 +370,8 @@ def test_the_front_and_tools_have_the_form_of_the_document() -> None:
     assert spec.prompt is not None
     snapshot = PromptSnapshot(template=template, overlay_hash="0" * 64)
     spec = spec.model_copy(update={"prompt": spec.prompt.model_copy(update={"snapshot": snapshot})})
-    run = facts([0.5, 0.6], spec=spec, values={1: {"section:tools/find": "Finds goods."}})
+    sections = {"section:task": "Help {{input.name}}.", "section:tools/find": "Finds goods."}
+    run = facts([0.5, 0.6], spec=spec, values={0: sections, 1: sections})
     member = FrontMember(candidate_id=run.iterations[1].candidate_id, gains={"cost": 0.1}, verdicts={"cost": Verdict.BETTER})
     last = run.rounds[1].model_copy(update={"pareto_front": (member,), "extra": {"selection_meta": {"method": "best"}}})
     _, entry = get_entries(run.model_copy(update={"rounds": (run.rounds[0], last)}))
@@ -378,6 +379,8 @@ def test_the_front_and_tools_have_the_form_of_the_document() -> None:
     assert told["id"] == member.candidate_id and told["metrics"]["tokens"] == 9000
     assert (told["gains"], told["verdicts"]) == ({"cost": 0.1}, {"cost": "better"})
     assert entry["extra"]["selection_meta"] == {"method": "best"}
+    messages = entry["candidates"][0]["extra"]["chat_prompt"]["messages"]
+    assert messages == [{"role": "system", "content": "Help {{input.name}}."}]
     [tool] = entry["candidates"][0]["tools"]
     assert tool["function"] == {"name": "find", "description": "Finds goods.", "parameters": {"type": "object"}}
 
