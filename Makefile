@@ -36,7 +36,8 @@ setup: $(INSTALLED) ## Install everything into .venv (every other target does wh
 demo: $(DEMO) ## Optimize the prompt of an example on the embedded stack, against a simulated model
 	@$(BIN)/ratchet demo
 
-nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64; a few minutes)
+nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64; up to ten minutes)
+	@$(BIN)/ratchet prompts import examples/nethack/prompt_v1.0.0.yaml --name games/nethack
 	@$(BIN)/ratchet run examples/nethack/spec.yaml
 
 dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C

@@ -102,6 +102,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def build_id() -> str:
+    """Name the build to Temporal. Where it is not named, the SDK reads and hashes every loaded module at each start."""
+    return f"{DISTRIBUTION} {versions().get('ratchet', 'from source')}"
+
+
 async def register_search_attributes(client: Client) -> bool:
     """Make the server know Ratchet's search attributes. False where it may not: that costs the filter, never a run."""
     try:
@@ -212,6 +217,7 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
 def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
+        build_id=build_id(),
         task_queue=settings.task_queue,
         workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow],
         activities=served,
@@ -227,6 +233,7 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
 def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
+        build_id=build_id(),
         task_queue=settings.evaluation_task_queue,
         activities=served,
         max_concurrent_activities=CONCURRENT_SHARDS,

@@ -67,11 +67,11 @@ def _read(request: OptimizationRequest) -> ReadPrompt | None:
     return ReadPrompt(snapshot=request.prompt.snapshot, configuration=request.configuration)
 
 
-def _assumed_plan(spec: OptimizationRequest, samples: int) -> Plan:
+def _assumed_plan(spec: OptimizationRequest, samples: int, held_back: int) -> Plan:
     # Statistics take long to import; a worker that serves workflows needs them for nothing else.
     from workflows.rules.statistics.detectable_effect import assumed_plan
 
-    return assumed_plan(spec, samples)
+    return assumed_plan(spec, samples, held_back)
 
 
 def _deciding_versions(prepare: PrepareInput) -> dict[str, str]:
@@ -157,7 +157,7 @@ class StoreBookkeeping(Bookkeeping):
         try:
             dataset = prepare.ingested or await dataset_of(self._database, spec, self._datasets_from)
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
-            strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.splits)
+            strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.drawn_splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)
             given = await given_splits_in(self._datasets, dataset.dataset_id, spec, hashes, clusters)
             plan = await asyncio.to_thread(plan_evaluation, prepare, dataset.dataset_id, hashes, strata, clusters, given)
@@ -181,7 +181,7 @@ class StoreBookkeeping(Bookkeeping):
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
         versions = self._versions | _deciding_versions(prepare)
-        foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples)
+        foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples, plan.test_samples)
         await self._store.runs.open(
             NewRun(
                 run_id=prepare.run_id,
@@ -205,6 +205,7 @@ class StoreBookkeeping(Bookkeeping):
             test_samples=plan.test_samples,
             train_samples=plan.train.suite.samples if plan.train else 0,
             plan=foreseen,
+            cross_fits=not plan.test_samples and not spec.dataset.holds_nothing_back,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
             left_out=given.left_out if given is not None else {},

@@ -177,6 +177,8 @@ class ShardEvaluation(Evaluating):
     ) -> ShardResult:
         with store_errors():
             work = await until_back(lambda: self._store.outcomes.missing(shard), self._is_away)
+            if given is None and work.suite.rescore_of is not None:
+                given = GivenAnswers((), complete=True, kept=True)  # what is not there is missing
             wanted = [pair for pair in work.pairs if given is None or given.concern(pair)]
             if calls is not None:
                 unanswered = [number_of(shard, pair.position, pair.replicate) for pair in wanted if pair.kept is None]
@@ -201,11 +203,11 @@ class ShardEvaluation(Evaluating):
                     shard,
                     work.suite,
                     overlay,
-                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample, p.kept) for p in wanted],
+                    [PairToAnswer(p.position, p.item_hash, p.replicate, p.sample, p.answer_id, p.kept) for p in wanted],
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
-                    batches=OutcomeBatches(self._commit(shard, work.suite.evaluator, budget_lease), self._is_away),
+                    batches=OutcomeBatches(self._commit(shard, work.suite, budget_lease), self._is_away),
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
                     budget_lease=budget_lease,
                     given=given,
@@ -245,14 +247,14 @@ class ShardEvaluation(Evaluating):
         )
 
     def _commit(
-        self, shard: ShardInput, evaluator: str, budget_lease: BudgetLease | None
+        self, shard: ShardInput, suite: EvaluationSuite, budget_lease: BudgetLease | None
     ) -> Callable[[Sequence[Outcome | UnscoredAnswer]], Awaitable[object]]:
         def commit(
             batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None
         ) -> Awaitable[object]:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, UnscoredAnswer)]
-            return self._store.outcomes.commit(shard, evaluator, outcomes, lease, kept)
+            return self._store.outcomes.commit(shard, suite, outcomes, lease, kept)
 
         if budget_lease is None:
             return commit

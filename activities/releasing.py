@@ -157,7 +157,7 @@ class PromptReleasing(Releasing):
             candidate_id=request.candidate_id,
             asked_by=request.by,
             asked_at=at,
-            reason=request.reason,
+            reason=request.reason or subject.why,
             evidence=request.evidence,
             approvers=request.approvers if request.approval else (),
             deadline_at=at + request.deadline if request.approval else None,

@@ -231,7 +231,7 @@ async def copy_of_large(database: Database, number: int) -> str:
     """The run once more under a name of its own, with other scores: what comparing reads of a run."""
     name = f"{LARGE}-{number}"
     async with database.transaction() as connection:
-        for table in ("runs", "suites", "suite_samples", "candidates", "trials", "outcomes"):
+        for table in ("runs", "suites", "suite_samples", "candidates", "trials", "answers"):
             await connection.execute(
                 f"INSERT INTO {table} SELECT (jsonb_populate_record(t, jsonb_build_object('run_id', $2::text))).*"
                 f" FROM {table} t WHERE run_id = $1",

@@ -39,7 +39,7 @@ def divide_as_given(
 
     Raise DatasetError where the spec asks for shares beside, and where nothing is left of a split.
     """
-    if dataset.splits is not None:
+    if dataset.drawn_splits is not None:
         raise DatasetError(
             "dataset.splits: the samples name their splits themselves, so that no shares are drawn; drop the shares, or the "
             "split of the samples (to keep a column of that name as input, list it in dataset.columns.input)"

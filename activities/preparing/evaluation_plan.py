@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from activities.datasets import DatasetError, draw_splits
 from activities.datasets.given_splits import GivenSplits
@@ -12,12 +12,17 @@ from activities.scorers.rubric import INSTRUCTIONS, REPAIR
 from ratchet._canonical import content_hash
 from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
+from workflows.model.spec.named_plugins import NamedPlugin
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
 from workflows.model.suite import EvaluationSuite, LeftOut
 from workflows.model.trial import Split
 from workflows.rules.scoring.clusters import Clusters, gathered, same_as
+from workflows.rules.spec.default_splits import splits_of
 from workflows.rules.spec.prompt_factors import publishes_its_prompt, template_of
+
+LENGTH_OF_FINGERPRINT: Final = 32
+"""Hexadecimal digits. Every answer and every score is stored with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,11 @@ def plan_evaluation(
 ) -> EvaluationPlan:
     """Draw the splits, unless they are given, and describe what each is measured with."""
     spec = prepare.request
-    splits = draw_splits(item_hashes, spec.dataset.splits, spec.seed, strata, clusters) if given is None else given.members
+    if given is None:
+        shares = splits_of(spec, len(item_hashes) if clusters is None else clusters.count)
+        splits = draw_splits(item_hashes, shares, spec.seed, strata, clusters)
+    else:
+        splits = given.members
     drawn = {split: hashes[: spec.samples_per_trial] for split, hashes in splits.items()}
     searchable = [split for split in (Split.VALIDATION, Split.TRAIN, Split.ALL) if drawn.get(split)]
     if not searchable:
@@ -101,7 +110,8 @@ def _suite(
         suite_id=suite_id,
         dataset_id=dataset_id,
         samples=len(hashes),
-        evaluator=evaluator_fingerprint(spec, prepare.evaluators),
+        target_fingerprint=target_fingerprint(spec, prepare.evaluators),
+        scorer_fingerprint=scorer_fingerprint(spec, prepare.evaluators),
         target=spec.target,
         scorers=spec.scorers,
         objective=spec.objective,
@@ -113,6 +123,7 @@ def _suite(
         sample_timeout=spec.execution.sample_timeout,
         reuse=spec.reuse,
         retry_of=spec.retry_of,
+        rescore_of=spec.optimizer.answers_of,
         priority=spec.execution.priority,
         rate_limits=spec.execution.rate_limits,
         experiment=spec.experiment,
@@ -126,19 +137,12 @@ def _suite(
     return DrawnSuite(suite, hashes)
 
 
-def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
-    """What an answer depends on beside the configuration and the sample: target and scorers with their options and sources,
-    and the flags that the target is told.
-
-    A model's name is in the target, in a scorer, or in a factor. The objective is computed from answers, and prices change what
-    an answer cost, not the answer: they are no part of it, unless what it cost is a score.
-    """
-    answering = _answering(spec)
-    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
+def target_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
+    """What an answer depends on beside the configuration and the sample: the target with its options and sources, how its
+    prompt is put together, and the flags that it is told. Prices change what an answer cost, not the answer."""
     parts: dict[str, Any] = {
         "target": spec.target.model_dump(mode="json", by_alias=True, exclude={"at_most"}),
-        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
-        "plugins": {reference: source for reference, source in plugins.items() if reference in answering},
+        "plugins": _sources(spec.target.plugins(), plugins),
     }
     template = template_of(spec)
     if template is not None:
@@ -147,19 +151,35 @@ def evaluator_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str])
         parts["prompt"] = {"name": template.name, "sections": put_together}
     if spec.flags:
         parts["flags"] = spec.flags
+    return content_hash(parts)[:LENGTH_OF_FINGERPRINT]
+
+
+def scorer_fingerprint(spec: OptimizationRequest, plugins: Mapping[str, str]) -> str:
+    """What scores depend on beside the answer: the scorers with their options and sources. The objective is computed from
+    scores, and is no part of it; nor are prices, unless what an answer cost is a score."""
+    scorers = [scorer for _, scorer in placed_scorers(spec.scorers)]
+    parts: dict[str, Any] = {
+        "scorers": [scorer.model_dump(mode="json", by_alias=True) for scorer in spec.scorers],
+        "plugins": _sources(_scoring(spec), plugins),
+    }
     if any(scorer.is_judged for scorer in scorers):
         parts["judging"] = [INSTRUCTIONS, REPAIR]
     if any(scorer.depends_on_prices for scorer in scorers):
         parts["prices"] = {model: price.model_dump(mode="json") for model, price in spec.prices.items()}
-    return content_hash(parts)
+    return content_hash(parts)[:LENGTH_OF_FINGERPRINT]
 
 
-def _answering(spec: OptimizationRequest) -> set[str]:
-    """The plug-ins that answer or score."""
-    scoring = (plugin for place, scorer in placed_scorers(spec.scorers) for plugin in scorer.plugins(place))
-    return {plugin.ref for plugin in (*spec.target.plugins(), *scoring)}
+def _sources(named: Iterable[NamedPlugin], plugins: Mapping[str, str]) -> dict[str, str]:
+    """Of the plug-ins that are named, what each is."""
+    references = {plugin.ref for plugin in named}
+    return {reference: source for reference, source in plugins.items() if reference in references}
+
+
+def _scoring(spec: OptimizationRequest) -> list[NamedPlugin]:
+    return [plugin for place, scorer in placed_scorers(spec.scorers) for plugin in scorer.plugins(place)]
 
 
 def _measuring(spec: OptimizationRequest) -> set[str]:
     """The plug-ins that answer, score, or compute the objective."""
-    return _answering(spec) | ({spec.objective.ref} if spec.objective.ref else set())
+    named = {plugin.ref for plugin in (*spec.target.plugins(), *_scoring(spec))}
+    return named | ({spec.objective.ref} if spec.objective.ref else set())

@@ -12,6 +12,7 @@ from ratchet.prompts.overrides import Resolved, TagState
 from ratchet.prompts.template import PromptTemplate, effective_hash
 from store.schema import StoreError
 from store.write.repositories import Store
+from workflows.model.failures import one_line, shorten
 from workflows.model.spec.release import CANARY, ReleaseRequest
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.releases.target import first_template, released_part
@@ -37,6 +38,8 @@ class Subject:
     """What a prompt that is not there yet begins with."""
     version: str | None = None
     """Where it has one already."""
+    why: str = ""
+    """The steps that led to it, in words."""
 
     @property
     def base_hash(self) -> str:
@@ -78,12 +81,14 @@ class Subjects:
         if spec is None:
             raise StoreError(f"run {run_id!r} is not in the store: it was deleted, or never prepared")
         asked = OptimizationRequest.model_validate(spec)
+        steps = await self._store.search_history.steps_to(run_id, request.candidate_id) if request.candidate_id else []
         return Subject(
             tag=CANARY if request.kind == "canary" else request.tag,
             validated_on=request.tag,
             base=released_part(asked, asked.baseline),
             configuration=released_part(asked, await self._store.overlays.load(config_hash)),
             first_template=_first_template(asked, request.prompt),
+            why=shorten(one_line("; ".join(steps) or f"winner of {asked.name}")),
         )
 
     async def _out_already(self, request: ReleaseRequest, source: str) -> Subject:
@@ -109,6 +114,7 @@ class Subjects:
             base=await self._store.overlays.load(base_hash),
             configuration=out.configuration,
             version=out.state.version,
+            why=out.state.change.why,
         )
 
     async def _earlier_version(self, request: ReleaseRequest) -> Subject:

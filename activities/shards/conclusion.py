@@ -32,7 +32,13 @@ from workflows.rules.scoring.objective_score import (
     statistics_for_plugins,
 )
 from workflows.rules.scoring.tally import Tally, asked_for
-from workflows.rules.scoring.trial_ends import measured_too_little, mostly_failed, race_over, stopped_early
+from workflows.rules.scoring.trial_ends import (
+    measured_too_little,
+    mostly_failed,
+    race_over,
+    scored_too_little,
+    stopped_early,
+)
 
 LONGEST_OBJECTIVE = 60.0
 """Seconds for a user's own objective, which computes one number from a few others."""
@@ -64,10 +70,10 @@ class Concluding:
         )
         facts = tally.statistics(conclusion.samples * trial.replicates, conclusion.errors)
         status, score, error, failure = await self._judged(conclusion, suite, facts, tally.failed_answers)
-        kept = NOTHING if facts.coverage >= 1 else await self._store.unscored_answers.paid_for(trial)
+        kept = NOTHING if facts.coverage >= 1 else await self._store.unscored_answers.paid_for(trial, suite)
         paid = tally.paid + kept
-        if error is not None and kept.samples:
-            waiting = f"; {kept.samples} more answers wait for their score, which a retry of the run gives them"
+        if error is not None and (unscored := kept.samples + facts.unscored):
+            waiting = f"; {unscored} answers wait for their score, which a retry of the run gives them"
             error = with_remark(shorten(error), waiting)
         lost = Amount(samples=conclusion.lost)
         metered = trial.metered or conclusion.metered
@@ -111,16 +117,17 @@ class Concluding:
     async def lacks_only_scores(self, conclusion: Conclusion) -> bool:
         """Whether every answer of the trial is stored, and some of them are still to be scored."""
         trial = conclusion.trial
-        kept = await self._store.unscored_answers.paid_for(trial)
+        suite = await self._store.suites.load(trial.run_id, trial.split)
+        kept = await self._store.unscored_answers.paid_for(trial, suite)
         if not kept.samples:
             return False
-        suite = await self._store.suites.load(trial.run_id, trial.split)
         tally = Tally(suite, places=conclusion.places, measures=asked_for(suite.judgement), paid_by=trial.trial_id)
         await self._store.measured_samples.tally(
             tally, trial.candidate.config_hash, trial.candidate.first_replicate, trial.replicates
         )
         wanted = conclusion.samples * trial.replicates
-        return tally.statistics(wanted, conclusion.errors).outcomes + kept.samples >= wanted
+        facts = tally.statistics(wanted, conclusion.errors)
+        return facts.outcomes + facts.unscored + kept.samples >= wanted
 
     async def _tallied(self, conclusion: Conclusion, suite: EvaluationSuite) -> Tally:
         trial, candidate = conclusion.trial, conclusion.trial.candidate
@@ -143,8 +150,8 @@ class Concluding:
     async def _planned(self, trial: TrialInput, suite: EvaluationSuite, planning: Planning) -> tuple[Noise, Plan]:
         """From the single answers of what are few samples."""
         candidate = trial.candidate
-        key = (candidate.config_hash, suite.evaluator, candidate.first_replicate, trial.replicates)
-        measured = await self._store.measured_samples.load(trial.run_id, trial.split, *key)
+        key = (candidate.config_hash, candidate.first_replicate, trial.replicates)
+        measured = await self._store.measured_samples.load(suite, *key)
         within = [outcome for outcome in measured if outcome.position < trial.samples]
         return await asyncio.to_thread(_learned_of_noise, within, suite, planning)
 
@@ -159,8 +166,12 @@ class Concluding:
                 return ended, None, conclusion.error, None
             case "error":
                 return "failed", None, _ended_early(conclusion, facts), "execution"
-        if conclusion.scoring_error is not None:
-            return "failed", None, conclusion.scoring_error, "scoring"
+        if facts.unscored or conclusion.scoring_error is not None:
+            place = (conclusion.trial.run_id, conclusion.trial.split, conclusion.trial.candidate.config_hash)
+            first = conclusion.scoring_error or await self._store.evaluated_samples.first_error(*place, "unscored")
+            broken = scored_too_little(conclusion, facts, first) or conclusion.scoring_error
+            if broken is not None:
+                return "failed", None, broken, "scoring"
         if conclusion.exhausted is not None and facts.coverage < conclusion.trial.min_coverage:
             return "cancelled", None, stopped_early(conclusion, facts), None
         problem = await self._execution_problem(conclusion, facts, failed)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from store.write.repositories import Store
+from workflows.model.activities.computation import StoredTrial
 from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, RaceDecision
@@ -29,7 +30,20 @@ class Judging:
             (await self.evidence(suite, candidate, await self._tallied(suite, candidate), [asked.reference], asked.seed))[0]
             for candidate in asked.candidates
         ]
-        return Judgements(judged=tuple(judge(found, suite.judgement)), alike=await self._alike(suite, asked))
+        alike = await self._alike(suite, asked)
+        if asked.by_cross_fitting or alike:
+            found = [await self._cross_fitted(suite, asked, found[0])]
+        return Judgements(judged=tuple(judge(found, suite.judgement)), alike=alike)
+
+    async def _cross_fitted(self, suite: EvaluationSuite, asked: JudgeInput, evidence: Evidence) -> Evidence:
+        """From what the whole search has measured on these samples."""
+        trials = [
+            trial
+            for trial in await self._store.search_history.trials(asked.run_id)
+            if trial.part is None and trial.status == "completed"
+        ]
+        baseline = await self._tallied(suite, asked.before[0] if asked.before else asked.reference)
+        return await asyncio.to_thread(_cross_fitted, evidence, trials, baseline, asked.seed)
 
     async def _alike(self, suite: EvaluationSuite, asked: JudgeInput) -> bool:
         """Whether all trials answered just as they did before."""
@@ -83,6 +97,23 @@ def _alike(before: Tally, afresh: Tally) -> bool:
     from workflows.rules.statistics.trial_answers import answers_in
 
     return answered_alike(answers_in(before), answers_in(afresh))
+
+
+def _cross_fitted(evidence: Evidence, trials: Sequence[StoredTrial], answers: Tally, seed: int) -> Evidence:
+    from workflows.rules.statistics.cross_fit import search_cross_fitted
+    from workflows.rules.statistics.trial_answers import answers_in
+
+    suite, [baseline, *candidates] = answers.suite, trials
+    return search_cross_fitted(
+        evidence,
+        baseline,
+        candidates,
+        spec=suite.judgement,
+        direction=suite.objective.direction,
+        weights=answers_in(answers).weights,
+        clusters=suite.clusters,
+        seed=seed,
+    )
 
 
 def _looked_at(asked: RaceLookInput, reference: Tally, candidate: Tally) -> RaceDecision:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from activities.scorers.grades import Grade
 from activities.targets.faults import CandidateFault
 from ratchet import Output, Sample, Score
-from workflows.model.failures import shorten, with_traceback
+from workflows.model.failures import shorten, with_traceback, without_traceback
 from workflows.model.suite import Outcome, UnscoredAnswer
 from workflows.rules.scoring.objective_score import ScoringFailed
+
+SCORER_FAILED: Final = "scorer failed"
+"""The class of error by which unscored answers are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class PairToAnswer:
     item_hash: str
     replicate: int
     sample: Sample
+    answer_id: int
     kept: UnscoredAnswer | None = None
     """The answer, when only its score is missing."""
 
@@ -55,14 +59,48 @@ def failed_outcome(pair: PairToAnswer, fault: CandidateFault, details: dict[str,
         latency_ms=fault.latency_ms,
         per_score=details,
         error_class=fault.kind,
+        answer_id=pair.answer_id,
     )
 
 
-def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str) -> Outcome:
-    """Make the outcome of an answer and its grades."""
+def failed_as_before(kept: UnscoredAnswer, details: dict[str, dict[str, Any]]) -> Outcome:
+    """Make the outcome of an answer that had failed already, for scorers that were not there then."""
+    return Outcome(
+        item_hash=kept.item_hash,
+        replicate=kept.replicate,
+        status="failed",
+        scores={},
+        passed=False,
+        output=kept.value,
+        error=kept.error,
+        feedback=without_traceback(kept.error or ""),
+        tokens=kept.tokens,
+        cost=kept.cost,
+        latency_ms=kept.latency_ms,
+        per_score=details,
+        error_class=kept.error_class,
+        answer_id=kept.answer_id,
+        was_kept=True,
+    )
+
+
+def unscored_outcome(pair: PairToAnswer, output: Output, error: ScoringFailed, *, was_kept: bool) -> Outcome:
+    """Make the outcome of an answer that a scorer failed on: what it raised belongs to the score, the answer stays."""
+    return replace(
+        answered_outcome(pair, output, []),
+        status="unscored",
+        error=str(error),
+        error_class=SCORER_FAILED,
+        fault="scorer",
+        was_kept=was_kept,
+    )
+
+
+def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str | None = None) -> Outcome:
+    """Make the outcome of an answer and its grades; without a metric it passes nothing."""
     scores = [grade.score for grade in grades]
     decisive = next((given for given in scores if given.name == metric), None)
-    if decisive is None:
+    if decisive is None and metric is not None:
         names = ", ".join(given.name for given in scores)
         raise ScoringFailed(f"the objective's metric {metric!r} is not among the scores given: {names}")
     return Outcome(
@@ -70,15 +108,18 @@ def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade]
         replicate=pair.replicate,
         status="answered",
         scores={given.name: given.value for given in scores},
-        passed=bool(decisive.passed),
+        passed=decisive is not None and bool(decisive.passed),
         output=output.value,
         feedback=feedback(scores),
-        tokens=output.tokens + sum(grade.tokens for grade in grades),
-        cost=math.fsum([output.cost, *(grade.cost for grade in grades)]),
+        tokens=output.tokens,
+        cost=output.cost,
         latency_ms=output.latency_ms,
         ttft_ms=output.ttft_ms,
         trace=output.trace,
         per_score={grade.score.name: grade.details() for grade in grades},
+        scoring_tokens=sum(grade.tokens for grade in grades),
+        scoring_cost=math.fsum(grade.cost for grade in grades),
+        answer_id=pair.answer_id,
     )
 
 

@@ -25,7 +25,14 @@ from activities.scorers.grades import Grade
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
 from activities.shards.outcome_batches import OutcomeBatches
-from activities.shards.sample_outcomes import PairToAnswer, answered_outcome, failed_outcome, output_of
+from activities.shards.sample_outcomes import (
+    PairToAnswer,
+    answered_outcome,
+    failed_as_before,
+    failed_outcome,
+    output_of,
+    unscored_outcome,
+)
 from activities.targets import Answering
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
@@ -165,7 +172,7 @@ class ShardAtWork:
             call.add_done_callback(partial(self._ended, place))
         if self._in_flight:
             await asyncio.wait(self._in_flight)
-        if self._given is not None and self._scoring_errors:
+        if self._given is not None and self._scoring_broke:
             await self._keep_the_rest()
 
     @property
@@ -184,9 +191,14 @@ class ShardAtWork:
         return self._answered == len(self._pairs)
 
     @property
+    def _scoring_broke(self) -> bool:
+        """Scorers failed on more answers than they may."""
+        return len(self._scoring_errors) > self._shard.most_failed_scores
+
+    @property
     def _must_stop(self) -> bool:
         at_its_end = self.fatal is not None or self.exhausted is not None or self._handing_back or self.is_cut_off
-        return at_its_end or self.waits_for_a_budget_lease or bool(self._scoring_errors) or self.batches.error is not None
+        return at_its_end or self.waits_for_a_budget_lease or self._scoring_broke or self.batches.error is not None
 
     def _ended(self, place: Place, call: asyncio.Task[None]) -> None:
         # Here and not in the call itself: a task that is cancelled before its first step never runs its `finally`.
@@ -215,7 +227,7 @@ class ShardAtWork:
             missing=len(self._pairs) - self._answered,
             first_error=_first(self._errors),
             errors=summed([self.errors]),
-            scoring_error=_first(self._scoring_errors),
+            scoring_error=_first(self._scoring_errors) if self._scoring_broke else None,
             exhausted=self.exhausted,
         )
 
@@ -229,8 +241,6 @@ class ShardAtWork:
             return
         except BudgetExhausted as error:
             self.exhausted = self.exhausted or error.resource
-        except ScoringFailed as error:
-            self._scoring_errors[place] = shorten(f"sample {pair.sample.id}: {error}")
         except Unreachable as error:
             self.errors[error.kind] += 1
             self._errors[place] = shorten(f"sample {pair.sample.id}: {error}")
@@ -248,7 +258,9 @@ class ShardAtWork:
         else:
             if outcome is None:
                 return
-            if outcome.error is not None:
+            if outcome.status == "unscored":
+                self._scoring_errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
+            elif outcome.error is not None:
                 self._errors[place] = shorten(f"sample {pair.sample.id}: {outcome.error}")
             self._answered += 1
             self._commit(pair, outcome, taken)
@@ -278,7 +290,7 @@ class ShardAtWork:
             if self._must_stop:
                 return None
             outcome = await self._outcome_unless_down(pair, reservation, taken)
-            reservation.answered(outcome.tokens, outcome.cost)
+            reservation.answered(outcome.tokens + outcome.scoring_tokens, outcome.cost + outcome.scoring_cost)
             return outcome
         finally:
             reservation.close()
@@ -299,6 +311,8 @@ class ShardAtWork:
     ) -> Outcome:
         context = CallContext(self._limit.caller, reservation, PairCall(self._attempt), effort)
         if pair.kept is not None:
+            if pair.kept.error is not None:
+                return failed_as_before(pair.kept, details_of_a_failure(self._suite.scorers, pair.sample))
             return await self._scored(pair, output_of(pair.kept), context, was_kept=True)
         noted = replace(context, beginning=PairCall(self._attempt, self._calls, self._number(pair)))
         try:
@@ -322,6 +336,7 @@ class ShardAtWork:
         if reservation is not None:
             reservation.answered(output.tokens, output.cost)
         kept = UnscoredAnswer(
+            answer_id=pair.answer_id,
             item_hash=pair.item_hash,
             replicate=pair.replicate,
             value=output.value,
@@ -342,14 +357,18 @@ class ShardAtWork:
                     self._keep(pair, output, None, None)
 
     async def _scored(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
-        """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was."""
+        """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was; one that a
+        scorer fails on has no score."""
         try:
             with foreseen("scoring the answer"):
                 grades = await self._grades(output, pair.sample, context)
                 return replace(answered_outcome(pair, output, grades, self._suite.metric), was_kept=was_kept)
+        except ScoringFailed as error:
+            return unscored_outcome(pair, output, error, was_kept=was_kept)
         except CandidateFault as fault:
             fault.tokens, fault.cost, fault.latency_ms = output.tokens, output.cost, output.latency_ms
-            return replace(self._failed(pair, fault), output=output.value, was_kept=was_kept)
+            failed = replace(self._failed(pair, fault), output=output.value, trace=output.trace, ttft_ms=output.ttft_ms)
+            return replace(failed, fault="answer", was_kept=was_kept)
 
     def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
         return failed_outcome(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))

@@ -10,7 +10,8 @@ from activities.datasets import divide_as_given, draw_splits
 from activities.datasets.ingestion import content_of
 from activities.datasets.run_dataset import refuse_nothing_to_group_by
 from store.write.datasets import SampleRow
-from workflows.model.spec.dataset import Dataset, Item, SplitName
+from workflows.model.spec.dataset import Item, SplitName
+from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import LeftOut
 from workflows.model.trial import Split
 from workflows.rules.decisions.verdicts import FEWEST_SAMPLES
@@ -27,6 +28,7 @@ from workflows.rules.scoring.clusters import (
     told_of_too_few,
 )
 from workflows.rules.scoring.slices import stratum
+from workflows.rules.spec.default_splits import splits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class DrawnSplits:
 class Members:
     """Collects of every sample what says with which others it counts as one."""
 
-    def __init__(self, given: Dataset, seed: int) -> None:
-        self._given = given
-        self._seed = seed
+    def __init__(self, request: OptimizationRequest) -> None:
+        self._request = request
+        self._given = request.dataset
         self._hashes: list[str] = []
         self._contents: list[bytes] = []
         self._groups: list[str | None] = []
@@ -55,7 +57,7 @@ class Members:
         """How large the splits are, where only dividing the samples tells; None where every sample counts by itself."""
 
     def look(self, _where: str, item: Item, row: SampleRow) -> None:
-        by, splits = self._given.grouped_by, self._given.splits
+        by, splits = self._given.grouped_by, self._given.drawn_splits
         self._hashes.append(row.item_hash)
         self._ids.append(row.item_id)
         self._contents.append(content_of(row))
@@ -78,10 +80,11 @@ class Members:
         """Once all are seen: put them into the splits that are `given`, or draw those."""
         if given:
             named = list(zip(self._ids, given, strict=True))
-            divided = divide_as_given(self._given, self._hashes, named, self._seed, self.clusters)
+            divided = divide_as_given(self._given, self._hashes, named, self._request.seed, self.clusters)
             found, left_out = divided.members, divided.left_out
         elif self.clusters.merge:
-            found = draw_splits(self._hashes, self._given.splits, self._seed, self._strata or None, self.clusters)
+            shares = splits_of(self._request, self.clusters.count)
+            found = draw_splits(self._hashes, shares, self._request.seed, self._strata or None, self.clusters)
             left_out = {}
         else:
             return

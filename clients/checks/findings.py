@@ -32,8 +32,9 @@ from workflows.rules.decisions.budget import needs_of, refuse_baseline
 from workflows.rules.releases.target import automatic_without_test
 from workflows.rules.scoring.slices import stratum
 from workflows.rules.spec.check import check_request
+from workflows.rules.spec.default_splits import is_nothing_held_back, splits_of, told_of_confirmation
 from workflows.rules.spec.expectations import unusable_expectations
-from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers, unknown_must_pass
+from workflows.rules.spec.judgement_check import unknown_must_pass
 
 
 @dataclass(frozen=True)
@@ -128,19 +129,21 @@ async def check_spec(
         message = f"this installation lacks {', '.join(lacking)}, which runs may need: {INSTALL_ENGINE}"
         findings.append(Finding(message, severity=severity))
     strata: Counter[str] = Counter()
-    members = Members(known.dataset, known.seed)
+    members = Members(known)
     dataset, data_findings = await asyncio.to_thread(_check_dataset, path, known, strata, members)
     sizes: Mapping[Split, int] = {}
     if dataset is not None:
         drawn = members.drawn
-        sizes = split_sizes(dataset.count, known.dataset.splits, strata or None) if drawn is None else drawn.sizes
+        sizes = split_sizes(dataset.count, splits_of(known, dataset.count), strata or None) if drawn is None else drawn.sizes
         counting = sizes if drawn is None else drawn.counting
         data_findings += [*_too_small_a_budget(known, sizes), *known.optimizer.sample_problems(known, counting)]
-        if not known.dataset.lacks("test"):
+        if not is_nothing_held_back(known):
             data_findings += automatic_without_test(known, sizes.get(Split.TEST, 0))
         small = await asyncio.to_thread(lambda: [*too_small_splits(known, counting)])
         findings += [Finding(message, file.line_of(message), "warning") for message in (*members.told(), *small)]
-    findings += [Finding(message, file.line_of(message), "warning") for message in confirmed_by_fresh_answers(known, sizes)]
+    confirmed = told_of_confirmation(known, sizes.get(Split.TEST, 0)) if sizes else None
+    if confirmed is not None:
+        findings.append(Finding(f"dataset: {confirmed}", file.line_of("dataset: "), "warning"))
     plugins = await inspect_plugins(plugin_uses(request), path.parent)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
@@ -169,10 +172,10 @@ def _check_dataset(
         return None, []
     lacking, named, scored = _MissingInputs(request), _NamedData(), _Expectations(request)
     try:
-        looks = lacking.look, _counting(strata, given.splits), named.look, scored.look, members.look
+        looks = lacking.look, _counting(strata, given.drawn_splits), named.look, scored.look, members.look
         found = check_items(source_beside(spec, request), *looks, largest_mb=dataset_settings().largest_dataset_mb)
-        if given.splits is not None and given.splits.stratify_by is not None:
-            refuse_nothing_to_stratify_by(given.splits.stratify_by, bool(strata.keys() - {"", "[]"}))
+        if given.drawn_splits is not None and given.drawn_splits.stratify_by is not None:
+            refuse_nothing_to_stratify_by(given.drawn_splits.stratify_by, bool(strata.keys() - {"", "[]"}))
         members.refuse_nothing_to_group_by()
         members.divide(found.given)
     except (DatasetError, SourceAway) as error:
@@ -258,7 +261,7 @@ def with_size(checked: Checked, dataset_id: str, count: int, given: Mapping[Spli
         return known
     if given:
         return replace(known, splits={split: given[split] for split in SPLIT_NAMES if split in given})
-    sizes = split_sizes(count, known.request.dataset.splits)
+    sizes = split_sizes(count, splits_of(known.request, count))
     return replace(known, splits={split.value: size for split, size in sizes.items()})
 
 

@@ -68,12 +68,13 @@ def _add_looking(prompts: typer.Typer) -> None:
         file: Annotated[
             Path | None, typer.Option("--input-file", metavar="FILE", help="The whole input, as JSON.", show_default=False)
         ] = None,
+        mutations: Annotated[bool, typer.Option("--mutations", help="With the last steps that led to it, for people.")] = False,
     ) -> int:
         """Render a prompt for one input, as production code would."""
         from clients.prompts.views import render_prompt
         from clients.runs.interruption import run_async
 
-        return run_async(context, lambda _: render_prompt(context, name, tag, given or [], file))
+        return run_async(context, lambda _: render_prompt(context, name, tag, given or [], file, mutations))
 
     @command(prompts, "tags", PANEL)
     def tags(
@@ -141,6 +142,27 @@ def _add_storing(prompts: typer.Typer) -> None:
         from clients.runs.interruption import run_async
 
         return run_async(context, lambda _: import_versions(context, source, name, tag, by, reason))
+
+    @command(prompts, "apply", PANEL)
+    def apply(
+        context: Context,
+        run_id: Annotated[str, typer.Argument(metavar="ID", help="A finished run of `compress`.", show_default=False)],
+        tag: Annotated[
+            str | None, typer.Option("--tag", help="The tag that moves. [default: the one that the run began with]")
+        ] = None,
+        force: Annotated[bool, typer.Option("--force", help="Although the confirmation shows a regression.")] = False,
+        by: ByOption = None,
+        reason: ReasonOption = "",
+    ) -> int:
+        """Put in force what a run made shorter, in the store that RATCHET_OVERRIDES names.
+
+        The tag moves only if it still points to what the run began with. It becomes a version, but nobody approves it and
+        it is not in the audit log: that is what `ratchet release` is for.
+        """
+        from clients.prompts.application import apply_run
+        from clients.runs.interruption import run_async
+
+        return run_async(context, lambda _: apply_run(context, run_id, tag, by, reason, force))
 
     @command(prompts, "export", PANEL)
     def export(

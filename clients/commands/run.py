@@ -88,7 +88,36 @@ def add_to(app: typer.Typer) -> None:
         if new and retry_failed:
             raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
         ending = ending_of(verbosity, output, gate, junit, summary)
-        options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending)
+        options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending=ending)
+        return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
+
+    @command(app, "rescore", "Run")
+    def rescore(
+        context: Context,
+        run_id: Annotated[str, typer.Argument(metavar="ID", help="A finished run, as `ratchet list` shows it.")],
+        spec: Annotated[
+            Path, typer.Option("--spec", metavar="SPEC", help="Its spec with other scorers, objective, judgement or prices.")
+        ],
+        detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
+        yes: YesOption = False,
+        ask_above: AskAboveOption = 1.0,
+        verbosity: VerbosityOption = "summary",
+        output: OutputOption = Path(),
+        gate: GateOption = None,
+        junit: JunitOption = None,
+        summary: SummaryOption = None,
+    ) -> int:
+        """Score the answers of a finished run anew: a new run with its candidates, judged by another spec, and no target call.
+
+        It picks its winner and confirms it by the rules of that spec, and is reported like any other run. An answer that the
+        first run did not get is missing. Only judges cost anything.
+        """
+        from clients.runs.interruption import run_async
+        from clients.runs.start import RunOptions, run_spec
+        from clients.runs.summary import ending_of
+
+        ending = ending_of(verbosity, output, gate, junit, summary)
+        options = RunOptions(detach=detach, yes=yes, ask_above=ask_above, rescore_of=run_id, ending=ending)
         return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
 
     @command(app, "retry", "Run")

@@ -1,7 +1,8 @@
 """Versions of a prompt as files: `prompt_v1.0.0.yaml` for each, which never changes, and `versions.json` with the current one.
 
 A file shows what the version puts in force. Where that is not what its author wrote, `authored` has the author's own, so that
-the very same template and overrides come out of the file again.
+the very same template and overrides come out of the file again. A policy is written by its own parts: task, rules, skills,
+parameters.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from ratchet._explanation import explain
 from ratchet._yaml import YamlProblem, read_yaml
 from ratchet._yaml_text import yaml_text
 from ratchet.prompts.overrides import Resolved
+from ratchet.prompts.policy import policy_template
 from ratchet.prompts.prompt_errors import PromptError
 from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate, effective_hash
 from workflows.rules.releases.versions import Version
 
 INDEX: Final = "versions.json"
 LARGEST_FILE: Final = 4 * 1024 * 1024
+LARGEST_LIMIT: Final = 10_000
+"""Of steps or attempts, where a file does not say how many there may be."""
 _FILE: Final = re.compile(r"prompt_v(.+)\.ya?ml")
 _VALUE_OF: Final = {"text": "body", "tool": "description", "example": "examples"}
 """The field of a section that an override replaces, by its kind."""
@@ -95,7 +99,7 @@ def _text_of(version: Resolved, all_versions: Sequence[Resolved]) -> str:
     document = {
         "version": f"v{state.version}",
         "timestamp": state.change.at.isoformat(),
-        **_in_force(version),
+        **(_policy_in_force(version) or _in_force(version)),
         "mutation_history": [_step(step) for step in _way_to(version, all_versions)],
     }
     return yaml_text(
@@ -200,11 +204,11 @@ def _read(file: Path, name: str | None) -> PromptVersion:
     for field in ("version", "timestamp", "mutation_history"):
         document.pop(field, None)
     authored = document.pop("authored", {})
-    if "task_definition" in document:
-        document = _as_template(document, file)
     if name is not None:
         document["prompt"] = name
     try:
+        if "task_definition" in document:
+            return PromptVersion(number, *_policy(document, authored, file), why, at)
         in_force = PromptTemplate.model_validate(document)
         template = PromptTemplate.model_validate(_with(document, authored))
         return PromptVersion(number, template, template.overrides_of(in_force.configuration()), why, at)
@@ -279,35 +283,78 @@ def _with(document: Mapping[str, Any], authored: Any) -> dict[str, Any]:
 # -- files that name a policy's own parts -----------------------------------------------------------------------------------
 
 
-def _as_template(document: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Task, rules and skills are frozen sections; the policy's parameters are typed by what they are."""
+def _policy_in_force(version: Resolved) -> dict[str, Any] | None:
+    """The parts of a prompt that `policy_template` made, with the parameters in force; None for every other prompt."""
+    template = version.template
+    bodies = {section.path: str(section.value).partition("\n")[2] for section in template.sections}
+    rules = [line.removeprefix("- ") for line in bodies.get("rules", "").splitlines()]
+    named = [line.removeprefix("- ").partition(": ") for line in bodies.get("skills", "").splitlines()]
+    typed = {name: domain.model_dump(mode="json", exclude_none=True) for name, domain in template.parameters.items()}
+    parts: dict[str, Any] = {
+        "task": bodies.get("task", ""),
+        "rules": rules,
+        "skills": {name: words for name, _, words in named},
+    }
+    try:
+        if policy_template(template.name, **parts, parameters=typed, description=template.description) != template:
+            return None
+    except PromptError:
+        return None
+    values = {name: version.configuration[PARAMETER + name] for name in typed}
+    changed = {name: domain["value"] for name, domain in typed.items() if domain["value"] != values[name]}
+    return {
+        "prompt": template.name,
+        "description": template.description,
+        "task_definition": parts["task"],
+        "rules_constraints": rules,
+        "skill_descriptions": parts["skills"],
+        "policy_parameters": {name: _shortest(value, {**typed[name], "value": value}) for name, value in values.items()},
+        "authored": {"parameters": changed} if changed else {},
+    }
+
+
+def _shortest(value: JsonValue, typed: dict[str, Any]) -> Any:
+    """The bare value where it says by itself of which type and range it is."""
+    try:
+        return value if _domain(value, "") == typed else typed
+    except BadVersionFile:
+        return typed
+
+
+def _policy(document: Mapping[str, Any], authored: Any, file: Path) -> tuple[PromptTemplate, Overrides]:
+    """Task, rules and skills are frozen; the parameters, which the text shows, are typed by what they are."""
     rules, skills = document.get("rules_constraints") or [], document.get("skill_descriptions") or {}
     parameters = document.get("policy_parameters") or {}
     if not isinstance(rules, list) or not isinstance(skills, Mapping) or not isinstance(parameters, Mapping):
         raise BadVersionFile(f"{file}: rules_constraints is a list, skill_descriptions and policy_parameters are mappings")
-    texts = {
-        "task": str(document["task_definition"]),
-        "rules": "\n".join(f"- {rule}" for rule in rules),
-        "skills": "\n".join(f"- {name}: {description}" for name, description in skills.items()),
-    }
-    return {
-        "prompt": document.get("prompt"),
-        "sections": [{"path": path, "body": body, "accepts_overrides": False} for path, body in texts.items() if body.strip()],
-        "parameters": {str(name): _domain(value, f"{file}: policy_parameters.{name}") for name, value in parameters.items()},
-    }
+    typed = {str(name): _domain(value, f"{file}: policy_parameters.{name}") for name, value in parameters.items()}
+    if "prompt" not in document:
+        raise BadVersionFile(f"{file} does not say which prompt it is of; give --name NAMESPACE/KEY")
+    template = policy_template(
+        document["prompt"],
+        task=str(document["task_definition"]),
+        rules=[str(rule) for rule in rules],
+        skills={str(skill): str(words) for skill, words in skills.items()},
+        parameters=_with({"sections": [], "parameters": typed}, authored)["parameters"],
+        description=str(document.get("description") or ""),
+    )
+    in_force = {PARAMETER + name: domain.get("value") for name, domain in typed.items()}
+    return template, template.overrides_of({**template.configuration(), **in_force})
 
 
 def _domain(value: Any, where: str) -> dict[str, JsonValue]:
-    """A number between 0 and 1 is a share, a whole number a limit, a list an order."""
+    """A number between 0 and 1 is a share, a whole number a limit, a list an order; a mapping says itself what it is."""
     try:
         plain = normalize(value)
     except NotCanonical as error:
         raise BadVersionFile(f"{where}: {error}") from None
     match plain:
+        case dict():
+            return plain
         case bool():
             return {"type": "flag", "value": plain}
         case int() if isinstance(value, int) and plain >= 1:
-            return {"type": "integer", "value": plain, "min": 1, "max": max(1000, 10 * plain)}
+            return {"type": "integer", "value": plain, "min": 1, "max": max(LARGEST_LIMIT, plain)}
         case int() | float() if 0 <= plain <= 1:
             return {"type": "number", "value": plain, "min": 0, "max": 1}
         case list():

@@ -19,6 +19,7 @@ from clients.reports.text.terminal_text import ellipsized, one_line, visible
 from clients.runs.servers import has_data, reach_servers
 from ratchet._placeholders import Unfillable, UnknownPlaceholder
 from ratchet.prompts import OverrideStore, Resolved, TagState, UnknownPrompt
+from ratchet.prompts.policy import recent_mutations, with_recent_mutations
 from ratchet.prompts.template import PARAMETER
 from workflows.model.spec.release import ReleaseState
 
@@ -63,8 +64,9 @@ async def show_prompt(context: Context, name: str, tag: str) -> int:
     """What a tag puts in force."""
     async with reach_prompts(context) as store:
         found = await resolved(store, name, tag)
+        steps = await recent_mutations(store, found.state)
     facts = {**_tag_facts(found.state), "prompt": name, "sections": _sections(found), "parameters": _parameters(found)}
-    context.facts(facts, "\n".join(_described(found)))
+    context.facts({**facts, "recent_mutations": steps}, with_recent_mutations("\n".join(_described(found)), steps))
     return ExitCode.DONE
 
 
@@ -87,7 +89,7 @@ def _sections(found: Resolved) -> list[dict[str, Any]]:
             "overridden": section.path in found.state.overrides.sections,
             "value": section.value,
         }
-        for section in found.template.descriptor(found.state.overrides).sections
+        for section in found.descriptor.sections
     ]
 
 
@@ -129,11 +131,12 @@ def _range(parameter: dict[str, Any]) -> str:
     return str(parameter["type"])
 
 
-async def render_prompt(context: Context, name: str, tag: str, given: Sequence[str], file: Path | None) -> int:
+async def render_prompt(context: Context, name: str, tag: str, given: Sequence[str], file: Path | None, mutations: bool) -> int:
     """The text for one input."""
     inputs = _inputs(given, file)
     async with reach_prompts(context) as store:
         found = await resolved(store, name, tag)
+        steps = await recent_mutations(store, found.state) if mutations else []
     try:
         rendered = found.render(inputs)
         messages, tools = rendered.messages, rendered.tools
@@ -143,10 +146,9 @@ async def render_prompt(context: Context, name: str, tag: str, given: Sequence[s
         ) from None
     except Unfillable as error:
         raise CommandError(f"{name}: {error}") from None
-    facts = {"text": rendered.text, "messages": messages, "tools": [_tool(tool) for tool in tools]}
-    context.facts(
-        {"prompt": name, **_tag_facts(found.state), **facts}, visible(rendered.text) if sys.stdout.isatty() else rendered.text
-    )
+    text = with_recent_mutations(rendered.text, steps)
+    facts = {"text": text, "messages": messages, "tools": [_tool(tool) for tool in tools]}
+    context.facts({"prompt": name, **_tag_facts(found.state), **facts}, visible(text) if sys.stdout.isatty() else text)
     return ExitCode.DONE
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from clients.reports.facts import Answers, Iteration, SplitSamples, Statistics
 from workflows.rules.statistics import TrialAnswers
 
+NO_MEANS = "scores and comparisons: the file was exported without the scores of single samples"
+
 Values = Mapping[str, Sequence[Sequence[float]]]
 
 

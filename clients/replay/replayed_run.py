@@ -14,15 +14,19 @@ from typing import Any, Literal
 
 from clients.replay.consistency import contradictions
 from clients.replay.differences import NOTHING, ReplayDifference
+from clients.replay.recorded_answers import NO_MEANS, clusters_of
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
 from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
-from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
+from workflows.model.run.contract import Confirmation, How, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
+from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.decisions.stop_rules import Limits
+from workflows.rules.decisions.verdicts import judge
+from workflows.rules.statistics.cross_fit import search_cross_fitted
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.ended import RunEnded
 from workflows.run.ending import (
@@ -110,7 +114,8 @@ class ReplayedRun(Surroundings):
             search_samples=searched,
             test_samples=samples.get(Split.TEST, 0),
             train_samples=samples.get(Split.TRAIN, 0) if facts.search_split is not Split.TRAIN else 0,
-            plan=assumed_plan(facts.request, searched),
+            plan=assumed_plan(facts.request, searched, samples.get(Split.TEST, 0)),
+            cross_fits=not samples.get(Split.TEST) and not facts.request.dataset.holds_nothing_back,
         )
 
     # -- what the loop asks -----------------------------------------------------------------------------------------------
@@ -340,6 +345,8 @@ class ReplayedRun(Surroundings):
         pair = to_confirm(state)
         if not pair:
             return None
+        if state.prepared and not state.prepared.test_samples and not state.needs.confirmation_calls:
+            return confirmed(state, None, None, await self._cross_fitted(await self._judged_in_search()), "cross_fitting")
         if refused := uncovered(state, pair):
             return Confirmation(refused=refused)
         if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
@@ -352,23 +359,44 @@ class ReplayedRun(Surroundings):
         results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
         for result in results:
             state.spending.add_trial(result)
-        judged, alike = None, False
+        how: How = "test_split" if state.prepared and state.prepared.test_samples else "fresh_answers"
+        judged = None
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             baseline, winner = (self._again[measured[one.candidate_id].trial_id] for one in pair)
             reference = confirmation_references(state, [candidate_of(baseline)])[0]
             judged = await self.trials.judged(baseline, winner, Asked((reference,)))
-            if not (state.prepared and state.prepared.test_samples):
-                alike = await self._alike((baseline, winner))
-        found = confirmed(
-            state,
-            results[0].objective_score,
-            results[-1].objective_score,
-            judged,
-            fresh_answers=not (state.prepared and state.prepared.test_samples),
-            alike=alike,
-        )
+            if how == "fresh_answers" and await self._alike((baseline, winner)):
+                judged, how = await self._cross_fitted(judged), "cross_fitting"
+        found = confirmed(state, results[0].objective_score, results[-1].objective_score, judged, how)
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
         return found.model_copy(update=seen)
+
+    async def _judged_in_search(self) -> Judged:
+        """The winner against the baseline, by the answers that it was chosen for."""
+        baseline, winner = references_of(self._state)
+        found = {one.candidate_id: self._again[one.trial_id] for one in self.facts.iterations if one.trial_id in self._again}
+        return await self.trials.judged(found[baseline.candidate_id], found[winner.candidate_id], Asked((baseline,)))
+
+    async def _cross_fitted(self, judged: Judged) -> Judged:
+        """The same by what the choice of the winner did not look at."""
+        facts, trials = self.facts, [self._again.get(one.trial_id, one) for one in self.facts.iterations]
+        baseline, *candidates = [one for one in trials if one.trial_status == "completed"]
+        if any(one.sample_means is None for one in (baseline, *candidates)):
+            self.trials.tally.cannot(NO_MEANS)
+            told = facts.result.confirmation.judged if facts.result and facts.result.confirmation else None
+            return told or judged
+        [drawn] = [drawn for drawn in facts.splits if drawn.split is facts.search_split]
+        evidence = search_cross_fitted(
+            judged.evidence,
+            baseline,
+            candidates,
+            spec=facts.request.judgement,
+            direction=facts.direction,
+            weights=drawn.weights,
+            clusters=clusters_of(drawn, drawn.samples),
+            seed=facts.request.seed,
+        )
+        return judge([evidence], facts.request.judgement)[0]
 
     async def _alike(self, again: Sequence[Iteration]) -> bool:
         """Whether fresh answers scored as those of the search did."""

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clients.replay.recorded_answers import clusters_of, figures_of, lacks_single_scores, read_for_judgement, singles_of
+from clients.replay.recorded_answers import (
+    NO_MEANS,
+    clusters_of,
+    figures_of,
+    lacks_single_scores,
+    read_for_judgement,
+    singles_of,
+)
 from clients.replay.trial_source import Asked, Gone, Recomputed, conclusion_of, measured_again
 from clients.reports.facts import Iteration, RunFacts, SplitSamples, Statistics
 from ratchet.optimizer import TrialStatus
@@ -19,11 +26,9 @@ from workflows.rules.scoring.trial_ends import race_over
 from workflows.rules.statistics import TrialAnswers, compare, evidence_of, race, strict_counts
 from workflows.rules.statistics.sameness import answered_alike
 from workflows.rules.statistics.trial_comparison import evidence_seed
-from workflows.run.ending import NOTHING_NEW
 
 Means = Sequence[float | None]
 
-NO_MEANS = "scores and comparisons: the file was exported without the scores of single samples"
 NO_MEAN = "the scores of trials: an objective of kind {kind} is no mean over samples"
 SINGLE_ANSWERS = "{what}: they depend on single answers, which this file does not have"
 
@@ -105,20 +110,21 @@ class FromMeans:
     async def alike(self, before: Iteration, afresh: Iteration) -> bool:
         if before.sample_means is None or afresh.sample_means is None:
             self.tally.cannot(NO_MEANS)
-            return NOTHING_NEW in self._refused()
+            return self._told_alike
         if any(one.replicates > 1 and (one.answers is None or one.answers.scores is None) for one in (before, afresh)):
             self.tally.cannot(SINGLE_ANSWERS.format(what="whether fresh answers were alike"))
-            return NOTHING_NEW in self._refused()
+            return self._told_alike
         one, other = [
             TrialAnswers(list(trial.sample_means or ()), singles=singles_of(trial, len(trial.sample_means or ())))
             for trial in (before, afresh)
         ]
         return answered_alike(one, other)
 
-    def _refused(self) -> str:
-        """Why the record gives no verdict on the confirmation."""
+    @property
+    def _told_alike(self) -> bool:
+        """Whether the record says so: then the confirmation is by cross-fitting."""
         stored = self._facts.result.confirmation if self._facts.result is not None else None
-        return (stored.refused if stored is not None else None) or ""
+        return stored is not None and stored.how == "cross_fitting"
 
     def _ended(self, past: Iteration, conclusion: Conclusion, drawn: SplitSamples) -> tuple[TrialStatus, float | None]:
         if past.trial_status != "completed":

@@ -23,4 +23,4 @@ def edit_text(edit: EditReport) -> str:
     rate = "" if edit.pass_rate is None else f", passed {edit.pass_rate:.1%} alone"
     broke = edit.regression_count
     broken = f", {broke} sample{'' if broke == 1 else 's'} broke" if broke else ""
-    return f"{edit.path}, {edit.strategy}: {edit.token_reduction} tokens{rate}{broken}; {edit.reason}"
+    return f"{edit.section_path}, {edit.strategy}: {edit.token_reduction} tokens{rate}{broken}; {edit.reason}"

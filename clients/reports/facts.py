@@ -293,6 +293,12 @@ def best_iteration(facts: RunFacts) -> Iteration | None:
     return last
 
 
+def confirmed_trials(facts: RunFacts) -> list[Iteration]:
+    """Baseline and winner as the confirmation measured them; the baseline alone where it is the best."""
+    measured = (one for one in facts.further if one.purpose is Purpose.CONFIRMATION and one.score is not None)
+    return sorted(measured, key=lambda one: (one.round, one.index))
+
+
 def first_success(facts: RunFacts) -> Iteration | None:
     """The iteration that improvement is counted from: the baseline, or the first that succeeded."""
     return next((iteration for iteration in facts.iterations if iteration.score is not None), None)

@@ -15,6 +15,7 @@ from clients.reports.text.summary import (
     errors_text,
     importance_text,
     lost_text,
+    means_text,
     reused_text,
     score_interval,
 )
@@ -28,6 +29,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Objective", objective_text(facts.request)),
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Interval", score_interval(facts)),
+        ("Means", means_text(facts)),
         ("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"),
         ("Can find", can_find(facts)),
         ("Error rate", error_rate_text(facts.request.judgement)),

@@ -8,6 +8,7 @@ from clients.reports.formatting import signed, telling_apart
 from ratchet.optimizer import Direction
 from workflows.model.run.contract import Confirmation
 from workflows.model.spec.judgement import Evidence, JudgementSpec, Plan, Verdict
+from workflows.rules.decisions.sentences import WHERE_CONFIRMED
 
 VERDICTS = {
     Verdict.BETTER: "better",
@@ -66,7 +67,7 @@ def confirmed_text(confirmation: Confirmation, direction: Direction) -> str:
     if judged is None:
         return figures
     verdict = VERDICTS[judged.verdict]
-    where = "with fresh answers" if confirmation.fresh_answers else "on held-back samples"
+    where = WHERE_CONFIRMED[confirmation.how]
     return f"{verdict}, {where}: {figures.removesuffix(f': {verdict}')}"
 
 

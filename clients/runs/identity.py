@@ -36,7 +36,11 @@ def run_id_of(
         snapshot = request.prompt.snapshot
         content["prompt"] = {"template": snapshot.template.hash, "overlay": snapshot.overlay_hash}
     splits, group_by = request.dataset.splits, request.dataset.group_by
-    content["dataset"] = {"id": dataset_id, "splits": splits.model_dump(mode="json", exclude_none=True) if splits else None}
+    drawn = None
+    if splits is not None:
+        unsaid = () if splits.nothing_held_back else ("nothing_held_back",)
+        drawn = splits.model_dump(mode="json", exclude_none=True, exclude={*unsaid})
+    content["dataset"] = {"id": dataset_id, "splits": drawn}
     if group_by is not None:
         content["dataset"]["group_by"] = group_by
     versioned = all(version is not None for version in request.plugin_references.values())

@@ -23,6 +23,7 @@ from ratchet._explanation import explain
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.decisions.sentences import NOTHING_HOLDS
 from workflows.rules.releases.release_gate import evidence_of, regression, unconfirmed
 from workflows.rules.releases.target import released_prompt
 
@@ -63,29 +64,37 @@ async def release_run(context: Context, run_id: str, options: ReleaseOptions) ->
 
 def _of_run(request: OptimizationRequest, result: OptimizationResult, options: ReleaseOptions) -> ReleaseRequest:
     """What is asked for, refused where the run has nothing to release or its confirmation speaks against it."""
-    run_id = result.optimization_id
-    if result.best_config_hash is None:
-        raise CommandError(f"{run_id} found nothing that works; `ratchet report {run_id}` shows why")
-    if not result.changes:
-        raise CommandError(f"{run_id} found nothing better than its baseline, so there is nothing to release")
+    run_id, unproven = result.optimization_id, result.unproven
+    refuse_unproven(request, result, force=options.force)
     named = released_prompt(request)
     prompt = options.prompt or (named.prompt if named else None)
     if prompt is None:
         raise CommandError(f"the spec of {run_id} names no prompt; say which with --prompt NAMESPACE/KEY")
-    shown = regression(result.confirmation, request.objective.direction)
-    if shown is not None and not options.force:
-        told = f"{run_id} is not released: {shown}; --force releases it all the same"
-        raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})
     return _request(
         "canary" if options.canary else "promote",
         prompt,
         options,
         tag=options.tag or (named.tag if named else "stable"),
         run_id=run_id,
-        candidate_id=result.best_candidate_id,
-        config_hash=result.best_config_hash,
+        candidate_id=unproven.candidate_id if unproven else result.best_candidate_id,
+        config_hash=unproven.config_hash if unproven else result.best_config_hash,
         evidence=evidence_of(result, request.objective.direction),
     )
+
+
+def refuse_unproven(request: OptimizationRequest, result: OptimizationResult, *, force: bool) -> None:
+    """Raise where a run has nothing to ship, or where its confirmation speaks against it and nobody insists."""
+    run_id, unproven = result.optimization_id, result.unproven
+    if result.best_config_hash is None:
+        raise CommandError(f"{run_id} found nothing that works; `ratchet report {run_id}` shows why")
+    if unproven is None and not result.changes:
+        raise CommandError(f"{run_id} found nothing better than its baseline, so there is nothing to release")
+    shown = regression(result.confirmation, request.objective.direction)
+    if shown is None and unproven is not None:
+        shown = f"{NOTHING_HOLDS}; {unproven.candidate_id}: {unproven.why}"
+    if shown is not None and not force:
+        told = f"{run_id} is not released: {shown}; --force releases it all the same"
+        raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})
 
 
 async def release_tag(context: Context, prompt: str, source: str, options: ReleaseOptions) -> int:

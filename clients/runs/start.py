@@ -25,7 +25,8 @@ from clients.embedded.home import Home, is_held, is_shared
 from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from clients.runs.interruption import Interruption
-from clients.runs.lookup import WORKFLOW, KnownRun, known_run, reach_run
+from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
+from clients.runs.rescore import Answered, NotRescored, answered_run
 from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import EndView, show_end
@@ -34,6 +35,7 @@ from clients.settings import dataset_settings
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.request import OptimizationRequest
+from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.prompt_factors import is_read
 
@@ -48,6 +50,8 @@ class RunOptions:
     ask_above: float = 1.0
     dry_run: bool = False
     retry_failed: bool = False
+    rescore_of: str | None = None
+    """The run whose answers are scored, instead of asking the target."""
     ending: EndView = field(default_factory=EndView)
     whole_engine: bool = True
     """Whether to refuse an installation that lacks a part of the engine."""
@@ -79,7 +83,8 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
-        plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
+        source = await _answers_of(servers, options.rescore_of)
+        plan = await once_back(servers, lambda: plan_run(servers, checked, source), context.note)
         sized = await once_back(servers, lambda: _sized(servers, checked, plan), context.note)
         if options.retry_failed:
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
@@ -90,10 +95,11 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if run.is_finished:
             return await _show_finished(context, servers, run, options)
         if not run.is_open:
-            await _confirm(context, sized, options)
+            if source is None or _asks_a_judge(plan.request):
+                await _confirm(context, sized, options)
             _allow(context, servers, plan, checked)
             run_id = await _start(servers, plan, run.run_id, fresh=options.new)
-            context.say(f"Started {run_id}")
+            context.say(f"Started {run_id}" + (f", which scores the answers of {source.run_id} anew" if source else ""))
         else:
             run_id = run.run_id
             context.say(f"{run_id} is {run.status}; attached to it (--new would start another)")
@@ -101,6 +107,16 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.detach:
             return await _leave(context, servers, run_id, plan)
         return await attend(context, servers, run_id, plan.plugins, options, interruption)
+
+
+async def _answers_of(servers: Servers, run_id: str | None) -> Answered | None:
+    if run_id is None:
+        return None
+    await existing_run(servers, run_id)
+    try:
+        return await answered_run(servers.reader, run_id)
+    except NotRescored as error:
+        raise CommandError(str(error)) from None
 
 
 def _allow(context: Context, servers: Servers, plan: StartPlan, checked: Checked) -> None:
@@ -122,12 +138,19 @@ def refuse_findings(context: Context, checked: Checked) -> None:
         raise CommandError(f"{checked.path} cannot be run:\n{told}", facts={"findings": findings})
 
 
-async def plan_run(servers: Servers, checked: Checked) -> StartPlan:
-    """Bring the dataset into the store, and name the run by what it will do."""
+async def plan_run(servers: Servers, checked: Checked, source: Answered | None = None) -> StartPlan:
+    """Bring the dataset into the store, and name the run by what it will do. `source` is the run whose answers are all that is
+    scored."""
     request = checked.request
     assert request is not None
     known = await _with_its_prompt(servers, checked.path, request)
     dataset_id = await _ingested(servers, checked)
+    if source is not None:
+        try:
+            source.refuse_other_answers(known, dataset_id)
+        except NotRescored as error:
+            raise CommandError(f"{checked.path}: {error}") from None
+        request, known = source.scored_by(request), source.scored_by(known)
     plugins = checked.plugins
     run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources)
     if request.dataset.items is None and request.dataset.ref is None:
@@ -242,6 +265,11 @@ async def _confirm(context: Context, checked: Checked, options: RunOptions) -> N
     answer = await asyncio.to_thread(input, f"{told} Start? [Y/n] ")
     if answer.strip().lower() not in ("", "y", "yes"):
         raise CommandError("nothing was started", ExitCode.CANCELLED)
+
+
+def _asks_a_judge(request: OptimizationRequest) -> bool:
+    """Whether scoring alone may cost something."""
+    return any(scorer.asked_model is not None for _, scorer in placed_scorers(request.scorers))
 
 
 def tell_plan(context: Context, checked: Checked) -> int:

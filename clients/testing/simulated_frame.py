@@ -15,8 +15,10 @@ from clients.testing.world import World, as_samples
 from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, derive_seed, normalize
 from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -25,6 +27,7 @@ from workflows.optimizers.frame import Brief, ProposalFailed, Prospects, Shown
 from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, take_step, with_what_is_stored
 from workflows.rules.proposals.parts import places
 from workflows.rules.proposals.validation import Refusal
+from workflows.rules.spec.prompt_factors import template_of
 from workflows.run.ended import RunEnded
 from workflows.run.remaining_work import prospects_of
 from workflows.run.state import RunState
@@ -66,11 +69,18 @@ class SimulatedFrame:
         return self._state.request.factors_in_play
 
     @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self._state.request)
+
+    @property
     def prospects(self) -> Prospects:
         return prospects_of(self._state)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return dict(self._configurations[candidate_id])
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        raise ProposalFailed(f"a simulation knows no other run, and none called {run_id!r}")
 
     def begin_step(self) -> None:
         """What is asked for from now on belongs to the next step of the round."""

@@ -83,12 +83,13 @@ def _quoted(text: str) -> str:
     return ascii(text if len(text) <= 80 else text[:79] + "…")
 
 
-def _joined(value: object) -> object:
+def joined_path(value: object) -> object:
+    """The path of a section whose segments come one by one."""
     return "/".join(value) if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value) else value
 
 
 PromptName = Annotated[str, AfterValidator(checked_name)]
-SectionPath = Annotated[str, BeforeValidator(_joined), AfterValidator(checked_path)]
+SectionPath = Annotated[str, BeforeValidator(joined_path), AfterValidator(checked_path)]
 TagName = Annotated[str, AfterValidator(checked_tag)]
 Version = Annotated[str, AfterValidator(checked_version)]
 ParameterName = Annotated[str, AfterValidator(lambda name: checked_identifier(name, "parameter"))]

@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, Field, JsonValue
 from ratchet._frozen import Payload
 from ratchet._values import CanonicalMapping, ShortText, Text
 from ratchet.prompts.names import ParameterName, PromptName, TagName, Version
-from ratchet.prompts.template import Overrides, PromptTemplate
+from ratchet.prompts.template import Descriptor, Overrides, PromptTemplate
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,6 +81,11 @@ class Resolved:
     def hash(self) -> str:
         """The hash of the configuration in force."""
         return self.state.config_hash
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What is in force, section by section."""
+        return self.template.descriptor(self.state.overrides)
 
     def render(self, given: Any = None) -> Rendered:
         return self.template.render(self.configuration, given)

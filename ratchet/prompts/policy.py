@@ -1,7 +1,8 @@
 """A structured prompt: task, rules and skills that never change, a policy of typed parameters that may, and how it came about.
 
 `policy_template` makes a template of it, which a spec names (`prompt: {file: …}`), optimizers mutate parameter by parameter,
-and releases version; the target reads its text as `{{factors.prompt}}`. `with_recent_mutations` adds the history to a text.
+and releases version; the target reads its text as `{{factors.prompt}}`. `with_recent_mutations` says how it came about: people
+read that, while models are shown what was measured, which knows no history.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pydantic import ValidationError
 
 from ratchet._explanation import explain
 from ratchet.domains import FlagDomain, IntegerDomain, NumberDomain, OrderDomain
+from ratchet.prompts.overrides import TagState
 from ratchet.prompts.prompt_errors import InvalidTemplate
+from ratchet.prompts.store import OverrideStore
 from ratchet.prompts.template import PromptTemplate
 
 TASK, RULES, SKILLS = "TASK DEFINITION", "RULES AND CONSTRAINTS", "AVAILABLE SKILLS"
@@ -36,11 +39,15 @@ def policy_template(
 ) -> PromptTemplate:
     """The template: everything is frozen but the parameters, which are typed as in a spec. Raises InvalidTemplate."""
     texts = {
-        "task": f"{TASK}\n{task.strip()}",
-        "rules": f"{RULES}\n{_listed(rules)}",
-        "skills": f"{SKILLS}\n{_listed([f'{skill}: {words}' for skill, words in skills.items()])}",
+        "task": (TASK, task.strip()),
+        "rules": (RULES, _listed(rules)),
+        "skills": (SKILLS, _listed([f"{skill}: {words}" for skill, words in skills.items()])),
     }
-    sections = [{"path": path, "body": body, "accepts_overrides": False} for path, body in texts.items()]
+    sections = [
+        {"path": path, "body": f"{heading}\n{text}", "accepts_overrides": False}
+        for path, (heading, text) in texts.items()
+        if text
+    ]
     try:
         typed = PromptTemplate.model_validate(
             {"prompt": name, "sections": sections, "parameters": parameters, "description": description}
@@ -55,11 +62,22 @@ def policy_template(
     return made
 
 
+async def recent_mutations(store: OverrideStore, state: TagState) -> list[str]:
+    """The last steps that led to where a tag is, the newest last: `v1.0.0 → v1.0.1: Adjusted health_threshold: …`."""
+    known = {version.version: version for version in await store.versions(state.name)}
+    steps: list[str] = []
+    at = known.pop(state.version or state.parent, None)
+    while at is not None and at.parent is not None and len(steps) < MOST_MUTATIONS:
+        steps.insert(0, f"v{at.parent} → v{at.version}: {at.change.why or at.change.action}")
+        at = known.pop(at.parent, None)
+    return steps
+
+
 def with_recent_mutations(text: str, mutations: Sequence[str]) -> str:
     """A prompt's text with the last mutations that led to it, the newest last."""
     if not mutations:
         return text
-    return f"{text}\n\n{MUTATIONS}\n{_listed(mutations[-MOST_MUTATIONS:])}"
+    return f"{text}\n\n{MUTATIONS}\n{_listed([' '.join(each.split()) for each in mutations[-MOST_MUTATIONS:]])}"
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ class StoreRefused(PromptError):
 class StaleBase(PromptError):
     """A compare-and-swap that lost: the tag is no longer where the caller saw it. Nothing was changed."""
 
-    def __init__(self, name: str, tag: str, expected: int | None, current: TagState | None) -> None:
+    def __init__(self, name: str, tag: str, expected: int | str | None, current: TagState | None) -> None:
         super().__init__(
             f"tag {tag!r} of {name} {_standing(current)}, not {_expected(expected)}; look at it again, then decide again"
         )
@@ -86,5 +86,7 @@ def _standing(current: TagState | None) -> str:
     return f"was deleted at revision {current.revision}" if current.deleted else f"is at revision {current.revision}"
 
 
-def _expected(expected: int | None) -> str:
+def _expected(expected: int | str | None) -> str:
+    if isinstance(expected, str):
+        return f"at what this was validated on ({expected[:12]}…)"
     return "absent" if expected is None else f"at revision {expected}"

@@ -74,6 +74,8 @@ class Descriptor:
 
     name: str
     template_hash: str
+    hash: str
+    """Of the configuration in force."""
     sections: tuple[SectionDescriptor, ...]
 
 
@@ -273,7 +275,7 @@ class PromptTemplate(SpecPart):
             )
             for section in self.sections
         )
-        return Descriptor(self.name, self.hash, sections)
+        return Descriptor(self.name, self.hash, effective_hash(values), sections)
 
     def rendering(self, configuration: Configuration) -> Rendering:
         """The prompt with these values, ready to be rendered for any number of inputs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ratchet import Record
 from store.connection import Database
 from store.encoding import from_json
@@ -15,22 +17,25 @@ class EvaluatedSamples:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def first_error(self, run_id: str, split: Split, config_hash: str) -> str | None:
-        """What went wrong with the first sample that failed, and where."""
+    async def first_error(
+        self, run_id: str, split: Split, config_hash: str, status: Literal["failed", "unscored"] = "failed"
+    ) -> str | None:
+        """What went wrong with the first sample that failed, or that a scorer failed on, and where."""
         async with self._database.connection() as connection:
             told: str | None = await connection.fetchval(
                 """
                 SELECT o.error
                 FROM suites suite
                 JOIN suite_samples drawn USING (run_id, split)
-                JOIN outcomes o ON o.config_hash = $3 AND o.evaluator = suite.evaluator AND o.run_id = suite.run_id
-                               AND o.item_hash = drawn.item_hash
-                WHERE suite.run_id = $1 AND suite.split = $2 AND o.status = 'failed'
+                JOIN outcomes o ON o.config_hash = $3 AND o.target = suite.target AND o.scorer = suite.scorer
+                               AND o.run_id = suite.run_id AND o.item_hash = drawn.item_hash
+                WHERE suite.run_id = $1 AND suite.split = $2 AND o.status = $4
                 ORDER BY drawn.position, o.replicate LIMIT 1
                 """,
                 run_id,
                 split.value,
                 config_hash,
+                status,
             )
             return told
 
@@ -57,7 +62,8 @@ class EvaluatedSamples:
                 JOIN samples s ON s.dataset_id = $8 AND s.item_hash = drawn.item_hash
                 CROSS JOIN LATERAL (
                     SELECT * FROM outcomes
-                    WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
+                    WHERE config_hash = $3 AND target = $4 AND scorer = $13 AND run_id = $1 AND item_hash = drawn.item_hash
+                      AND status <> 'unscored'
                     OFFSET 0
                 ) o
                 WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $11
@@ -69,7 +75,7 @@ class EvaluatedSamples:
                 run_id,
                 split.value,
                 config_hash,
-                suite.evaluator,
+                suite.target_fingerprint,
                 suite.metric,
                 sign,
                 worst,
@@ -78,6 +84,7 @@ class EvaluatedSamples:
                 limit,
                 first,
                 count,
+                suite.scorer_fingerprint,
             )
             return [
                 Record(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,19 +18,20 @@ import asyncpg
 
 from store.connection import Connection, Database
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Split
 from workflows.rules.scoring.tally import Tally
 
 MEASURED = """
 SELECT drawn.position, s.weight, o.replicate, o.status, o.scores, o.passed, o.tokens, o.cost, o.latency_ms,
-       o.ttft_ms, o.score_details, o.error_class, o.reused_from IS NULL AS paid, o.trial_id, o.scored_by
+       o.ttft_ms, o.score_details, o.scoring_tokens, o.scoring_cost, o.error_class, o.reused_from IS NULL AS paid,
+       o.trial_id, o.scored_by
 FROM suites suite
 JOIN suite_samples drawn ON drawn.run_id = suite.run_id AND drawn.split = suite.split
 JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
 CROSS JOIN LATERAL (
     SELECT * FROM outcomes
-    WHERE config_hash = $3 AND evaluator = $4 AND run_id = $1 AND item_hash = drawn.item_hash
-      AND replicate >= $5 AND replicate < $5 + $6 AND ($7::timestamptz IS NULL OR created_at <= $7)
+    WHERE config_hash = $3 AND target = suite.target AND scorer = suite.scorer AND run_id = $1
+      AND item_hash = drawn.item_hash AND replicate >= $4 AND replicate < $4 + $5
+      AND ($6::timestamptz IS NULL OR created_at <= $6)
     OFFSET 0
 ) o
 WHERE suite.run_id = $1 AND suite.split = $2
@@ -52,17 +52,17 @@ class MeasuredSamples:
         self._database = database
 
     async def load(
-        self, run_id: str, split: Split, config_hash: str, evaluator: str, first_replicate: int, replicates: int
+        self, suite: EvaluationSuite, config_hash: str, first_replicate: int, replicates: int
     ) -> list[MeasuredSample]:
         """Those of a trial; `paid` says which of them were not copied from another run."""
         async with self._database.connection() as connection:
-            return await measured(connection, run_id, split, config_hash, evaluator, first_replicate, replicates)
+            return await measured(connection, suite, config_hash, first_replicate, replicates)
 
     async def tally(self, tally: Tally, config_hash: str, first_replicate: int, replicates: int) -> None:
         """Add up what the answers to a trial were worth, without holding them all."""
         suite = tally.suite
         if suite.samples * replicates <= ANSWERS_AT_ONCE:
-            tally.add(await self.load(suite.run_id, suite.split, config_hash, suite.evaluator, first_replicate, replicates))
+            tally.add(await self.load(suite, config_hash, first_replicate, replicates))
             return
         async with self._database.snapshot() as connection:
             async for batch in measured_in_batches(connection, suite, config_hash, first_replicate, replicates):
@@ -71,17 +71,15 @@ class MeasuredSamples:
 
 async def measured(
     connection: Connection,
-    run_id: str,
-    split: Split,
+    suite: EvaluationSuite,
     config_hash: str,
-    evaluator: str,
     first_replicate: int,
     replicates: int,
     *,
     until: datetime | None = None,
 ) -> list[MeasuredSample]:
     """What a trial's answers were worth, sample by sample, replicate by replicate; without those that came later."""
-    key = (run_id, split.value, config_hash, evaluator, first_replicate, replicates, until)
+    key = (suite.run_id, suite.split.value, config_hash, first_replicate, replicates, until)
     rows = await connection.fetch(MEASURED, *key)
     return _measured_samples(rows) if len(rows) <= READ_AT_ONCE else await asyncio.to_thread(_measured_samples, rows)
 
@@ -96,7 +94,7 @@ async def measured_in_batches(
     until: datetime | None = None,
 ) -> AsyncIterator[list[MeasuredSample]]:
     """The same of a trial of any size, within a transaction."""
-    key = (suite.run_id, suite.split.value, config_hash, suite.evaluator, first_replicate, replicates, until)
+    key = (suite.run_id, suite.split.value, config_hash, first_replicate, replicates, until)
     cursor = await connection.cursor(MEASURED, *key)
     while rows := await cursor.fetch(ANSWERS_AT_ONCE):
         yield await asyncio.to_thread(_measured_samples, rows)
@@ -121,8 +119,8 @@ def _measured_sample(row: asyncpg.Record) -> MeasuredSample:
         row["ttft_ms"],
         details.passed,
         details.labels,
-        details.tokens,
-        details.cost,
+        row["scoring_tokens"],
+        row["scoring_cost"],
         row["error_class"],
         row["paid"],
         row["trial_id"],
@@ -143,8 +141,6 @@ class _ScoreDetails:
 
     passed: dict[str, bool] = field(default_factory=dict)
     labels: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    tokens: int = 0
-    cost: float = 0.0
 
 
 @lru_cache(maxsize=4096)
@@ -155,6 +151,4 @@ def _score_details(details: str | None) -> _ScoreDetails:
     return _ScoreDetails(
         {name: detail["passed"] for name, detail in decoded.items() if isinstance(detail.get("passed"), bool)},
         {name: (detail["labels"][0], detail["labels"][1]) for name, detail in decoded.items() if detail.get("labels")},
-        sum(detail.get("tokens", 0) for detail in decoded.values()),
-        math.fsum(detail.get("cost", 0.0) for detail in decoded.values()),
     )

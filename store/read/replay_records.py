@@ -58,13 +58,4 @@ class RecordedOutcomes:
     async def measured(self, suite: EvaluationSuite, trial: Reference, until: datetime | None) -> list[MeasuredSample]:
         """The same answers one by one, for what depends on single ones."""
         async with self._database.connection() as connection:
-            return await measured(
-                connection,
-                suite.run_id,
-                suite.split,
-                trial.config_hash,
-                suite.evaluator,
-                trial.first_replicate,
-                trial.replicates,
-                until=until,
-            )
+            return await measured(connection, suite, trial.config_hash, trial.first_replicate, trial.replicates, until=until)

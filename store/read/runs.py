@@ -83,8 +83,9 @@ class RunReader:
                     SELECT coalesce(jsonb_agg(jsonb_build_object(
                         'candidate_id', t.candidate_id, 'purpose', t.purpose, 'round', t.round, 'started_at', t.started_at,
                         'expected', t.samples::bigint * t.replicates, 'answered',
-                        (SELECT count(*) FROM outcomes o WHERE o.config_hash = t.config_hash AND o.evaluator = s.evaluator
-                                                           AND o.run_id = t.run_id AND o.trial_id = t.trial_id)
+                        (SELECT count(*) FROM outcomes o
+                         WHERE o.config_hash = t.config_hash AND o.target = s.target AND o.scorer = s.scorer
+                           AND o.run_id = t.run_id AND o.trial_id = t.trial_id)
                     ) ORDER BY t.round, t.index, t.candidate_id), '[]') AS in_flight
                     FROM trials t JOIN suites s USING (run_id, split)
                     WHERE t.run_id = r.run_id AND t.status = 'running'

@@ -34,7 +34,8 @@ class MeasuredTrial:
     status: str
     split: str
     config_hash: str
-    evaluator: str
+    target: str
+    scorer: str
     first_replicate: int
     replicates: int
     part: str
@@ -89,8 +90,9 @@ async def measured_trial(
     """A trial; without a purpose the one that searched, of several parts the newest."""
     row = await connection.fetchrow(
         """
-        SELECT t.run_id, t.candidate_id, t.purpose, t.status, t.split, t.config_hash, suite.evaluator, t.first_replicate,
-               t.replicates, t.part, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement, r.direction,
+        SELECT t.run_id, t.candidate_id, t.purpose, t.status, t.split, t.config_hash, suite.target, suite.scorer,
+               t.first_replicate, t.replicates, t.part, t.score, coalesce(r.spec -> 'judgement', '{}') AS judgement,
+               r.direction,
                coalesce((r.spec ->> 'seed')::numeric, 0)::bigint AS seed
         FROM trials t JOIN suites suite USING (run_id, split) JOIN runs r USING (run_id)
         WHERE t.run_id = $1 AND t.candidate_id = $2
@@ -119,8 +121,8 @@ async def _samples_of(connection: Connection, trial: MeasuredTrial) -> list[asyn
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
         CROSS JOIN LATERAL (
             SELECT count(*) AS answers, count(*) FILTER (WHERE o.passed) AS passed FROM outcomes o
-            WHERE o.config_hash = t.config_hash AND o.evaluator = suite.evaluator AND o.run_id = t.run_id
-              AND o.item_hash = drawn.item_hash
+            WHERE o.config_hash = t.config_hash AND o.target = suite.target AND o.scorer = suite.scorer
+              AND o.run_id = t.run_id AND o.item_hash = drawn.item_hash AND o.status <> 'unscored'
               AND o.replicate >= t.first_replicate AND o.replicate < t.first_replicate + t.replicates
         ) given
         WHERE t.run_id = $1 AND t.candidate_id = $2 AND t.purpose = $3 AND t.part = $4
@@ -183,16 +185,17 @@ async def answers_of(connection: Connection, trial: MeasuredTrial, item_hashes: 
         SELECT item_hash, replicate, status, passed, scores, coalesce(score_details, '{}') AS score_details, output, error,
                feedback, tokens, cost, latency_ms
         FROM outcomes
-        WHERE config_hash = $1 AND evaluator = $2 AND run_id = $3 AND item_hash = ANY($4)
+        WHERE config_hash = $1 AND target = $2 AND scorer = $7 AND run_id = $3 AND item_hash = ANY($4)
           AND replicate >= $5 AND replicate < $6
         ORDER BY item_hash, replicate
         """,
         trial.config_hash,
-        trial.evaluator,
+        trial.target,
         trial.run_id,
         item_hashes,
         trial.first_replicate,
         trial.first_replicate + trial.replicates,
+        trial.scorer,
     )
     given: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

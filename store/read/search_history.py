@@ -18,6 +18,10 @@ from workflows.model.run.decisions import Decision
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import SEARCHING, Purpose, Split
 
+MOST_STEPS = 100
+LONGEST_STEP = 1_000
+"""Characters of why a candidate was proposed."""
+
 _SEARCHING = [purpose.value for purpose in SEARCHING]
 
 
@@ -62,6 +66,27 @@ class SearchHistory:
             found += [row.facts for row in rows]
             if len(rows) < page.limit:
                 return found
+
+    async def steps_to(self, run_id: str, candidate_id: str) -> list[str]:
+        """Why each candidate was proposed that leads from the baseline to this one, in the order of the steps."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                """
+                WITH RECURSIVE way AS (
+                    SELECT rationale, parent_candidate_ids, 1 AS steps FROM candidates WHERE run_id = $1 AND candidate_id = $2
+                    UNION ALL
+                    SELECT c.rationale, c.parent_candidate_ids, way.steps + 1
+                    FROM way JOIN candidates c ON c.run_id = $1 AND c.candidate_id = way.parent_candidate_ids[1]
+                    WHERE way.steps < $3
+                )
+                SELECT left(rationale, $4) AS rationale FROM way WHERE rationale <> '' ORDER BY steps DESC
+                """,
+                run_id,
+                candidate_id,
+                MOST_STEPS,
+                LONGEST_STEP,
+            )
+        return [row["rationale"] for row in rows]
 
     async def candidate(self, run_id: str, candidate_id: str) -> Candidate | None:
         """One candidate with its configuration."""

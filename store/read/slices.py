@@ -79,7 +79,7 @@ async def _sliced(
         if trial is None:
             return ()
         replicates = trial["first_replicate"], trial["replicates"]
-        return await measured(connection, run_id, split, trial["config_hash"], suite.evaluator, *replicates)
+        return await measured(connection, suite, trial["config_hash"], *replicates)
 
     return await asyncio.to_thread(slices_of, suite, values, await answers(before), await answers(after))
 

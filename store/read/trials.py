@@ -29,8 +29,8 @@ _ANSWERS: Final = """
     JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
     CROSS JOIN LATERAL (
         SELECT * FROM outcomes
-        WHERE config_hash = $3 AND evaluator = suite.evaluator AND run_id = $1 AND item_hash = drawn.item_hash
-          AND replicate >= $4 AND replicate < $5
+        WHERE config_hash = $3 AND target = suite.target AND scorer = suite.scorer AND run_id = $1
+          AND item_hash = drawn.item_hash AND replicate >= $4 AND replicate < $5
         OFFSET 0
     ) o
     WHERE suite.run_id = $1 AND suite.split = $2 AND ($6::bool IS NULL OR o.passed = $6)

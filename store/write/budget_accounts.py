@@ -151,9 +151,10 @@ async def _unmetered(connection: Connection, run_id: str) -> Amount:
         FROM trials t
         JOIN suites suite USING (run_id, split)
         CROSS JOIN LATERAL (
-            SELECT count(*) AS samples, coalesce(sum(o.tokens), 0) AS tokens, coalesce(sum(o.cost), 0) AS cost
-            FROM outcomes o
-            WHERE o.config_hash = t.config_hash AND o.evaluator = suite.evaluator AND o.run_id = t.run_id
+            SELECT count(*) AS samples, coalesce(sum(o.tokens + coalesce(s.tokens, 0)), 0) AS tokens,
+                   coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost
+            FROM answers o LEFT JOIN scores s ON s.answer_id = o.answer_id AND s.scorer = suite.scorer
+            WHERE o.config_hash = t.config_hash AND o.target = suite.target AND o.run_id = t.run_id
               AND o.trial_id = t.trial_id AND o.reused_from IS NULL
         ) given
         LEFT JOIN LATERAL (

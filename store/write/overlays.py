@@ -38,7 +38,7 @@ class Overlays:
                     AND NOT EXISTS (SELECT FROM candidates c WHERE c.config_hash = o.config_hash)
                     AND NOT EXISTS (SELECT FROM runs r WHERE r.baseline_config_hash = o.config_hash)
                     AND NOT EXISTS (SELECT FROM releases l WHERE o.config_hash IN (l.overlay_hash, l.base_hash))
-                    AND NOT EXISTS (SELECT FROM outcomes a WHERE a.config_hash = o.config_hash)
+                    AND NOT EXISTS (SELECT FROM answers a WHERE a.config_hash = o.config_hash)
                 """,
                 before,
             )

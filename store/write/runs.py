@@ -23,6 +23,7 @@ from workflows.model.spec.limits import AdjustedLimits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.budget import confirmation_calls, confirmation_samples
+from workflows.rules.spec.default_splits import told_of_confirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,11 @@ class Runs:
                 await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM candidates WHERE run_id = $1", new.run_id)  # and their trials
                 await connection.execute("DELETE FROM suites WHERE run_id = $1", new.run_id)
+                await connection.execute(  # its scorer may be mended, and have the version that it had
+                    "DELETE FROM scores USING answers a WHERE a.run_id = $1 AND a.answer_id = scores.answer_id"
+                    " AND scores.fault = 'scorer'",
+                    new.run_id,
+                )
             for drawn in new.suites:
                 await store_suite(connection, new.run_id, drawn)
             held_back = sum(drawn.suite.samples for drawn in new.suites if drawn.suite.split is Split.TEST)
@@ -126,7 +132,9 @@ class Runs:
             confirmation = confirmation_calls(confirmation_samples(request, design.samples, held_back), design)
             await open_budget(connection, new.run_id, request.budget, confirmation)
             run = LockedRun(new.run_id, opened["starts"], "", 0)
-            await announce(connection, run, [Event("status/0", "run_status_changed", {"status": "initialized"})])
+            told = told_of_confirmation(request, held_back)
+            began = {"status": "initialized", **({} if told is None else {"confirmation": told})}
+            await announce(connection, run, [Event("status/0", "run_status_changed", began)])
 
     async def commit_rounds(self, entry: CommitRounds) -> RunClock:
         """Store decided rounds, the run's status and its changed limits."""
@@ -232,7 +240,7 @@ class Runs:
             return [row["run_id"] for row in rows]
 
     async def delete(self, run_id: str) -> bool:
-        """Delete rows, outcomes and events of a run, and overlays that no other run tried; whether there was such a run.
+        """Delete rows, answers and events of a run, and overlays that no other run tried; whether there was such a run.
 
         Datasets stay: they are shared, and have a deletion of their own. So do answers that other runs have copied.
         """
@@ -240,11 +248,12 @@ class Runs:
             baseline = await connection.fetchval("SELECT baseline_config_hash FROM runs WHERE run_id = $1 FOR UPDATE", run_id)
             if baseline is None:
                 return False
-            # Outcomes have no foreign key to the run, which would cost each of them a lookup when it is stored.
+            # Answers have no foreign key to the run, which would cost each of them a lookup when it is stored.
             tried = await connection.fetch(
                 """
-                WITH answers AS (DELETE FROM outcomes WHERE run_id = $1 RETURNING config_hash)
-                SELECT config_hash FROM answers UNION SELECT config_hash FROM candidates WHERE run_id = $1
+                WITH gone AS (DELETE FROM answers WHERE run_id = $1 RETURNING answer_id, config_hash),
+                     scored AS (DELETE FROM scores USING gone WHERE scores.answer_id = gone.answer_id)
+                SELECT config_hash FROM gone UNION SELECT config_hash FROM candidates WHERE run_id = $1
                 """,
                 run_id,
             )

@@ -77,13 +77,14 @@ async def store_suite(connection: Connection, run_id: str, drawn: DrawnSuite) ->
     """Store a suite of a run that is opened, within its transaction."""
     suite = drawn.suite
     await connection.execute(
-        "INSERT INTO suites (run_id, split, suite_id, dataset_id, evaluator, samples, body)"
-        " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO suites (run_id, split, suite_id, dataset_id, target, scorer, samples, body)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         run_id,
         suite.split.value,
         suite.suite_id,
         suite.dataset_id,
-        suite.evaluator,
+        suite.target_fingerprint,
+        suite.scorer_fingerprint,
         suite.samples,
         storable_json(suite.model_dump(mode="json", by_alias=True)),
     )

@@ -16,7 +16,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.datasets import ingest
-from activities.preparing.evaluation_plan import evaluator_fingerprint
+from activities.preparing.evaluation_plan import scorer_fingerprint, target_fingerprint
 from activities.settings import DatasetSettings
 from store.connection import Database
 from store.errors import store_errors
@@ -103,7 +103,7 @@ class TestPrepare:
         assert (searched.samples, searched.split, searched.metric) == (search, split, "exact")
         if test:
             held_back = await example.store.suites.load("triage-1", Split.TEST)
-            assert (held_back.samples, held_back.evaluator) == (test, searched.evaluator)
+            assert (held_back.samples, held_back.target_fingerprint) == (test, searched.target_fingerprint)
             assert held_back.suite_id != searched.suite_id == prepared.evaluation_suite_id
 
     async def test_a_trial_uses_the_first_samples_of_the_split_when_told_how_many(
@@ -207,34 +207,36 @@ class TestPrepare:
         assert await reader.datasets.all() == []
 
 
-class TestEvaluator:
-    """Answers are the same as long as all that they depend on is the same."""
+class TestFingerprints:
+    """Answers and scores are the same as long as all that each depends on is the same."""
 
-    def fingerprint(self, example: ExampleRun, plugins: dict[str, str] | None = None, **changes: Any) -> str:
-        return evaluator_fingerprint(example.spec(**changes), plugins or {"my_pkg.eval:target": "1"})
+    def fingerprints(self, example: ExampleRun, plugins: dict[str, str] | None = None, **changes: Any) -> tuple[str, str]:
+        made, plugins = example.spec(**changes), plugins or {"my_pkg.eval:target": "1"}
+        return target_fingerprint(made, plugins), scorer_fingerprint(made, plugins)
 
     def test_prices_objective_and_budget_do_not_matter(self, example: ExampleRun) -> None:
         prices = {"m": {"input": 1, "output": 2}}
-        assert self.fingerprint(example) == self.fingerprint(
+        assert self.fingerprints(example) == self.fingerprints(
             example, prices=prices, objective={"kind": "success_rate"}, budget={"tokens": 5}, name="other"
         )
 
     @pytest.mark.parametrize(
-        "change",
+        ("change", "other"),
         [
-            {"plugins": {"my_pkg.eval:target": "2"}},
-            {"scorers": [{"kind": "exact", "ignore_case": True}]},
-            {"scorers": [{"kind": "exact", "threshold": 0.9}]},
-            {"target": {"kind": "python", "ref": "my_pkg.eval:other"}},
-            {"target": {"kind": "chat", "messages": [{"role": "user", "content": "Hi"}]}},
+            ({"plugins": {"my_pkg.eval:target": "2"}}, "target"),
+            ({"scorers": [{"kind": "exact", "ignore_case": True}]}, "scorers"),
+            ({"scorers": [{"kind": "exact", "threshold": 0.9}]}, "scorers"),
+            ({"target": {"kind": "python", "ref": "my_pkg.eval:other"}}, "target"),
+            ({"target": {"kind": "chat", "messages": [{"role": "user", "content": "Hi"}]}}, "target"),
         ],
     )
-    def test_target_scorers_and_sources_do(self, example: ExampleRun, change: dict[str, Any]) -> None:
-        assert self.fingerprint(example) != self.fingerprint(example, **change)
+    def test_target_scorers_and_sources_do(self, example: ExampleRun, change: dict[str, Any], other: str) -> None:
+        (target, scorers), (changed, rescored) = self.fingerprints(example), self.fingerprints(example, **change)
+        assert (target != changed, scorers != rescored) == (other == "target", other == "scorers")
 
     def test_a_plugin_that_neither_answers_nor_scores_does_not(self, example: ExampleRun) -> None:
         plugins = {"my_pkg.eval:target": "1", "my_pkg.propose:proposer": "changed"}
-        assert self.fingerprint(example) == self.fingerprint(example, plugins)
+        assert self.fingerprints(example) == self.fingerprints(example, plugins)
 
 
 async def test_a_run_is_booked_from_its_first_trial_to_its_end(

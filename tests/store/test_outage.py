@@ -37,7 +37,7 @@ async def test_a_store_that_was_killed_and_came_back_is_used_as_before(mortal_po
 
 async def error_of(run: ExampleRun) -> BaseException | None:
     try:
-        await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
+        await run.store.outcomes.commit(run.shard(), run.suite, [run.outcome()])
     except Exception as error:
         return error
     return None

@@ -99,7 +99,7 @@ async def test_items_of_a_confirmation_are_those_of_the_test_split(example: Exam
     await run.store.trials.begin(trial)
     work = await run.store.outcomes.missing(run.shard(trial))
     answers = [run.outcome(item_hash=pair.item_hash, replicate=pair.replicate) for pair in work.pairs[:3]]
-    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, answers)
+    await run.store.outcomes.commit(run.shard(trial), run.suite, answers)
 
     progress = await reader.runs.progress(run.run_id)
     confirmed = await reader.trials.items(run.run_id, "baseline", purpose="confirmation")
@@ -113,7 +113,7 @@ async def test_items_of_a_confirmation_are_those_of_the_test_split(example: Exam
 async def test_live_counters_follow_a_trial_as_it_is_answered(example: ExampleRun, reader: StoreReader) -> None:
     run = await example.open()
     await run.store.trials.begin(run.trial())
-    await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome(n) for n in range(4)])
+    await run.store.outcomes.commit(run.shard(), run.suite, [run.outcome(n) for n in range(4)])
 
     running = await reader.runs.progress(run.run_id)
     await run.record(run.trial(), 0.5)
@@ -163,7 +163,8 @@ class TestDeleting:
         "suite_samples",
         "candidates",
         "trials",
-        "outcomes",
+        "answers",
+        "scores",
         "rejections",
         "rounds",
         "proposals",

@@ -83,7 +83,7 @@ class TestSchemaThatMovedOn:
             await connection.execute("INSERT INTO schema_migrations (version, name) VALUES (999, 'from the future')")
 
         with pytest.raises(SchemaMoved, match=r"schema version 999, this worker knows \d+: it waits") as caught, store_errors():
-            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite, [run.outcome()])
         assert is_away(caught.value)
 
     async def test_a_mistake_of_ours_in_a_schema_that_we_know_is_not_waited_for(self, example: ExampleRun) -> None:
@@ -92,7 +92,7 @@ class TestSchemaThatMovedOn:
             await connection.execute(self.STATEMENTS[0])
 
         with pytest.raises(ApplicationError, match="refuses this for good: UndefinedColumnError") as caught, store_errors():
-            await run.store.outcomes.commit(run.shard(), run.suite.evaluator, [run.outcome()])
+            await run.store.outcomes.commit(run.shard(), run.suite, [run.outcome()])
         assert caught.value.non_retryable
 
 

@@ -18,7 +18,7 @@ def coins(*skills: float, **parts: Any) -> dict[str, Any]:
         "name": "coins",
         "configuration": {"skill": SKILL},
         "target": {"kind": "python", "ref": "plugged:coin"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"name": "none", "configurations": [{"skill": skill} for skill in skills]},

@@ -58,7 +58,7 @@ class Bench:
             "name": name,
             "configuration": {"k": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
             "target": {"kind": "python", "ref": "mine:target"},
-            "dataset": {"items": [{"input": one, "expected": "yes"} for one in inputs]},
+            "dataset": {"items": [{"input": one, "expected": "yes"} for one in inputs], "splits": "none"},
             "objective": "exact",
             "optimizer": {"proposer": {"kind": "step"}},
             "stop": {"max_rounds": 3},

@@ -7,14 +7,18 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from ratchet._canonical import content_hash
 from ratchet.optimizer import RunContext
+from ratchet.prompts.template import PromptTemplate
 from tests.support.spec_building import request
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.frame import ProposalFailed, Prospects
+from workflows.rules.spec.prompt_factors import template_of
 
 BASELINE: Configuration = {"prompt": "Answer {{input.q}}", "temperature": 0.5, "model": "small"}
 
@@ -49,11 +53,21 @@ class FakeFrame:
         return self.made.configuration
 
     @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self.made)
+
+    @property
     def prospects(self) -> Prospects:
         return Prospects(search_samples=10, train_samples=10, replicates=1, calls_left=None, trials_left=None)
 
     async def configuration(self, candidate_id: str) -> Configuration:
         return self.configurations[candidate_id]
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        configuration = self.configurations[candidate_id]
+        return Candidate(
+            candidate_id=candidate_id, config_hash=content_hash(configuration), configuration=configuration, round=1, index=0
+        )
 
     async def new_values(self, proposer: ModelProposer | PythonProposer, **asked: Any) -> Proposed:
         self.asked.append({"kind": proposer.kind, **asked})

@@ -19,7 +19,7 @@ def echoing(server: SimulatedModel, items: list[dict[str, Any]], **parts: Any) -
         "name": "graded",
         "configuration": {"opening": opening},
         "target": {"kind": "chat", "messages": [message], "model": "simulated-echo", "base_url": server.base_url},
-        "dataset": {"items": items},
+        "dataset": {"items": items, "splits": "none"},
         "optimizer": {"name": "refine", "proposer": {"kind": "step"}},
         "stop": {"max_rounds": 1, "no_improvement": 0},
         "budget": {"cost": 1},

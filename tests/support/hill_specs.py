@@ -23,7 +23,7 @@ def hill_spec(**parts: Any) -> dict[str, Any]:
             "unit": "metre",
         },
         "target": {"kind": "python", "ref": "plugged:hill"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(8)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(8)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"name": "refine", "proposer": {"kind": "step"}},

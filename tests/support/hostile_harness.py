@@ -35,7 +35,7 @@ def spec(**parts: Any) -> dict[str, Any]:
         "name": "hostile",
         "configuration": {"x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}},
         "target": {"kind": "python", "ref": "plugged:hill"},
-        "dataset": {"items": [{"id": "a", "input": 1}, {"id": "b", "input": 2}]},
+        "dataset": {"items": [{"id": "a", "input": 1}, {"id": "b", "input": 2}], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"proposer": {"kind": "step"}},

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from store.connection import Connection, Database, StoreAway
 
-_WITH_A_RUNS_ROWS = ("runs", "outcomes", "overlays", "datasets", "dataset_names", "learned_rates", "rate_limits")
+_WITH_A_RUNS_ROWS = ("runs", "answers", "scores", "overlays", "datasets", "dataset_names", "learned_rates", "rate_limits")
 
 
 class InterruptedDatabase(Database):

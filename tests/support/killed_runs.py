@@ -117,7 +117,7 @@ def spec(seed: int) -> dict[str, Any]:
         "name": "killed",
         "configuration": {"x": {"value": 100, "change": "structured", "type": "integer", "min": 0, "max": 9000, "step": 7}},
         "target": {"kind": "python", "ref": "plugged:logged_hill"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(SAMPLES)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"proposer": {"kind": "step"}, "candidates_per_round": CANDIDATES},

@@ -120,7 +120,7 @@ class MeasuredRun:
             Outcome(row.item_hash, 0, "answered", {drawn.metric: record.score}, False, record.output, feedback=record.feedback)
             for row, record in zip(rows, self.records, strict=False)
         ]
-        await self.store.outcomes.commit(self.shard(len(rows), split=drawn.split), drawn.evaluator, answered)
+        await self.store.outcomes.commit(self.shard(len(rows), split=drawn.split), drawn, answered)
 
     async def outcomes(self) -> dict[tuple[str, int], Outcome]:
         """What is stored, by sample and replicate."""
@@ -155,7 +155,7 @@ class MeasuredRun:
 
     async def measured(self) -> list[MeasuredSample]:
         suite = self.suite
-        return await self.store.measured_samples.load(RUN_ID, suite.split, self.config_hash, suite.evaluator, 0, 1)
+        return await self.store.measured_samples.load(suite, self.config_hash, 0, 1)
 
     async def recorded(self) -> list[tuple[str, float | None, list[float | None]]]:
         """Status, score and the samples' means of trials that are over."""

@@ -112,7 +112,7 @@ def spec(**parts: Any) -> dict[str, Any]:
             "unit": "metre",
         },
         "target": {"kind": "python", "ref": "plugged:hill"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(20)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(20)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"proposer": {"kind": "step"}, "candidates_per_round": MARK},

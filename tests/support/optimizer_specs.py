@@ -74,7 +74,7 @@ BAKING: dict[str, Any] = {
         "recipe": "bake",
     },
     "target": {"kind": "python", "ref": "plugged:oven"},
-    "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(4)]},
+    "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(4)], "splits": "none"},
     "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
     "objective": {"metric": "height"},
     "optimizer": {"name": "search"},

@@ -53,7 +53,7 @@ def over(about: PromptTemplate, answered_by: dict[str, Any], **parts: Any) -> di
         "name": "polite",
         "prompt": about.name,
         "target": answered_by,
-        "dataset": {"items": TICKETS},
+        "dataset": {"items": TICKETS, "splits": "none"},
         "scorers": [{"kind": "python", "name": "polite", "ref": "prompted:politeness"}],
         "objective": {"metric": "polite"},
         "optimizer": {

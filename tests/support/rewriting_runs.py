@@ -30,7 +30,7 @@ def spec(base_url: str, **parts: Any) -> dict[str, Any]:
             "manners": {"value": "Be polite.", "change": "text", "max_length": 500},
         },
         "target": {"kind": "chat", "model": TRIAGE, "base_url": base_url, "messages": messages, "parameters": SEEDED},
-        "dataset": {"items": items},
+        "dataset": {"items": items, "splits": "none"},
         "scorers": [{"kind": "exact", "name": "label"}],
         "objective": {"metric": "label"},
         "optimizer": {

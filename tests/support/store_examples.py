@@ -263,11 +263,20 @@ class ExampleRun:
             }
         )
 
+    async def execute(self, statement: str) -> None:
+        async with self.database.connection() as connection:
+            await connection.execute(statement)
+
+    async def values(self, query: str) -> list[Any]:
+        """The only column of what is found."""
+        async with self.database.connection() as connection:
+            return [row[0] for row in await connection.fetch(query)]
+
     async def answer_everything(self, trial: TrialInput | None = None, score: float = 1.0) -> list[Outcome]:
         shard = self.shard(trial)
         work = await self.store.outcomes.missing(shard)
         outcomes = [self.outcome(pair.position, pair.replicate, score) for pair in work.pairs]
-        await self.store.outcomes.commit(shard, self.suite.evaluator, outcomes)
+        await self.store.outcomes.commit(shard, self.suite, outcomes)
         return outcomes
 
     def result(self, trial: TrialInput, score: float | None = 0.5, **changes: Any) -> TrialResult:

@@ -39,8 +39,10 @@ class EvaluationSuite(Payload):
     """sha256 of dataset version, split and scorers."""
     dataset_id: str
     samples: int
-    evaluator: str
-    """The evaluator fingerprint: target, scorers, model and plug-in sources; part of every outcome's key."""
+    target_fingerprint: str
+    """Of what answers: the target with its plug-in sources, its prompt's form, its flags; part of every answer's key."""
+    scorer_fingerprint: str
+    """Of what scores: the scorers with their plug-in sources; part of every score's key."""
     target: Target
     scorers: list[Scorer]
     objective: Objective
@@ -55,6 +57,8 @@ class EvaluationSuite(Payload):
     reuse: Literal["run", "always", "never"] = "run"
     retry_of: str | None = None
     """The run whose answers are taken over, whatever `reuse` says."""
+    rescore_of: str | None = None
+    """The run whose answers are all there is: nothing is asked of the target, and failed answers stay what they are."""
     priority: int = DEFAULT_PRIORITY
     rate_limits: dict[str, RateLimit] = Field(default_factory=dict)
     concurrent_samples_per_trial: int | None = None
@@ -83,12 +87,14 @@ class EvaluationSuite(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One answer and its scores: immutable, keyed by (overlay, sample, replicate, evaluator)."""
+    """One answer and its scores: immutable. They are stored apart, the answer by (overlay, sample, replicate, target), the
+    scores by (answer, scorer)."""
 
     item_hash: str
     replicate: int
-    status: Literal["answered", "failed"]
-    """`failed` is the candidate's fault: the target raised, gave unusable output, refused, or took too long."""
+    status: Literal["answered", "failed", "unscored"]
+    """`failed` is the candidate's fault: the target raised, gave unusable output, refused, or took too long. `unscored`: the
+    target answered, and the scorer raised."""
     scores: dict[str, float]
     """Every named score. A failed outcome has none; it counts as the objective's worst."""
     passed: bool
@@ -96,6 +102,7 @@ class Outcome:
     error: str | None = None
     feedback: str = ""
     tokens: int = 0
+    """What the target took; likewise the cost."""
     cost: float = 0.0
     latency_ms: float | None = None
     ttft_ms: float | None = None
@@ -103,15 +110,27 @@ class Outcome:
     per_score: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For each score: passed and reason, as the scorer gave them; the labels of a classification; what scoring took."""
     error_class: str | None = None
-    """Of a failed answer: `timeout`, `http 400`, `raised ValueError`."""
+    """Of a failed answer: `timeout`, `http 400`, `raised ValueError`; of an unscored one, what the scorer raised."""
+    scoring_tokens: int = 0
+    scoring_cost: float = 0.0
+    fault: Literal["answer", "scorer"] | None = None
+    """Why an answer that came has no score: no scorer can take it, or the scorer raised."""
+    answer_id: int | None = None
+    """None: it gets one when it is stored."""
     was_kept: bool = False
     """Its answer was stored before it was scored."""
+
+    @property
+    def failed_in_the_target(self) -> bool:
+        """Whether the failure belongs to the answer, not to its score."""
+        return self.status == "failed" and self.fault is None
 
 
 @dataclass(frozen=True, slots=True)
 class UnscoredAnswer:
     """What a target answered, stored before it is scored: whatever becomes of the scoring, it is not paid for again."""
 
+    answer_id: int
     item_hash: str
     replicate: int
     value: Any
@@ -120,6 +139,9 @@ class UnscoredAnswer:
     latency_ms: float | None = None
     ttft_ms: float | None = None
     trace: Any = None
+    error: str | None = None
+    """Of an answer that failed, which no scorer is asked about; with its class."""
+    error_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +152,7 @@ class MeasuredSample:
     """The sample's place in the suite."""
     weight: float
     replicate: int
-    status: Literal["answered", "failed"]
+    status: Literal["answered", "failed", "unscored"]
     scores: dict[str, float]
     passed: bool
     tokens: int

@@ -98,6 +98,7 @@ class TrialInput(Payload):
     calls_per_shard: int = 75
     concurrent_samples: int = 32
     min_coverage: float = 0.95
+    max_failed_scores: float = 0.05
     deadline: datetime | None = None
     """When the run's time is over: the trial is cut off and keeps what it has."""
     clock: RunClock | None = None
@@ -169,7 +170,13 @@ class TrialInput(Payload):
             seed=self.seed,
             round=self.candidate.round,
             metered=self.metered,
+            most_failed_scores=most_failed_scores(self.max_failed_scores, self.samples * self.replicates),
         )
+
+
+def most_failed_scores(share: float, pairs: int) -> int:
+    """On how many answers of a trial its scorers may fail. Where any may, one may, however few there are."""
+    return max(int(share * pairs), 1 if share else 0)
 
 
 class TrialSummary(Payload):
@@ -296,6 +303,8 @@ class ShardInput(Payload):
     seed: int = 0
     round: int = 0
     metered: bool = False
+    most_failed_scores: int = 0
+    """On how many answers scorers may fail before going on is pointless."""
     concludes: Conclusion | None = None
     """Set when the range is the whole trial: whoever answers it aggregates and records the trial, too."""
 
@@ -314,7 +323,7 @@ class ShardResult(Payload):
     errors: dict[str, int] = Field(default_factory=dict)
     """Pairs without an answer, by the class of the error."""
     scoring_error: str | None = None
-    """A scorer that raised or gave NaN. It fails the trial, and is nobody's answer's fault."""
+    """The first failure of a scorer that raised or gave NaN on more answers than it may. It fails the trial."""
     exhausted: Resource | None = None
     """The budget that did not cover all of its calls."""
     metered: bool = False

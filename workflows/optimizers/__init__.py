@@ -17,6 +17,7 @@ from workflows.optimizers.measure import Measure, MeasureOptimizer
 from workflows.optimizers.meta_prompt import MetaPrompt, MetaPromptOptimizer
 from workflows.optimizers.refine import Refine, RefineOptimizer
 from workflows.optimizers.reflect import Reflect, ReflectOptimizer
+from workflows.optimizers.rescore import Rescore, RescoreOptimizer
 from workflows.optimizers.search import Search, SearchOptimizer
 
 
@@ -38,6 +39,7 @@ OPTIMIZERS: Final[dict[str, OptimizerKind]] = {
     "few_shot": OptimizerKind(FewShotOptimizer, FewShot),
     "none": OptimizerKind(MeasureOptimizer, Measure),
     "python": OptimizerKind(PythonOptimizer, ByReference),
+    "rescore": OptimizerKind(RescoreOptimizer, Rescore),
 }
 """By the word in a spec, in the order in which they are described."""
 

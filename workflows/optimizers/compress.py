@@ -84,7 +84,8 @@ class CompressOptimizer(OptimizerSpec):
     """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
     parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
     proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
-    """Also rewrites each section shorter. Default: nobody does."""
+    """Also rewrites each section shorter. One of yours may give a list of texts for a section: each is an edit of its own.
+    Default: nobody does."""
     factors: list[str] | None = None
     """Which sections. Default: every text that may change, and every list of examples."""
     min_section_tokens: Annotated[int, Field(ge=0)] = 20
@@ -185,7 +186,7 @@ class Compress:
     def report(self, state: OptimizerState, result: OptimizationResult) -> dict[str, Compression]:
         """What the run's result says beside what every result says."""
         found = Findings.read(state.algorithm_data) if state.algorithm_data else None
-        return {"compression": reported(found, result, self._baseline())}
+        return {"compression": reported(found, result, self._baseline(), self._frame.template)}
 
     def _baseline(self) -> Configuration:
         return {name: normalize(factor.value) for name, factor in self._frame.factors.items()}
@@ -226,18 +227,18 @@ class Compress:
         return self._options.factors or [name for name, factor in factors.items() if may_shrink(factor)]
 
     async def _rewritten(self, baseline: Configuration, sections: Mapping[str, int]) -> list[tuple[SectionEdit, str]]:
-        """Every text as the proposer writes it. What it fails to write stays as it is, unless it fails everywhere and there is
-        nothing else to try."""
+        """Every text as the proposer writes it, in one way or several. What it fails to write stays as it is, unless it fails
+        everywhere and there is nothing else to try."""
         proposer = self._options.proposer
         paths = sorted((path for path in sections if isinstance(baseline[path], str)), key=lambda path: (-sections[path], path))
         if proposer is None or not paths:
             return []
         asked = [self._written(_asking_for_less(proposer), path, index) for index, path in enumerate(paths)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        written: list[tuple[str, str]] = []
+        written: list[tuple[str, int, str]] = []
         for path, answer in zip(paths, answers, strict=True):
-            if isinstance(answer, str):
-                written.append((path, answer))
+            if isinstance(answer, list):
+                written += [(path, number, text) for number, text in enumerate(answer, start=1)]
             elif not isinstance(answer, ProposalFailed):
                 raise answer
         failed = next((answer for answer in answers if isinstance(answer, ProposalFailed)), None)
@@ -245,23 +246,24 @@ class Compress:
             raise failed
         return await self._with_savings(written, sections) if written else []
 
-    async def _written(self, proposer: ModelProposer | PythonProposer, path: str, index: int) -> str:
+    async def _written(self, proposer: ModelProposer | PythonProposer, path: str, index: int) -> list[str]:
         parent = self._frame.context.baseline_candidate_id
         answer = await self._frame.new_values(proposer, parent=parent, factors=(path,), index=index, feedback="")
-        text = answer.values.get(path)
-        if not isinstance(text, str):
+        given = answer.values.get(path)
+        texts = [text for text in (given if isinstance(given, list) else [given]) if isinstance(text, str)]
+        if not texts:
             raise ProposalFailed(f"no text came back for {path}")
-        return text
+        return [*dict.fromkeys(texts)]
 
     async def _with_savings(
-        self, written: Sequence[tuple[str, str]], sections: Mapping[str, int]
+        self, written: Sequence[tuple[str, int, str]], sections: Mapping[str, int]
     ) -> list[tuple[SectionEdit, str]]:
-        counted = await self._tokens([text for _, text in written])
+        counted = await self._tokens([text for _, _, text in written])
         edits = []
-        for (path, text), tokens in zip(written, counted, strict=True):
+        for (path, number, text), tokens in zip(written, counted, strict=True):
             saving = sections[path] - tokens
             longer = len(text) >= len(str(self._baseline()[path]))
-            edits.append((SectionEdit(path, REWRITTEN, 1, min(saving, 0) if longer else saving), text))
+            edits.append((SectionEdit(path, REWRITTEN, number, min(saving, 0) if longer else saving), text))
         return edits
 
     async def _tokens(self, values: Sequence[JsonValue]) -> list[int]:

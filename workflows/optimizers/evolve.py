@@ -103,6 +103,10 @@ class EvolveOptimizer(OptimizerSpec):
     def plugins(self) -> Iterator[NamedPlugin]:
         yield NamedPlugin("optimizer.classifier.ref", self.classifier.ref, 1, self.classifier.version)
 
+    @property
+    def learns_from_train(self) -> bool:
+        return True
+
     def problems(self, request: OptimizationRequest) -> Iterator[str]:
         """Tables that cannot apply, and judgements that are not its own."""
         if not self.table and not self.padding:

@@ -88,6 +88,10 @@ class FewShotOptimizer(OptimizerSpec):
             return self.factor if self.factor in lists else None
         return lists[0] if len(lists) == 1 else None
 
+    @property
+    def learns_from_train(self) -> bool:
+        return True
+
     def problems(self, request: OptimizationRequest) -> Iterator[str]:
         lists = _lists_among(request.configuration)
         if self.factor is not None and self.factor not in lists:

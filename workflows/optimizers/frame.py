@@ -10,9 +10,11 @@ from pydantic import JsonValue
 
 from ratchet._frozen import Payload
 from ratchet.optimizer import OptimizerState, RunContext
+from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.run.amounts import Resource
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import OptimizationResult, Proposed
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -91,12 +93,21 @@ class Frame(Protocol):
         ...
 
     @property
+    def template(self) -> PromptTemplate | None:
+        """The prompt whose parts are among the factors, if there is one."""
+        ...
+
+    @property
     def prospects(self) -> Prospects:
         """What the search may still do."""
         ...
 
     async def configuration(self, candidate_id: str) -> Configuration:
         """The configuration of a candidate of this run."""
+        ...
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        """A candidate of another run, with its configuration."""
         ...
 
     async def new_values(

@@ -52,6 +52,10 @@ class RefineOptimizer(OptimizerSpec):
     def prefers_shorter(self) -> bool:
         return self.shorter_wins_ties
 
+    @property
+    def learns_from_train(self) -> bool:
+        return self.examples_from == "train"
+
     def problems(self, request: OptimizationRequest) -> Iterator[str]:
         if request.dataset.lacks("train", "validation"):
             yield from self._no_examples({})

@@ -8,22 +8,17 @@ from datetime import datetime
 from ratchet._canonical import canonical_json
 from ratchet.optimizer import StopReason
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, Ending, FactorChange, OptimizationResult
+from workflows.model.run.contract import Confirmation, Ending, FactorChange, How, OptimizationResult, Unproven
 from workflows.model.run.decisions import Reference
+from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult
 from workflows.rules.decisions.budget import confirmation_fits, exhausted, exhausted_by
-from workflows.rules.decisions.sentences import on_confirmation
+from workflows.rules.decisions.sentences import NOTHING_HOLDS, on_confirmation
 from workflows.rules.decisions.stop_rules import decide
 from workflows.rules.scoring.objective_score import gain
 from workflows.run.ended import RunEnded
 from workflows.run.state import RunState
-
-NOTHING_NEW = (
-    "the target answers the same every time, so that fresh answers to the samples of the search show nothing new; "
-    "hold back samples with dataset.splits.test"
-)
-"""Why the confirmation gives no verdict."""
 
 
 def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
@@ -71,9 +66,7 @@ def to_confirm(state: RunState) -> list[Candidate]:
     assert state.prepared and state.best
     baseline = state.baseline_candidate_again()
     pair = [baseline] if state.best.config_hash == baseline.config_hash else [baseline, state.best_candidate()]
-    if state.prepared.test_samples or (state.needs.confirmation_calls and len(pair) > 1):
-        return pair
-    return []
+    return pair if state.prepared.test_samples or (state.is_confirmed and len(pair) > 1) else []
 
 
 def uncovered(state: RunState, pair: Sequence[Candidate]) -> str | None:
@@ -98,22 +91,10 @@ def confirmation_references(state: RunState, pair: Sequence[Candidate]) -> list[
     ]
 
 
-def confirmed(
-    state: RunState,
-    baseline: float | None,
-    winner: float | None,
-    judged: Judged | None,
-    *,
-    fresh_answers: bool = False,
-    alike: bool = False,
-) -> Confirmation:
-    """What the confirmation says, and how much more the search had promised.
-
-    Answers that are `alike` those of the search confirm nothing: what was chosen for them is judged by them.
-    """
-    if alike:
-        refused = Confirmation(fresh_answers=fresh_answers, baseline_score=baseline, winner_score=winner, refused=NOTHING_NEW)
-        return refused.model_copy(update={"explanation": on_confirmation(refused)})
+def confirmed(state: RunState, baseline: float | None, winner: float | None, judged: Judged | None, how: How) -> Confirmation:
+    """What the confirmation says, and how much more the search had promised."""
+    if judged is not None and how == "cross_fitting":
+        baseline, winner = judged.evidence.reference_mean, judged.evidence.mean
     promised = optimism = None
     if judged is not None and state.best and state.baseline and state.baseline.score is not None:
         assert baseline is not None and winner is not None
@@ -121,7 +102,8 @@ def confirmed(
         promised = gain(state.best.score, state.baseline.score, direction)
         optimism = promised - gain(winner, baseline, direction)
     found = Confirmation(
-        fresh_answers=fresh_answers,
+        how=how,
+        holds=judged is not None and judged.accepted,
         baseline_score=baseline,
         winner_score=winner,
         judged=judged,
@@ -132,27 +114,24 @@ def confirmed(
 
 
 def result_of(state: RunState, end: RunEnded, confirmation: Confirmation | None, now: datetime) -> OptimizationResult:
-    """The run's result, from its books."""
-    best = state.best
-    baseline = state.request.baseline
-    best_configuration = best.configuration if best else {}
-    changes = {
-        name: FactorChange(before=baseline[name], after=value)
-        for name, value in best_configuration.items()
-        if canonical_json(value) != canonical_json(baseline[name])
-    }
+    """The run's result, from its books. A winner that was to be confirmed and does not hold leaves the baseline there."""
+    unproven = _unproven(state, end, confirmation)
+    best = state.baseline if unproven else state.best
+    winner = state.best.configuration if state.best else {}
+    best_configuration = state.baseline_candidate_again().configuration if unproven else winner
     return OptimizationResult(
         optimization_id=state.run_id,
         status=end.status,
         stop_reason=end.reason,
-        message=end.message,
+        message=_with_outcome(end.message, unproven),
         baseline_score=state.baseline.score if state.baseline else None,
         best_score=best.score if best else None,
         best_candidate_id=best.candidate_id if best else None,
         best_config_hash=best.config_hash if best else None,
         best_configuration=best_configuration,
-        changes=changes,
+        changes=_changes(state, best_configuration),
         confirmation=confirmation,
+        unproven=unproven,
         plan=state.plan,
         noise=state.noise,
         rounds=state.round,
@@ -165,3 +144,34 @@ def result_of(state: RunState, end: RunEnded, confirmation: Confirmation | None,
         finished_at=now,
         history=f"ratchet report {state.run_id}",
     )
+
+
+def _unproven(state: RunState, end: RunEnded, confirmation: Confirmation | None) -> Unproven | None:
+    """The search's winner, where it is not the baseline and would have to be confirmed to be the result, and is not."""
+    best, baseline = state.best, state.baseline
+    if best is None or baseline is None or best.config_hash == baseline.config_hash or not state.is_confirmed:
+        return None
+    if confirmation is not None and confirmation.holds:
+        return None
+    return Unproven(
+        candidate_id=best.candidate_id,
+        config_hash=best.config_hash,
+        configuration=best.configuration,
+        score=best.score,
+        changes=_changes(state, best.configuration),
+        why=on_confirmation(confirmation) if confirmation is not None else f"not confirmed: the run was {end.status} before",
+    )
+
+
+def _changes(state: RunState, configuration: Configuration) -> dict[str, FactorChange]:
+    baseline = state.request.baseline
+    return {
+        name: FactorChange(before=baseline[name], after=value)
+        for name, value in configuration.items()
+        if canonical_json(value) != canonical_json(baseline[name])
+    }
+
+
+def _with_outcome(message: str, unproven: Unproven | None) -> str:
+    """Why the run ended, and that it found nothing; said once, also where the end is taken as it is recorded."""
+    return f"{message}; {NOTHING_HOLDS}" if unproven and not message.endswith(NOTHING_HOLDS) else message

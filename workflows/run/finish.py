@@ -15,7 +15,7 @@ from workflows.contracts import Bookkeeping
 from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.failures import shorten
 from workflows.model.run.candidates import Candidate
-from workflows.model.run.contract import Confirmation, Ending, FinishInput, OptimizationResult
+from workflows.model.run.contract import Confirmation, Ending, FinishInput, How, OptimizationResult
 from workflows.model.run.test_split import OpenTestSplit
 from workflows.model.trial import Purpose, Split
 from workflows.optimizers.frame import Reporting
@@ -69,6 +69,8 @@ class Closing:
         pair = to_confirm(state)
         if not pair:
             return None
+        if not state.prepared.test_samples and not state.needs.confirmation_calls:
+            return await self._cross_fitted()
         if refused := uncovered(state, pair):
             return Confirmation(refused=refused)
         if not state.prepared.test_samples:
@@ -93,11 +95,31 @@ class Closing:
         for result in results:
             state.spending.add_trial(result)
         scores = [result.objective_score for result in results]
-        judged, alike = None, False
+        how: How = "test_split" if split is Split.TEST else "fresh_answers"
+        judged = None
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
-            [judged], alike = found.judged, found.alike
-        return confirmed(state, scores[0], scores[-1], judged, fresh_answers=split is not Split.TEST, alike=alike)
+            [judged], how = found.judged, "cross_fitting" if found.alike else how
+        return confirmed(state, scores[0], scores[-1], judged, how)
+
+    async def _cross_fitted(self) -> Confirmation:
+        """Without another call: from what the search has measured."""
+        state = self._state
+        assert state.prepared
+        self._showing.show("running", "confirming the winner by cross-fitting")
+        baseline, winner = references_of(state)
+        found = await self._trials.judge(
+            JudgeInput(
+                run_id=state.run_id,
+                split=state.prepared.search_split,
+                reference=baseline,
+                candidates=(winner,),
+                seed=state.request.seed,
+                by_cross_fitting=True,
+            )
+        )
+        [judged] = found.judged
+        return confirmed(state, None, None, judged, "cross_fitting")
 
     async def _judged(self, pair: Sequence[Candidate], split: Split) -> Judgements:
         baseline, winner = confirmation_references(self._state, pair)

@@ -11,10 +11,12 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from ratchet._canonical import derive_seed
 from ratchet.optimizer import Part, RunContext, StopReason
+from ratchet.prompts.template import PromptTemplate
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, version_key
 from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST
+from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
@@ -22,6 +24,7 @@ from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Pro
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.rules.proposals.validation import Refusal
 from workflows.rules.scoring.objective_score import describe_objective
+from workflows.rules.spec.prompt_factors import template_of
 from workflows.run.ended import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.remaining_work import prospects_of
@@ -53,6 +56,10 @@ class WorkflowFrame:
         return self._state.request.factors_in_play
 
     @property
+    def template(self) -> PromptTemplate | None:
+        return template_of(self._state.request)
+
+    @property
     def prospects(self) -> Prospects:
         return prospects_of(self._state)
 
@@ -65,9 +72,12 @@ class WorkflowFrame:
             return state.last.configuration
         if candidate_id in state.at_hand:
             return state.at_hand[candidate_id]
-        key = CandidateKey(run_id=state.run_id, candidate_id=candidate_id)
-        candidate = await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
-        return candidate.configuration
+        return (await self.candidate_of(state.run_id, candidate_id)).configuration
+
+    async def candidate_of(self, run_id: str, candidate_id: str) -> Candidate:
+        """As it is stored, of any run."""
+        key = CandidateKey(run_id=run_id, candidate_id=candidate_id)
+        return await workflow.execute_activity_method(Bookkeeping.load_candidate, key, **STORE)
 
     async def new_values(
         self,

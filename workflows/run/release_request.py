@@ -11,6 +11,7 @@ from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.release import ReleaseOutcome, ReleaseRequest, ReleaseSpec, ReleaseState
 from workflows.model.spec.request import OptimizationRequest
 from workflows.policies import ASK_FOR_RELEASE
+from workflows.rules.decisions.sentences import NOTHING_HOLDS
 from workflows.rules.releases.release_gate import evidence_of, regression, unconfirmed
 from workflows.rules.releases.target import ReleaseTarget, released_prompt
 from workflows.run.error_reason import reason_of
@@ -44,6 +45,8 @@ async def asked_for_release(request: OptimizationRequest, result: OptimizationRe
 
 
 def _why_not(request: OptimizationRequest, wanted: ReleaseSpec, result: OptimizationResult) -> str | None:
+    if result.unproven is not None:
+        return f"{NOTHING_HOLDS}: {result.unproven.why}"
     if not result.changes:
         return "nothing was better than the baseline"
     if wanted.mode == "approval":
@@ -69,7 +72,6 @@ def _release_of(
         remind=wanted.remind,
         approvers=tuple(wanted.approvers),
         by=ASKED_BY,
-        reason=f"{wanted.mode} release of the winner of {request.name}",
         evidence=evidence_of(result, request.objective.direction),
     )
 

@@ -363,6 +363,12 @@ class RunState:
         return needs_of(self.request, self.design, self.prepared.test_samples if self.prepared else 0)
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether a winner has to be confirmed to be the result."""
+        prepared = self.prepared
+        return prepared is not None and bool(prepared.test_samples or prepared.cross_fits or self.needs.confirmation_calls)
+
+    @property
     def metered(self) -> bool:
         """Whether what calls take is set aside before they are made."""
         budget = self.limits.budget

@@ -144,6 +144,7 @@ class TrialRuns:
         state, execution, target = self._state, self._state.request.execution, self._state.request.target
         assert state.prepared
         split, samples = self._samples(candidate, purpose)
+        asks_the_target = state.request.optimizer.answers_of is None
         return TrialInput(
             run_id=state.run_id,
             trial_id=trial_id(state.run_id, candidate, purpose),
@@ -156,6 +157,7 @@ class TrialRuns:
             calls_per_shard=execution.samples_per_shard or CALLS_PER_SHARD,
             concurrent_samples=state.concurrent_samples,
             min_coverage=execution.min_coverage,
+            max_failed_scores=execution.max_failed_scores,
             deadline=None if purpose is Purpose.CONFIRMATION else state.deadline,
             clock=state.clock,
             records=records,
@@ -163,8 +165,8 @@ class TrialRuns:
             seed=state.request.seed,
             metered=state.metered,
             concurrent_trials=side_by_side,
-            activity=target.calls(execution.sample_timeout),
-            experiment=target.rules(),
+            activity=target.calls(execution.sample_timeout) if asks_the_target else None,
+            experiment=target.rules() if asks_the_target else None,
         )
 
     def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:

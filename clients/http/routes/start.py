@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -11,12 +12,14 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.preparing.request_check import Busy, problems_of
-from clients.http.backend import Backend, Served
+from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
-from clients.http.missing_run import execution_of
+from clients.http.missing_run import execution_of, why_unknown
+from clients.http.spec_contents import SpecContents
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
+from clients.runs.rescore import NotRescored, answered_run
 from clients.wire import Started
 from ratchet._canonical import NotCanonical
 from workflows.model.spec.request import OptimizationRequest
@@ -46,10 +49,43 @@ async def start(
     changed. What this server may not read, only the workers, is named in `unseen`: then its name alone counts. Plug-ins are
     those that the workers may import, and a dataset's path is one that they may read.
     """
+    return await _started_once(backend, await _read(backend, request), response, new=new)
+
+
+@router.post(
+    "/{optimization_id}/rescore",
+    operation_id="rescoreOptimization",
+    status_code=201,
+    responses=responses(404, 409) | {200: {"model": Started}},
+)
+async def rescore(run_id: RunId, request: OptimizationRequest, backend: Served, response: Response) -> Started:
+    """Score the answers of a finished run anew: a new run with its candidates, judged by this spec, and no target call.
+
+    The spec is that of the run but for scorers, objective, judgement and prices. An answer that the run did not get is missing.
+    """
+    found = await _read(backend, request)
+    if not await backend.reader.runs.is_known(run_id):
+        raise await why_unknown(backend, run_id)
+    try:
+        source = await answered_run(backend.reader, run_id)
+        source.refuse_other_answers(found.known, found.dataset_id)
+    except NotRescored as error:
+        raise Refused(409, str(error), "optimization_id") from None
+    found = replace(found, asked=source.scored_by(found.asked), known=source.scored_by(found.known))
+    return await _started_once(backend, found, response, new=False)
+
+
+async def _read(backend: Backend, request: OptimizationRequest) -> SpecContents:
+    """The spec with all that it refers to; what is wrong with it is refused."""
     await _refuse_problems(request)
     found = await backend.specs.read(backend.servers, request)
     if found.known is not request:
         await _refuse_problems(found.known)
+    return found
+
+
+async def _started_once(backend: Backend, found: SpecContents, response: Response, *, new: bool) -> Started:
+    """Start the run of a spec, or name the one that there is."""
     try:
         parts = found.known, found.dataset_id, found.fingerprints, found.sources
         first = await asyncio.to_thread(run_id_of, *parts)

@@ -61,6 +61,12 @@ function ending(run) {
   return null;
 }
 
+const SAMPLES = {
+  test_split: "samples the search never saw",
+  fresh_answers: "fresh answers to the samples of the search",
+  cross_fitting: "samples of the search, each compared where the choice had not seen it",
+};
+
 function confirmed(run, confirmation) {
   if (!confirmation) return null;
   const { judged, baseline_score: before, winner_score: after, refused } = confirmation;
@@ -70,7 +76,7 @@ function confirmed(run, confirmation) {
     const told = before === null && after === null ? "nothing was measured in full" : `baseline ${score(before)}, best ${score(after)}`;
     return h("div", { class: "verdict" }, title(null), h("p", { class: "soft" }, confirmation.explanation || told));
   }
-  const samples = confirmation.fresh_answers ? "fresh answers to the samples of the search" : "samples the search never saw";
+  const samples = SAMPLES[confirmation.how];
   const { evidence } = judged;
   return h("div", { class: "verdict" },
     title(h("span", { class: "pill", "data-kind": KIND[judged.verdict] }, words(judged.verdict))),

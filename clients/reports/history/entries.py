@@ -12,6 +12,7 @@ from clients.reports.facts import (
     RunFacts,
     best_iteration,
     compared,
+    confirmed_trials,
     decision_on,
     errors_met,
     fixed_factors,
@@ -226,6 +227,10 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "best_iteration": best.number if best else None,
         "best": _candidate(best, facts) if best else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
+        "confirmed": [
+            {"candidate_id": one.candidate_id, "score": one.score, "low": one.low, "high": one.high}
+            for one in confirmed_trials(facts)
+        ],
         "compression": result.compression.model_dump(mode="json") if result and result.compression else None,
         "pareto_front": [member.model_dump(mode="json") for member in front_of(facts)],
         "releases": [release.model_dump(mode="json") for release in facts.releases],

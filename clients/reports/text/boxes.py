@@ -37,6 +37,7 @@ from clients.reports.text.summary import (
     errors_text,
     importance_text,
     lost_text,
+    means_text,
     reused_text,
     score_interval,
     score_line,
@@ -116,6 +117,7 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
         rows += _labelled("Interval:", score_interval(facts))
     if facts.result is not None and facts.result.confirmation is not None:
         rows += _confirmed(facts.result.confirmation, facts.direction)
+        rows += _labelled("Means:", means_text(facts)) if means_text(facts) else []
     if facts.result is not None and facts.result.compression is not None:
         rows += _labelled("Compressed:", compression_text(facts.result.compression))
     told = (("Mattered:", importance_text(facts)), ("Release:", release_text(facts)))

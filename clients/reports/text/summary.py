@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from clients.reports.facts import (
     RunFacts,
     best_iteration,
+    confirmed_trials,
     decision_on,
     errors_met,
     improvement,
@@ -145,6 +146,13 @@ def score_interval(facts: RunFacts) -> str:
     if best is None or best.low is None or best.high is None:
         return ""
     return f"95% CI {'…'.join(telling_apart(best.low, best.high))}"
+
+
+def means_text(facts: RunFacts) -> str:
+    """What baseline and winner scored in the confirmation, each with its interval: `0.42 [0.31, 0.54] → …, 95% CI`."""
+    sure = [(one.low, one.score, one.high) for one in confirmed_trials(facts) if one.low is not None]
+    texts = [telling_apart(*(end for end in each if end is not None)) for each in sure]
+    return " → ".join(f"{mean} [{low}, {high}]" for low, mean, high in texts) + ", 95% CI" if texts else ""
 
 
 def can_find(facts: RunFacts) -> str:

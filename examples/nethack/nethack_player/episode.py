@@ -21,7 +21,7 @@ TRAPPED = 0.5
 
 def play(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
     """One game, by its seed: the same seed and the same policy give the same episode, to the last key."""
-    game = Game(sample.input["seed"])
+    game = Game(sample.input)
     try:
         player = Player(game, Policy.of(configuration))
         player.play(configuration["max_turns"], configuration["max_keys"])

@@ -23,6 +23,7 @@ from store.connection import Database
 from store.read.reader import StoreReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
+from tests.support import spec_building
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.dataset import Dataset, Item, Splits
 from workflows.model.spec.request import OptimizationRequest
@@ -413,9 +414,9 @@ class TestClustersInTheStore:
     ) -> None:
         given = items(*self.ITEMS)
         stored = await ingest(database, given)
-        dataset = Dataset(items=given, group_by=group_by)
-        assert (await clusters_in(Datasets(database), stored.dataset_id, dataset)).first == first
-        members = Members(dataset, 0)
+        asked = spec_building.request(dataset={"items": given, "group_by": group_by})
+        assert (await clusters_in(Datasets(database), stored.dataset_id, asked.dataset)).first == first
+        members = Members(asked)
         check_items(given, members.look)
         assert members.clusters.first == first
 
@@ -460,7 +461,7 @@ class TestClustersInTheStore:
             "target": {"kind": "python", "ref": "my:target"},
             "objective": "exact",
             "optimizer": "none",
-            "dataset": {"items": given},
+            "dataset": {"items": given, "splits": "none"},
             "samples_per_trial": 10,
             "judgement": {"racing": True},
         }

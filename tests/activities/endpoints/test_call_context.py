@@ -80,7 +80,7 @@ async def test_target_and_judge_of_a_sample_are_called_for_the_same_run_budget_a
             objective=Objective(metric="rubric"),
         ),
         Overlay("f" * 64, {}, None),
-        [PairToAnswer(n, f"item-{n}", 0, Sample(f"s{n}", n)) for n in range(2)],
+        [PairToAnswer(n, f"item-{n}", 0, Sample(f"s{n}", n), n) for n in range(2)],
         target=target,
         scorers=ScorerTools(Plugins([]), models=judge),
         limit=CallPlaces([Limit(1)], caller),

@@ -313,7 +313,7 @@ class TestWithinAShard:
             result = await activity_environment().run(evaluating.evaluate_shard, shard(3, concurrent_samples=1))
         assert "judge 'simulated-judge'" in (result.first_error or "")
         assert (result.evaluated, result.missing, result.errors) == (2, 1, {"no verdict": 1})
-        assert (len(await run.outcomes()), await run.count("unscored_answers")) == (2, 1)
+        assert (len(await run.outcomes()), await run.count("answers")) == (2, 3)
 
     async def test_a_model_that_embeds_and_cannot_be_understood_is_asked_once(self, server: SimulatedModel) -> None:
         server.simulate({"status": 400, "model": "simulated-embedding"})

@@ -24,7 +24,7 @@ async def test_no_more_calls_begin_than_can_be_lost_however_long_the_store_is_aw
     run = MeasuredRun(suite("patient", **scorers), samples(40))
     async with evaluation(run) as evaluating:
         shards = [shard(first + 20, first=first, concurrent_samples=CONCURRENT) for first in (0, 20)]
-        async with run.database.locked("outcomes", "unscored_answers"):
+        async with run.database.locked("answers"):
             work = asyncio.gather(*[activity_environment().run(evaluating.evaluate_shard, one) for one in shards])
             await run.database.until_somebody_waits()
             for _ in range(200):  # whatever could begin has begun
@@ -43,7 +43,7 @@ async def test_a_store_that_refuses_for_good_leaves_no_place_taken() -> None:
     run = MeasuredRun(suite("patient"), samples(8))
     async with evaluation(run) as evaluating:
         first = shard(4, concurrent_samples=2)
-        async with run.database.refusing_rows("outcomes"):
+        async with run.database.refusing_rows("answers"):
             with pytest.raises(ApplicationError, match="refuses this for good"):
                 await activity_environment().run(evaluating.evaluate_shard, first)
         async with asyncio.timeout(30):

@@ -122,7 +122,9 @@ class TestTogetherWithTheOnlyShard:
         assert result.trial is not None
         assert (result.trial.status, result.trial.failure) == ("failed", "scoring")
         assert result.trial.error is not None and result.scoring_error is not None
-        assert result.trial.error.startswith(without_traceback(result.scoring_error))
+        assert without_traceback(result.scoring_error) in result.trial.error
+        assert "scorers failed on 3 of 3 answers, execution.max_failed_scores allows 1" in result.trial.error
+        assert result.trial.paid_samples == 3
 
     async def test_a_store_that_goes_away_before_it_is_recorded_is_waited_for(self) -> None:
         run = MeasuredRun(suite("echo"), samples(3))

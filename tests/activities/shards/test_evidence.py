@@ -37,7 +37,7 @@ async def concluded(run: ExampleRun, name: str, scores: list[float], *against: s
     trial = run.trial(run.candidate(name), references=tuple(named(run.candidate(other)) for other in against))
     await run.store.trials.begin(trial)
     outcomes = [run.outcome(place, 0, score) for place, score in enumerate(scores)]
-    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, outcomes)
+    await run.store.outcomes.commit(run.shard(trial), run.suite, outcomes)
     calls = PluginCalls()
     concluding = Concluding(run.store, Plugins([]), calls, Judging(run.store))
     return await concluding.conclude(Conclusion(trial=trial))
@@ -66,7 +66,7 @@ async def test_samples_without_an_answer_are_left_out_and_counted(example: Examp
     trial = run.trial(run.candidate("gappy"), references=(named(run.candidate()),), min_coverage=0.5)
     await run.store.trials.begin(trial)
     outcomes = [run.outcome(place, 0, 1.0) for place in range(COUNT - 3)]
-    await run.store.outcomes.commit(run.shard(trial), run.suite.evaluator, outcomes)
+    await run.store.outcomes.commit(run.shard(trial), run.suite, outcomes)
     result = await Concluding(run.store, Plugins([]), PluginCalls(), Judging(run.store)).conclude(Conclusion(trial=trial))
     [evidence] = result.evidence
     assert (evidence.n, evidence.missing) == (COUNT - 3, 3)

@@ -26,7 +26,7 @@ SPEC: dict[str, Any] = {
     "name": "t",
     "prompt": {"file": "prompts/triage.yaml"},
     "target": {"kind": "python", "ref": "mine:target"},
-    "dataset": {"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}]},
+    "dataset": {"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}], "splits": "none"},
     "objective": "exact",
     "optimizer": {"proposer": {"kind": "step"}, "factors": ["param:risk", "param:tries"]},
     "stop": {"max_rounds": 1},
@@ -111,7 +111,7 @@ class TestFiles:
 
     async def test_what_the_prompt_asks_of_samples_is_checked(self, directory: Path) -> None:
         http = {"kind": "http", "url": "http://127.0.0.1:9/x", "body": "{{factors.prompt}}"}
-        lacking = {"items": [{"input": {"text": "x"}, "expected": "yes"}]}
+        lacking = {"items": [{"input": {"text": "x"}, "expected": "yes"}], "splits": "none"}
         [told] = messages(await checked(directory, target=http, dataset=lacking))
         assert told == "dataset.items[0].input: has no 'ticket', which target.body needs"
 

@@ -18,6 +18,7 @@ from tests.support.release_runs import CONFIGURATION
 from tests.support.shells import Shell
 
 Spec = Callable[..., dict[str, Any]]
+EXAMPLES = Path(__file__).parents[3] / "examples"
 ITEMS = {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": {"validation": 0.5, "test": 0.5}}
 
 TRIAGE = """\
@@ -77,6 +78,20 @@ class TestWithoutAnyServer:
         await other.ratchet("prompts", "export", "support/triage", "again")
         for name in ("prompt_v1.0.0.yaml", "versions.json"):
             assert (shell.directory / "out" / name).read_bytes() == (shell.directory / "again" / name).read_bytes()
+
+    async def test_a_policy_from_elsewhere_comes_in_with_its_mutations_and_shows_its_parameters(self, shell: Shell) -> None:
+        first = (EXAMPLES / "nethack" / "prompt_v1.0.0.yaml").read_text()
+        step = "{version: v1.0.1, prev_version: v1.0.0, description: Increased health_threshold}"
+        second = first.replace("version: v1.0.0", "version: v1.0.1", 1).replace("threshold: 0.3", "threshold: 0.4")
+        shell.write("prompt_v1.0.0.yaml", first)
+        shell.write("prompt_v1.0.1.yaml", second.replace("mutation_history: []", f"mutation_history:\n  - {step}"))
+        came = await shell.ratchet("prompts", "import", ".", "--name", "games/nethack")
+        assert "games/nethack: 2 versions came in; stable is 1.0.1" in came.out
+        rendered = (await shell.ratchet("prompts", "render", "games/nethack", "--mutations")).out
+        assert '"health_threshold": 0.4,' in rendered
+        mutations = "\n\nRECENT MUTATIONS\n- v1.0.0 → v1.0.1: Increased health_threshold\n"
+        assert (await shell.ratchet("prompts", "render", "games/nethack")).out == rendered.replace(mutations, "\n") != rendered
+        assert (await shell.ratchet("prompts", "show", "games/nethack")).out.endswith(mutations)
 
     async def test_a_version_with_other_content_stops_an_import_before_anything_is_written(self, shell: Shell) -> None:
         await shell.ratchet("prompts", "seed", "triage.yaml")

@@ -48,7 +48,7 @@ def own_spec(**parts: Any) -> dict[str, Any]:
         "name": "owned",
         "configuration": {"k": {"value": 1, "change": "structured", "type": "integer", "min": 0, "max": 9}},
         "target": {"kind": "python", "ref": "own:answer"},
-        "dataset": {"items": items},
+        "dataset": {"items": items, "splits": "none"},
         "objective": "exact",
         "optimizer": {"proposer": {"kind": "step"}},
         **parts,
@@ -142,7 +142,7 @@ async def test_another_prompt_at_its_tag_is_another_run(http: httpx.AsyncClient,
     spec = own_spec(
         name="prompted",
         prompt="doors/triage",
-        dataset={"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}]},
+        dataset={"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}], "splits": "none"},
         optimizer={"proposer": {"kind": "step"}, "factors": ["param:risk", "param:tries"]},
     )
     del spec["configuration"]
@@ -163,7 +163,7 @@ async def test_a_prompt_from_a_file_counts_by_its_content(http: httpx.AsyncClien
     spec = own_spec(
         name="filed",
         prompt={"file": "triage.yaml"},
-        dataset={"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}]},
+        dataset={"items": [{"input": {"ticket": "Where is it?"}, "expected": "yes"}], "splits": "none"},
         optimizer={"proposer": {"kind": "step"}, "factors": ["param:risk", "param:tries"]},
     )
     del spec["configuration"]

@@ -99,7 +99,7 @@ async def test_the_table_and_a_candidates_view_agree(http: httpx.AsyncClient, sl
 
 async def test_a_run_without_slices_offers_none(http: httpx.AsyncClient, engines: Engines) -> None:
     one_tag = [{"id": f"s{n}", "input": n, "tags": ["same"]} for n in range(8)]
-    spec = hill_spec(name="whole", dataset={"items": one_tag}, stop={"max_rounds": 1, "no_improvement": 0})
+    spec = hill_spec(name="whole", dataset={"items": one_tag, "splits": "none"}, stop={"max_rounds": 1, "no_improvement": 0})
     await engines.run(spec, run_id="whole")
     assert (await read(http, "/whole/slices"))["fields"] == []
     told = await read(http, "/whole/slices/scores?field=input.nowhere")

@@ -86,7 +86,8 @@ SIGNS = {
 async def many(engines: Engines) -> str:
     items = [{"id": f"s{n}", "input": n, "tags": ["odd" if n % 2 else "even"]} for n in range(8)]
     await engines.run(
-        hill_spec(name="many", dataset={"items": items}, stop={"max_rounds": 2, "no_improvement": 0}), run_id="many"
+        hill_spec(name="many", dataset={"items": items, "splits": "none"}, stop={"max_rounds": 2, "no_improvement": 0}),
+        run_id="many",
     )
     await enlarge(engines.database, "many", TRIALS)
     return "many"

@@ -140,7 +140,7 @@ async def test_slices_are_read_on_a_phone_beside_the_candidates_name(open_page: 
 
 async def test_a_run_of_which_there_is_one_slice_offers_none(open_page: Opens, engines: Engines) -> None:
     same = [{"id": f"s{n}", "input": n, "tags": ["same"]} for n in range(8)]
-    spec = hill_spec(name="one-slice", dataset={"items": same}, stop={"max_rounds": 1, "no_improvement": 0})
+    spec = hill_spec(name="one-slice", dataset={"items": same, "splits": "none"}, stop={"max_rounds": 1, "no_improvement": 0})
     await engines.run(spec, run_id="one-slice")
     page = await open_page()
     async with page.expect_response("**/slices") as answered:

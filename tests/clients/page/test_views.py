@@ -124,7 +124,7 @@ async def test_prompts_with_markup_and_scripts_are_shown_as_text_everywhere(open
             "x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10},
             "prompt": {"value": MARKUP, "change": "text"},
         },
-        dataset={"items": [{"id": f"s{n}", "input": f"{MARKUP} {n}", "expected": MARKUP} for n in range(8)]},
+        dataset={"items": [{"id": f"s{n}", "input": f"{MARKUP} {n}", "expected": MARKUP} for n in range(8)], "splits": "none"},
         stop={"max_rounds": 2, "no_improvement": 0},
     )
     await engines.run(spec, run_id="marked-up <script>window.hacked=1")

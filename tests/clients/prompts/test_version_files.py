@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clients.prompts.version_files import BadVersionFile, read_versions, written_versions
-from ratchet.prompts import Change, OverrideStore, PromptTemplate, Resolved, open_store
+from ratchet.prompts import Change, Overrides, OverrideStore, PromptTemplate, Resolved, open_store
 from workflows.rules.releases.versions import Version
 
 NAME = "support/triage"
@@ -36,6 +36,7 @@ rules_constraints:
   - Never waste critical resources
 skill_descriptions:
   explore: Navigate unexplored areas
+  fight: Engage enemies
 policy_parameters:
   health_threshold: 0.4
   max_exploration_steps: 100
@@ -43,6 +44,23 @@ policy_parameters:
 mutation_history:
   - {version: v1.0.1, prev_version: v1.0.0, description: Increased health_threshold, timestamp: 2024-01-21T10:00:00}
 """
+SHOWN = """\
+TASK DEFINITION
+You are an expert NetHack player...
+
+RULES AND CONSTRAINTS
+- Never waste critical resources
+
+AVAILABLE SKILLS
+- explore: Navigate unexplored areas
+- fight: Engage enemies
+
+DECISION POLICY PARAMETERS
+{
+  "health_threshold": 0.5,
+  "max_exploration_steps": 100,
+  "skill_priority": ["explore","fight"]
+}"""
 
 
 @pytest.fixture
@@ -108,10 +126,29 @@ def test_a_policys_own_form_is_read_with_its_parts_frozen_and_its_parameters_typ
         "task",
         "rules",
         "skills",
+        "policy",
     ]
-    assert version.template.configuration()["section:rules"] == "- Never waste critical resources"
     types = {name: parameter.type for name, parameter in version.template.parameters.items()}
     assert types == {"health_threshold": "number", "max_exploration_steps": "integer", "skill_priority": "order"}
+    assert version.template.text(version.template.configuration(Overrides(parameters={"health_threshold": 0.5}))) == SHOWN
+
+
+async def test_a_policy_goes_out_in_its_own_form_and_comes_in_again(tmp_path: Path) -> None:
+    (tmp_path / "prompt_v1.0.1.yaml").write_text(
+        POLICY.replace("skill_priority:", "courage: {type: number, value: 3, min: 1, max: 9}\n  skill_priority:")
+    )
+    [version] = read_versions(tmp_path, NAME).versions
+    overrides = Overrides(parameters={"health_threshold": 1, "courage": 4, "skill_priority": ["fight", "explore"]})
+    async with await open_store(f"file:{tmp_path / 'store'}") as store:
+        await store.seed(version.template)
+        await store.store(version.template, overrides, tag="stable", expected=1, version="1.0.1")
+        written_versions(await versions(store), "1.0.1", tmp_path / "out")
+    text = (tmp_path / "out" / "prompt_v1.0.1.yaml").read_text()
+    assert 'rules_constraints:\n  - "Never waste critical resources"\n' in text
+    assert "sections:" not in text
+    found = read_versions(tmp_path / "out").versions
+    assert {one.template.hash for one in found} == {version.template.hash}
+    assert [one.overrides for one in found] == [Overrides(), overrides]
 
 
 @pytest.mark.parametrize(
@@ -122,9 +159,14 @@ def test_a_policys_own_form_is_read_with_its_parts_frozen_and_its_parameters_typ
         ("prompt_v1.0.0.yaml", "- a\n", "it holds no fields"),
         ("prompt_v1.0.0.yaml", "a: [1\n", "is not valid YAML"),
         ("prompt_v1.0.0.yaml", "prompt: a/b\nsections: []\n", "sections"),
-        ("prompt_v1.0.0.yaml", POLICY.replace("v1.0.1", "v1.0.0", 1), "prompt"),
+        ("prompt_v1.0.0.yaml", POLICY.replace("v1.0.1", "v1.0.0", 1), "does not say which prompt it is of; give --name"),
         ("prompt_v1.0.1.yaml", POLICY.replace("0.4", "-3"), "health_threshold: -3 has no range of its own"),
         ("prompt_v1.0.1.yaml", POLICY.replace("0.4", ".nan"), "health_threshold"),
+        (
+            "prompt_v1.0.1.yaml",
+            f"prompt: a/b\n{POLICY.replace(', fight]', ']')}",
+            "parameters.skill_priority orders explore, but",
+        ),
     ],
 )
 def test_what_is_no_version_is_told_with_its_file(name: str, text: str, told: str, tmp_path: Path) -> None:

@@ -355,8 +355,10 @@ def test_the_status_tells_the_confirmed_verdict_and_until_then_that_of_the_searc
     confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged())
     row = "Verdict:  better, on held-back samples: 0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)"
     assert row in status_text(facts([0.8, 0.9], confirmation=confirmation), FINISHED)
-    afresh = confirmation.model_copy(update={"fresh_answers": True, "judged": judged(Verdict.NOT_WORSE)})
-    assert "Verdict:  not worse, with fresh answers: 0.81" in status_text(facts([0.8, 0.9], confirmation=afresh), FINISHED)
+    afresh = confirmation.model_copy(update={"how": "fresh_answers", "judged": judged(Verdict.NOT_WORSE)})
+    assert "Verdict:  not worse, with fresh answers to the same samples: 0.81" in status_text(
+        facts([0.8, 0.9], confirmation=afresh), FINISHED
+    )
     running = facts([0.8, 0.9], reason=None, status="running")
     decision = Decision(
         candidate_id=running.iterations[1].candidate_id, kept=True, reference="r0", verdict=Verdict.INCONCLUSIVE

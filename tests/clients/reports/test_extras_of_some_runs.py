@@ -12,24 +12,32 @@ from clients.reports.history.entries import report_json
 from clients.reports.html import html
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
+from ratchet.prompts import Modification
 from tests.support.html_reports import HtmlReport
 from tests.support.report_examples import facts
-from workflows.model.run.compression_report import Compression, EditReport, Modification
+from workflows.model.run.compression_report import Compression, EditReport
+from workflows.model.run.contract import Confirmation
 from workflows.model.run.decisions import FrontMember
 from workflows.model.spec.judgement import Verdict
-from workflows.model.trial import Split
+from workflows.model.trial import Purpose, Split
 from workflows.rules.scoring.slices import Slice, Slices
 
 
 def edit(path: str, tokens: int, *, kept: bool, broke: int | None = None, reason: str = "alone: not worse") -> EditReport:
     rate = None if broke is None else 0.6
     return EditReport(
-        path=path, strategy="ablation", token_reduction=tokens, kept=kept, pass_rate=rate, regression_count=broke, reason=reason
+        section_path=path,
+        strategy="ablation",
+        token_reduction=tokens,
+        kept=kept,
+        pass_rate=rate,
+        regression_count=broke,
+        reason=reason,
     )
 
 
 COMPRESSION = Compression(
-    modifications=(Modification(path="rules", original_hash="h", body="shorter", token_reduction=71),),
+    modifications=(Modification(section_path="rules", original_hash="h", proposed_body="shorter", token_reduction=71),),
     edits=(
         edit("rules", 50, kept=True, broke=0),
         edit("role", 30, kept=False, broke=1, reason="alone: worse than <b>"),
@@ -130,6 +138,23 @@ def test_slices_are_told_in_every_format_of_a_full_report() -> None:
     assert "Slices" in box(asked) and "Slices" in markdown(asked)
     assert "Slices" in box(run.model_copy(update={"slices_asked": True}))
     assert "Slices" not in box(asked, Verbosity.MINIMAL) + markdown(asked, Verbosity.MINIMAL)
+
+
+def test_baseline_and_winner_are_told_as_means_with_their_intervals() -> None:
+    run = facts([0.5, 0.8])
+    assert run.result is not None
+    result = run.result.model_copy(update={"confirmation": Confirmation(baseline_score=850.0, winner_score=905.0)})
+    baseline, winner = [
+        one.model_copy(update={"purpose": Purpose.CONFIRMATION, "score": score, "low": score - 95, "high": score + 95})
+        for one, score in zip(run.iterations, (850.0, 905.0), strict=True)
+    ]
+    run = run.model_copy(update={"result": result, "further": (winner, baseline)})
+    told = "850.00 [755.00, 945.00] → 905.00 [810.00, 1000.00], 95% CI"
+    assert told in " ".join(" ".join(rows(box(run))).split()) and told in markdown(run).replace("\\", "")
+    assert [mean["score"] for mean in report_json(run)["confirmed"]] == [850.0, 905.0]
+    alone = run.model_copy(update={"further": (baseline,)})
+    assert "850.00 [755.00, 945.00], 95% CI" in " ".join(rows(box(alone)))
+    assert "Means" not in box(facts([0.5, 0.8]))
 
 
 def test_everything_is_in_the_json() -> None:

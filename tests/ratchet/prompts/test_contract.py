@@ -279,15 +279,14 @@ class TestModifications:
         base = await store.resolve(NAME, tag="stable")
 
         def change(path: str, body: str, of: str | None = None) -> Modification:
-            return Modification(path, template().section(of or path).hash, body)
+            return Modification(section_path=path, original_hash=template().section(of or path).hash, proposed_body=body)
 
+        unfit = [change("rules/labels", "Of {{factors.labels}}."), change("ticket", "{{input.ticket}}", of="task")]
         with pytest.raises(InvalidOverride, match="make it anew"):
-            await apply_modifications(
-                store, base, [change("rules/labels", "Of {{factors.labels}}."), change("ticket", "{{input.ticket}}", of="task")]
-            )
+            await apply_modifications(store, base.descriptor, unfit)
         assert await store.current(NAME, "stable") == base.state
         both = [change("rules/labels", "Of {{factors.labels}}."), change("ticket", "{{input.ticket}}")]
-        await apply_modifications(store, base, both, change=Change(id="compress-1"))
+        await apply_modifications(store, base.descriptor, [each.model_dump() for each in both], change=Change(id="compress-1"))
 
         applied = await store.resolve(NAME, tag="stable")
         assert applied.configuration == {
@@ -295,10 +294,10 @@ class TestModifications:
             "section:rules/labels": "Of {{factors.labels}}.",
             "section:ticket": "{{input.ticket}}",
         }
-        with pytest.raises(StaleBase):
-            await apply_modifications(store, base, [change("rules/tone", "Late.")])
+        with pytest.raises(StaleBase, match=f"is at revision 3, not at what this was validated on .{base.hash[:12]}"):
+            await apply_modifications(store, base.descriptor, [change("rules/tone", "Late.")])
         assert (await store.resolve(NAME, tag="stable")).state == applied.state
-        assert await apply_modifications(store, base, both, change=Change(id="compress-1")) == applied.state
+        assert await apply_modifications(store, base.descriptor, both, change=Change(id="compress-1")) == applied.state
 
 
 class TestVersions:

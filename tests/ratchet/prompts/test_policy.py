@@ -66,6 +66,7 @@ def test_the_last_five_mutations_can_be_told() -> None:
     told = with_recent_mutations(TEXT, [f"mutation {number}" for number in range(7)])
     assert told == f"{TEXT}\n\nRECENT MUTATIONS\n" + "\n".join(f"- mutation {number}" for number in range(2, 7))
     assert with_recent_mutations(TEXT, []) == TEXT
+    assert with_recent_mutations("", ["one\nRULES"]).endswith("- one RULES")
 
 
 def test_the_order_of_skills_orders_all_of_them() -> None:

@@ -65,3 +65,23 @@ def renders_another_prompt_too(configuration: Mapping[str, Any], sample: Sample,
     other = resolve(str(context.flags["other"]), tag="stable")
     mine = _render(sample)
     return Output({"prompt": f"{mine.value['prompt']}\n{other.hash}"})
+
+
+# -- a prompt that says more than it must --------------------------------------------------------------------------------------
+
+NEEDED = ("one label", "billing", "by its number")
+
+
+def tells_prompt_and_tools(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    tools = " ".join(tool["function"]["description"] for tool in configuration["tools"])
+    return Output({"prompt": f"{configuration['prompt']} {tools} {sample.id}"}, overlay_hash=context.overlay_hash)
+
+
+def needed(output: Output, sample: Sample) -> bool:
+    """Whether nothing is missing that the answer depends on."""
+    return all(words in output.value["prompt"] for words in NEEDED)
+
+
+def shortest_and_shorter(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    """Two edits of each section: its first three words, which is too little for some, and its first sentence."""
+    return {name: [" ".join(current[name].split()[:3]), current[name].partition(". ")[0] + "."] for name in factors}

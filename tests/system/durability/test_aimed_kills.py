@@ -30,7 +30,7 @@ def climbing(ref: str, **parts: Any) -> dict[str, Any]:
         "name": "climbing",
         "configuration": {"x": {"value": 100, "change": "structured", "type": "integer", "min": 0, "max": 9000, "step": 7}},
         "target": {"kind": "python", "ref": f"aimed:{ref}"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(30)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(30)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "aimed:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"name": "refine", "proposer": {"kind": "step"}, "candidates_per_round": 2},
@@ -56,13 +56,17 @@ DESIGNS: dict[str, dict[str, Any]] = {
         replicates=2,
         execution=EXECUTION,
     ),
-    "search": {**BAKING, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)]}, "execution": EXECUTION},
+    "search": {
+        **BAKING,
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": "none"},
+        "execution": EXECUTION,
+    },
     "few_shot": {**TEACHING, "execution": EXECUTION},
     "evolve": {**EVOLVING, "execution": EXECUTION},
     "reflect": {**REFLECTING, "budget": {}, "stop": {"max_rounds": 4, "no_improvement": 0}, "execution": EXECUTION},
 }
 
-REMOTE = {"replicates": 1, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(60)]}}
+REMOTE = {"replicates": 1, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(60)], "splits": "none"}}
 
 
 def over_http(url: str) -> dict[str, Any]:
@@ -73,7 +77,10 @@ def over_http(url: str) -> dict[str, Any]:
 def by_chat(url: str) -> dict[str, Any]:
     """Without any plug-in: the worker of all runs makes the calls."""
     messages = [{"role": "user", "content": "{{factors.x}} {{input}}"}]
-    parts = {**REMOTE, "dataset": {"items": [{"id": f"s{n}", "input": n, "expected": "yes"} for n in range(60)]}}
+    parts = {
+        **REMOTE,
+        "dataset": {"items": [{"id": f"s{n}", "input": n, "expected": "yes"} for n in range(60)], "splits": "none"},
+    }
     target = {"kind": "chat", "model": "climber", "base_url": f"{url}/v1", "messages": messages}
     return climbing("", **parts, target=target, scorers=[{"kind": "exact"}], objective="exact")
 

@@ -18,7 +18,7 @@ def _spec(seed: int) -> dict[str, Any]:
         "name": "own",
         "configuration": {"x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000}},
         "target": {"kind": "python", "ref": "plugged:logged_hill"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round": 2},

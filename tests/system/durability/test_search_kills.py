@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 SPECS: dict[str, dict[str, Any]] = {
-    "search": {**BAKING, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)]}},
+    "search": {**BAKING, "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(12)], "splits": "none"}},
     "few_shot": TEACHING,
 }
 

@@ -19,8 +19,9 @@ pytestmark = pytest.mark.timeout(180)
 async def kept(stack: StackAddresses) -> int:
     connection = await asyncpg.connect(stack.database_url)
     try:
-        is_migrated = await connection.fetchval("SELECT to_regclass('unscored_answers') IS NOT NULL")
-        return int(await connection.fetchval("SELECT count(*) FROM unscored_answers")) if is_migrated else 0
+        if await connection.fetchval("SELECT to_regclass('answers') IS NULL"):
+            return 0
+        return int(await connection.fetchval("SELECT (SELECT count(*) FROM answers) - (SELECT count(*) FROM scores)"))
     finally:
         await connection.close()
 

@@ -77,7 +77,7 @@ async def test_a_trial_whose_samples_others_answer_races_like_any_other(engines:
         result = await engines.run(
             spec(
                 target=target,
-                dataset={"items": [{"input": n} for n in range(60)]},
+                dataset={"items": [{"input": n} for n in range(60)], "splits": "none"},
                 configuration={"x": {"value": 700, "change": "structured", "type": "integer", "min": 0, "max": 1000}},
                 optimizer={"name": "none", "configurations": [{"x": 0}]},
                 judgement={"racing": {"block": 8}},
@@ -163,7 +163,7 @@ async def test_an_activity_that_is_down_ends_the_trial_early(engines: Engines, s
         calls += 1
         raise ConnectionError("the model is away")
 
-    items = {"items": [{"input": n} for n in range(200)]}
+    items = {"items": [{"input": n} for n in range(200)], "splits": "none"}
     async with theirs(engines, answer) as target:
         narrow = {"concurrent_samples": 8}
         _, message = await failure(engines, spec(target={**target, "attempts": 1}, dataset=items, execution=narrow))
@@ -209,7 +209,7 @@ async def test_calls_lost_with_their_worker_are_made_again_without_limit(engines
             await asyncio.sleep(60)
         return height(call)
 
-    one = {"items": [{"input": 1}]}
+    one = {"items": [{"input": 1}], "splits": "none"}
     async with theirs(engines, answer) as target:
         slow = {**target, "attempts": 1, "heartbeat": "500ms"}
         result = await engines.run(spec(target=slow, dataset=one, budget={"trials": 1}))
@@ -242,7 +242,7 @@ async def test_no_more_calls_are_pending_than_the_run_allows(engines: Engines, s
         return height(call)
 
     wide = {"proposer": {"kind": "step"}, "candidates_per_round": 2}
-    items = {"items": [{"input": n} for n in range(30)]}
+    items = {"items": [{"input": n} for n in range(30)], "splits": "none"}
     async with theirs(engines, answer) as target:
         result = await engines.run(
             spec(target=target, dataset=items, optimizer=wide, execution={"concurrent_samples": 4}, stop={"max_rounds": 1})
@@ -286,7 +286,7 @@ async def test_the_end_of_the_runs_time_cuts_the_trial_off_and_keeps_what_came(e
 
 
 async def test_samples_that_do_not_fit_into_one_message_travel_in_several(engines: Engines, spec: Spec) -> None:
-    items = {"items": [{"input": [n, "x" * 60_000]} for n in range(8)]}
+    items = {"items": [{"input": [n, "x" * 60_000]} for n in range(8)], "splits": "none"}
     large = {"value": {"height": 0.5, "text": "y" * 400_000}}
     async with theirs(engines, lambda call: large) as target:
         result = await engines.run(spec(target=target, dataset=items, replicates=4, budget={"trials": 1}))
@@ -313,7 +313,7 @@ async def test_a_long_trial_continues_as_new_and_asks_for_nothing_twice(engines:
         calls += 1
         return height(call)
 
-    items = {"items": [{"input": n} for n in range(1_600)]}
+    items = {"items": [{"input": n} for n in range(1_600)], "splits": "none"}
     async with theirs(engines, answer) as target:
         result = await engines.run(
             spec(target=target, dataset=items, execution={"concurrent_samples": 100}, budget={"trials": 1})
@@ -344,7 +344,7 @@ async def test_the_python_example_answers(engines: Engines, spec: Spec) -> None:
             spec(
                 configuration={"system_prompt": {"value": "An invoice is billing.", "change": "text"}},
                 target={"kind": "activity", "activity": "answerTicket", "task_queue": "tickets"},
-                dataset={"items": TICKETS},
+                dataset={"items": TICKETS, "splits": "none"},
                 scorers=[{"kind": "exact", "name": "label"}],
                 objective={"metric": "label"},
                 optimizer={"proposer": {"kind": "noop"}},
@@ -393,7 +393,7 @@ async def test_the_typescript_example_answers(
                 },
                 flags={"shortest_word": 3},
                 target={"kind": "activity", "activity": name, "task_queue": queue, "batch": batch, "heartbeat": "20s"},
-                dataset={"items": [{**item, "expected": "invoice"} for item in TICKETS]},
+                dataset={"items": [{**item, "expected": "invoice"} for item in TICKETS], "splits": "none"},
                 scorers=[{"kind": "exact", "name": "label"}],
                 objective={"metric": "label"},
                 optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:knows_invoices"}},

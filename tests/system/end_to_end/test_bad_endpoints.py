@@ -96,7 +96,7 @@ def spec(target: dict[str, Any], queue: str, samples: int, **more: Any) -> dict[
             "temperature": 0.2,
         },
         "target": target,
-        "dataset": {"items": tickets(samples)},
+        "dataset": {"items": tickets(samples), "splits": "none"},
         "scorers": [{"kind": "exact", "name": "label"}],
         "objective": {"metric": "label"},
         "optimizer": {"name": "refine", "proposer": {"kind": "step"}},

@@ -102,7 +102,7 @@ async def test_a_chain_of_requests_does_not_exhaust_a_budget_that_it_hardly_touc
             "name": "chain",
             "configuration": {"prompt": "Repeat.", "max_tokens": 16_384},
             "target": {"kind": "chat", "model": "simulated-echo", "base_url": server.base_url, "steps": steps},
-            "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(40)]},
+            "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(40)], "splits": "none"},
             "scorers": [{"kind": "contains", "name": "sorry", "values": ["sorry"]}],
             "objective": "sorry",
             "optimizer": "none",
@@ -128,7 +128,7 @@ def chatting(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
         "name": "chatting",
         "configuration": {"prompt": prompt, "max_tokens": 100},
         "target": {"kind": "chat", "messages": messages, "model": "simulated-echo", "base_url": server.base_url},
-        "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(12)]},
+        "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(12)], "splits": "none"},
         "scorers": [{**judge, "base_url": server.base_url, "parameters": {"max_tokens": 200}}],
         "objective": "tone",
         "optimizer": {"name": "refine", "proposer": proposer},
@@ -214,7 +214,7 @@ async def test_a_retry_takes_over_everything_but_what_failed_proposals_included(
 
 async def test_a_first_budget_binds_trials_that_are_at_work(engines: Engines, spec: Spec) -> None:
     """It knows what they took before, and they take no more than it allows, but for the three calls that were in flight."""
-    items = {"items": [{"id": f"s{n}", "input": n} for n in range(400)]}
+    items = {"items": [{"id": f"s{n}", "input": n} for n in range(400)], "splits": "none"}
     slow = {"kind": "python", "ref": "plugged:slow_hill"}
     handle = await engines.start(spec(name="first-budget", dataset=items, target=slow, execution={"concurrent_samples": 3}))
 

@@ -35,7 +35,7 @@ def compressing(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
                 {"role": "user", "content": "{{input.ticket}}"},
             ],
         },
-        "dataset": {"items": items},
+        "dataset": {"items": items, "splits": "none"},
         "scorers": [{"kind": "exact", "name": "label"}],
         "objective": {"metric": "label"},
         "optimizer": {"name": "compress", "strategies": ["ablation"], "min_section_tokens": 5},
@@ -54,11 +54,12 @@ async def test_needless_lines_go_needed_ones_stay_and_the_rest_is_confirmed_afre
     assert not any(line in compressed for line in NEEDLESS)
     report, confirmation = result["compression"], result["confirmation"]
     [changed] = report["modifications"]
-    assert (changed["path"], changed["body"]) == ("prompt", compressed)
+    assert (changed["section_path"], changed["proposed_body"]) == ("prompt", compressed)
     assert report["total_token_reduction"] == report["tokens_before"] - report["tokens_after"] > 0
     assert {edit["kept"] for edit in report["edits"]} == {True, False}
+    assert report["rejected"] == [edit for edit in report["edits"] if not edit["kept"]]
     assert all(edit["regression_count"] for edit in report["edits"] if edit["reason"].startswith("alone: worse"))
-    assert confirmation["fresh_answers"]
+    assert confirmation["how"] == "fresh_answers"
     assert report["confirmed"] == confirmation["judged"]["accepted"]
     assert confirmation["explanation"].startswith("confirmed with fresh answers to the same samples: ")
 
@@ -80,7 +81,7 @@ async def test_held_back_samples_confirm_where_there_are_some_and_the_search_sur
     spec["dataset"]["splits"] = {"validation": 0.6, "test": 0.4}
     result = await engines.run(spec)
     assert result["status"] == "completed"
-    assert not result["confirmation"]["fresh_answers"]
+    assert result["confirmation"]["how"] == "test_split"
     assert result["compression"]["edits"]
 
 

@@ -78,7 +78,7 @@ async def test_a_content_is_in_one_split_and_counts_once_in_search_confirmation_
 @pytest.mark.parametrize(
     "dataset",
     [
-        {"items": COPIED, "group_by": "tags.customer"},
+        {"items": COPIED, "group_by": "tags.customer", "splits": "none"},
         {"items": COPIED, "splits": {"validation": 1.0, "group_by": "tags.customer"}},
     ],
 )
@@ -90,7 +90,7 @@ async def test_groups_count_once_with_splits_and_without(engines: Engines, datas
 
 
 async def test_a_race_looks_at_whole_clusters_and_expects_as_many_as_there_are(engines: Engines) -> None:
-    spec = coins(0.05, 0.95, dataset={"items": COPIED}, judgement={"racing": {"block": 16}})
+    spec = coins(0.05, 0.95, dataset={"items": COPIED, "splits": "none"}, judgement={"racing": {"block": 16}})
     result = await engines.run(spec)
     run_id = result["optimization_id"]
     [asked] = (await splits_of(engines, run_id)).values()
@@ -103,5 +103,5 @@ async def test_a_race_looks_at_whole_clusters_and_expects_as_many_as_there_are(e
 
 async def test_a_field_that_groups_nothing_fails_the_run_before_anything_is_paid(engines: Engines) -> None:
     with pytest.raises(WorkflowFailureError) as failed:
-        await engines.run(coins(0.9, dataset={"items": COPIED, "group_by": "input.qestion"}))
+        await engines.run(coins(0.9, dataset={"items": COPIED, "group_by": "input.qestion", "splits": "none"}))
     assert "dataset.group_by: no sample has 'input.qestion'" in str(failed.value.cause)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ratchet.prompts import open_store
-from ratchet.prompts.policy import policy_template
+from ratchet.prompts.policy import policy_template, recent_mutations
+from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.optimizer_specs import EVOLVING, RISK
 from tests.support.run_views import failure_of
@@ -131,24 +132,36 @@ async def test_a_budget_of_samples_counts_explorations(engines: Engines) -> None
     assert result["spend"]["samples"] <= 200
 
 
-async def test_the_policy_of_a_stored_prompt_evolves_and_targets_read_it_as_text(engines: Engines) -> None:
+async def test_the_policy_of_a_stored_prompt_evolves_and_its_new_version_is_named_after_mutations(
+    engines: Engines,
+) -> None:
     prompt = policy_template(
         "games/dungeon",
         task="You lead a party through a dungeon.",
         rules=["Never waste a potion"],
         skills={"explore": "Look around", "flee": "Run"},
         parameters={
-            "health_threshold": {"type": "number", "value": 0.4, "min": 0, "max": 1},
+            "health_threshold": {"type": "number", "value": 0.3, "min": 0, "max": 1},
             "risk_tolerance": {"type": "number", "value": 0.5, "min": 0, "max": 1},
             "skill_priority": {"type": "order", "value": ["explore", "flee"]},
         },
     )
-    async with await open_store(engines.addresses.database_url) as store:
-        await store.seed(prompt)
     stored = {name: part for name, part in EVOLVING.items() if name != "configuration"}
     target = {"kind": "python", "ref": "plugged:dungeon_by_its_prompt"}
-    result = await engines.run({**stored, "name": "policy", "prompt": prompt.name, "target": target})
-    assert result["changes"] == {"param:health_threshold": {"before": 0.4, "after": 0.5}}
+    spec = {**stored, "name": "policy", "prompt": prompt.name, "target": target, "release": {"mode": "automatic"}}
+    async with await open_store(engines.addresses.database_url) as store:
+        await store.seed(prompt)
+        result = await engines.run(spec)
+        released = (await store.resolve(prompt.name, tag="stable")).state
+        steps = await recent_mutations(store, released)
+    assert result["changes"] == {"param:health_threshold": {"before": 0.3, "after": 0.5}}
+    assert released.change.why == (
+        "Adjusted health_threshold: 0.300 → 0.400 (increase, Δ=0.100); "
+        "Adjusted health_threshold: 0.400 → 0.500 (increase, Δ=0.100)"
+    )
+    assert steps == [f"v1.0.0 → v1.0.1: {released.change.why}"]
+    [logged] = await StoreReader(engines.database).releases.listed(prompt=prompt.name)
+    assert (logged.status, logged.version, logged.reason) == ("released", "1.0.1", released.change.why)
     [row] = await _rows(
         engines,
         result["optimization_id"],

@@ -54,7 +54,7 @@ async def test_the_history_says_which_were_chosen(engines: Engines) -> None:
 
 
 async def test_without_training_samples_nothing_is_spent(engines: Engines) -> None:
-    spec = {**TEACHING, "dataset": {"items": TEACHING["dataset"]["items"]}}
+    spec = {**TEACHING, "dataset": {"items": TEACHING["dataset"]["items"], "splits": "none"}}
     error = await failure_of(await engines.start(spec))
     assert "dataset.splits: few_shot shows train samples and scores on validation samples" in str(error)
 

@@ -13,8 +13,10 @@ import pytest
 
 from clients.checks.spec_file import read_spec_file
 from clients.embedded.stack import StackAddresses
+from clients.prompts.version_files import read_versions
 from clients.temporal import connect
 from ratchet import ExperimentContext, Sample
+from ratchet.prompts import open_store
 from tests.support.nethack_worker import serving_nethack
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "nethack"
@@ -33,26 +35,14 @@ def episode(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("nethack_player.episode")
 
 
-def _short(**changes: Any) -> dict[str, Any]:
-    """The example's spec with few and short games."""
-    spec = json.loads(json.dumps(read_spec_file(EXAMPLE / "spec.yaml").content))
-    spec["configuration"] |= {"max_turns": 150, "max_keys": 200}
-    spec["dataset"] = {
-        "items": [{"id": f"seed-{n}", "input": {"seed": n}} for n in range(1, 25)],
-        "splits": {"train": 0.25, "validation": 0.5, "test": 0.25},
-    }
-    spec["judgement"] = {"test": "paired"}
-    return {**spec, **changes}
-
-
-def _policy(**changes: Any) -> dict[str, Any]:
-    factors = _short()["configuration"]
-    return {name: factor["value"] if isinstance(factor, dict) else factor for name, factor in factors.items()} | changes
+SHORT = {"max_turns": 150, "max_keys": 200}
+[FIRST] = read_versions(EXAMPLE / "prompt_v1.0.0.yaml", "games/nethack").versions
 
 
 def _played(episode: Any, seed: int, **changes: Any) -> dict[str, Any]:
+    policy = {name: parameter.value for name, parameter in FIRST.template.parameters.items()}
     context = ExperimentContext(id="t", name="t", overrides_tag="o")
-    output: dict[str, Any] = episode.play(_policy(**changes), Sample(id="s", input={"seed": seed}), context).value
+    output: dict[str, Any] = episode.play({**policy, **SHORT, **changes}, Sample(id="s", input=seed), context).value
     return output
 
 
@@ -69,9 +59,14 @@ def test_another_policy_plays_another_game(episode: Any) -> None:
 
 
 async def test_a_small_evolution_ends_with_a_verdict(stack: StackAddresses) -> None:
+    spec = json.loads(json.dumps(read_spec_file(EXAMPLE / "spec.yaml").content))
+    spec["configuration"] = SHORT
+    spec["dataset"]["items"] = {split: seeds[:12] for split, seeds in spec["dataset"]["items"].items()}
+    async with await open_store(stack.database_url) as store:
+        await store.seed(FIRST.template)
     async with serving_nethack(stack, EXAMPLE) as queue:
         client = await connect(stack.temporal_address)
-        result = await client.execute_workflow("OptimizationWorkflow", _short(), id="nethack-small", task_queue=queue)
+        result = await client.execute_workflow("OptimizationWorkflow", spec, id="nethack-small", task_queue=queue)
     assert result["status"] == "completed"
     assert result["stop_reason"] in ("convergence", "max_rounds")
     assert result["confirmation"]["baseline_score"] > 0

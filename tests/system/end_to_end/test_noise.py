@@ -50,7 +50,7 @@ async def test_the_run_says_what_it_can_find_before_and_after_the_noise_is_known
 
 
 async def test_a_target_without_noise_is_known_to_have_none(engines: Engines, spec: Any) -> None:
-    items = {"items": [{"id": f"s{n}", "input": n} for n in range(20)]}
+    items = {"items": [{"id": f"s{n}", "input": n} for n in range(20)], "splits": "none"}
     result = await engines.run(spec(dataset=items, judgement={"noise": True}, stop={"max_rounds": 1}))
     assert (result["noise"]["within"], result["noise"]["noisy_samples"]) == (0.0, 0)
 

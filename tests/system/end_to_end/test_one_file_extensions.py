@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
     "name": "extended",
     "configuration": {"slope": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 100}},
     "target": {"kind": "line", "slope": "{{factors.slope}}"},
-    "dataset": {"items": [{"id": f"s{n}", "input": {"n": n}, "expected": 2 * n} for n in range(1, 7)]},
+    "dataset": {"items": [{"id": f"s{n}", "input": {"n": n}, "expected": 2 * n} for n in range(1, 7)], "splits": "none"},
     "scorers": [{"kind": "near", "name": "nearness", "reach": 50}],
     "objective": "nearness",
     "optimizer": {"name": "halving", "factor": "slope", "towards": 2},
@@ -57,7 +57,9 @@ async def test_a_spec_that_names_them_is_checked_with_their_own_rules(tmp_path: 
     assert problem == "optimizer.factor: 'nothing' is no whole number that may change; name one"
     [problem] = await _findings(tmp_path, target={"kind": "line", "slope": "{{factors.steepness}}"})
     assert problem == "target.slope: placeholder {{factors.steepness}} names no factor; known are slope"
-    [problem] = await _findings(tmp_path, dataset={"items": [{"id": "s", "input": {"n": 1}, "expected": "much"}]})
+    [problem] = await _findings(
+        tmp_path, dataset={"items": [{"id": "s", "input": {"n": 1}, "expected": "much"}], "splits": "none"}
+    )
     assert problem.startswith("dataset.items[0].expected: is no number, which scorers[0] (near) needs")
     [problem] = await _findings(tmp_path, scorers=[{"kind": "near", "name": "nearness", "reach": 0}])
     assert problem.startswith("scorers[0].reach: ")

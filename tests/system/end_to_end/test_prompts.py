@@ -208,7 +208,7 @@ async def test_a_sample_that_the_prompt_cannot_be_rendered_for_fails_and_says_wh
     prompt, _ = await in_production(store)
     async with AsyncExitStack() as exits:
         target = await _http(engines, exits)
-        spec = over(prompt, target, dataset={"items": [{"input": {"text": "x"}}]})
+        spec = over(prompt, target, dataset={"items": [{"input": {"text": "x"}}], "splits": "none"})
         assert await failure(engines, spec) == "dataset.items[0].input: has no 'ticket', which target.body.prompt needs"
 
 

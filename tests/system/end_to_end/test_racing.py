@@ -101,7 +101,7 @@ async def test_the_size_of_shards_changes_nothing(engines: Engines, shard: int) 
 
 
 async def test_a_dataset_of_one_block_has_nothing_to_race_over(engines: Engines) -> None:
-    result = await engines.run(coins(0.1, dataset={"items": [{"input": n} for n in range(16)]}))
+    result = await engines.run(coins(0.1, dataset={"items": [{"input": n} for n in range(16)], "splits": "none"}))
     [bad] = (await trials_of(engines, result["optimization_id"])).values()
     assert (bad["total"], bad["stopped_early"], json.loads(bad["looks"])) == (16, None, [])
 

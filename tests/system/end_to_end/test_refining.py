@@ -65,7 +65,7 @@ async def test_by_default_it_is_shown_what_candidates_are_scored_on_at_no_cost(e
 
 async def test_training_samples_that_are_not_there_are_no_place_to_learn_from(engines: Engines) -> None:
     optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:teaching"}, "examples_from": "train"}
-    items = {"items": [{"input": {"word": word}, "expected": word} for word in WORDS]}
+    items = {"items": [{"input": {"word": word}, "expected": word} for word in WORDS], "splits": "none"}
     failure = await failure_of(await engines.start(learning_words(optimizer=optimizer, dataset=items)))
     assert failure.type == "InvalidRequest"
     assert "optimizer.examples_from: is train, but there are no training samples" in failure.message

@@ -15,8 +15,8 @@ from tests.support.coin_runs import coins
 from tests.support.engines import Engines
 from tests.support.replaying import differences_in_export, nothing_differs
 
-WEIGHTED = {"items": [{"id": f"s{n}", "input": n, "weight": 1 + n % 3} for n in range(24)]}
-HELD_BACK = {"items": [{"id": f"s{n}", "input": n, "tags": ["vip"] if n < 3 else []} for n in range(60)]}
+WEIGHTED = {"items": [{"id": f"s{n}", "input": n, "weight": 1 + n % 3} for n in range(24)], "splits": "none"}
+HELD_BACK = {"items": [{"id": f"s{n}", "input": n, "tags": ["vip"] if n < 3 else []} for n in range(60)], "splits": "none"}
 SPLITS = {"splits": {"validation": 0.6, "test": 0.4}}
 STEPS = {"name": "refine", "proposer": {"kind": "step"}}
 

@@ -118,7 +118,7 @@ async def test_cancel_hands_back_the_answers_of_a_trial_in_flight(engines: Engin
         spec(
             configuration={**spec()["configuration"], "gate": str(gate)},
             target={"kind": "python", "ref": "plugged:waits_for_a_file"},
-            dataset={"items": items},
+            dataset={"items": items, "splits": "none"},
         )
     )
     await eventually(lambda shown: shown["phase"] == "measuring the baseline", handle)
@@ -146,7 +146,7 @@ async def test_a_cancellation_is_not_lost_while_the_run_is_prepared(engines: Eng
     """The row is being written when the cancellation comes: the write is waited for, and the cancellation still counts."""
     items = [{"input": n} for n in range(4000)]
     for _ in range(6):
-        handle = await engines.start(spec(name="early", dataset={"items": items}))
+        handle = await engines.start(spec(name="early", dataset={"items": items, "splits": "none"}))
         await handle.execute_update("adjust", {"max_rounds": 3})
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
@@ -200,7 +200,7 @@ async def test_a_person_may_propose_and_is_refused_with_a_reason(engines: Engine
 async def test_queries_answer_from_bounded_state(engines: Engines, spec: Spec) -> None:
     again = {"name": "refine", "proposer": {"kind": "noop"}}
     rounds = {"max_rounds": 120, "no_improvement": 0}
-    handle = await engines.start(spec(stop=rounds, dataset={"items": [{"input": 1}]}, optimizer=again))
+    handle = await engines.start(spec(stop=rounds, dataset={"items": [{"input": 1}], "splits": "none"}, optimizer=again))
     await handle.result()
     progress = await handle.query("progress")
     assert progress["counts"]["completed"] == 121

@@ -90,7 +90,7 @@ async def test_it_learns_from_an_earlier_run_over_the_same_samples(engines: Engi
     [
         ({"objective": {"metric": "height", "direction": "minimize"}}, "has other scorers or another objective"),
         (
-            {"dataset": {"items": [{"input": 99}]}},
+            {"dataset": {"items": [{"input": 99}], "splits": "none"}},
             "measured other samples (with splits, another seed draws others)",
         ),
     ],

@@ -233,8 +233,11 @@ TABLES = {
         " total_cost total_tokens avg_latency_ms stopped_early sample_means paid_samples paid_tokens paid_cost errors evidence"
         " looks judged score_low score_high exhausted reused_samples"
     ),
-    "outcomes": "status passed scores tokens cost",
+    "answers": "status tokens cost",
+    "scores": "passed scores",
 }
+OF_RUN = {"scores": "answer_id IN (SELECT answer_id FROM answers WHERE run_id = {})"}
+"""How the rows of a run are found, where they do not name it."""
 COLUMNS = [(table, column) for table, columns in TABLES.items() for column in columns.split()]
 RECORDED_AS_IT_IS = {"decided_at", "paused_for", "extra", "experiment_id", "history", "started_at", "finished_at"}
 
@@ -252,9 +255,15 @@ def tampered(value: Any) -> Any:
     return changed(value)
 
 
+def of_run(table: str, parameter: str) -> str:
+    return OF_RUN.get(table, "run_id = {}").format(parameter)
+
+
 async def rows_of(connection: Any, table: str, column: str, run_id: str) -> list[tuple[str, Any]]:
     """Where the column has a value: the place of its row, and the value."""
-    found = await connection.fetch(f"SELECT ctid::text AS place, {column} AS value FROM {table} WHERE run_id = $1", run_id)
+    found = await connection.fetch(
+        f"SELECT ctid::text AS place, {column} AS value FROM {table} WHERE {of_run(table, '$1')}", run_id
+    )
     return [(row["place"], row["value"]) for row in found if tampered(row["value"]) is not None]
 
 
@@ -263,7 +272,7 @@ async def put_in_store(engines: Engines, table: str, column: str, old: Any, new:
     try:
         async with engines.database.transaction() as connection:
             done = await connection.execute(
-                f"UPDATE {table} SET {column} = $1 WHERE run_id = $2 AND ctid = $3::tid",
+                f"UPDATE {table} SET {column} = $1 WHERE {of_run(table, '$2')} AND ctid = $3::tid",
                 new,
                 run_id,
                 key,
@@ -296,7 +305,7 @@ async def test_every_column_that_follows_from_others_is_guarded(
     finally:
         async with engines.database.transaction() as connection:
             await connection.execute(
-                f"UPDATE {table} SET {column} = $1 WHERE run_id = $2 AND {column} = $3",
+                f"UPDATE {table} SET {column} = $1 WHERE {of_run(table, '$2')} AND {column} = $3",
                 value,
                 tampered_with,
                 tampered(value),

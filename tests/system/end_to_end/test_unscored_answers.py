@@ -59,12 +59,12 @@ async def test_answers_that_could_not_be_scored_are_not_asked_for_again(engines:
     async with theirs(engines, answer) as target:
         parts = {
             "target": target,
-            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)]},
+            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)], "splits": "none"},
             "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height_unless_broken"}],
             "budget": {"trials": 1, "samples": 100},
         }
         run_id, message = await failure(engines, spec(**parts))
-        assert "the scorer is broken; 8 more answers wait for their score" in message
+        assert "the scorer is broken; 8 answers wait for their score" in message
         broken.unlink()
         retry = await engines.run(spec(retry_of=run_id, **parts))
     assert sorted(calls) == [f"s{n}" for n in range(8)]
@@ -78,7 +78,7 @@ async def test_results_that_could_not_be_scored_need_no_other_experiment(engines
     async with running(engines) as (runner, target):
         parts = {
             "target": target,
-            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)]},
+            "dataset": {"items": [{"id": f"s{n}", "input": {"broken": str(broken)}} for n in range(8)], "splits": "none"},
             "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height_unless_broken"}],
             "budget": ONE_TRIAL,
         }

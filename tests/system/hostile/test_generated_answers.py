@@ -43,7 +43,7 @@ def measuring(target: dict[str, Any], scorer: dict[str, Any] | None = None) -> d
     return spec(
         configuration={"prompt": "Answer."},
         target=target,
-        dataset={"items": [{"id": name, "input": text} for name, text in inputs().items()]},
+        dataset={"items": [{"id": name, "input": text} for name, text in inputs().items()], "splits": "none"},
         scorers=[scorer or {"kind": "contains", "name": "height", "values": ["an a"]}],
         optimizer="none",
         execution={"sample_timeout": "30s", "min_coverage": 0.01},

@@ -153,7 +153,7 @@ def asking(kind: str, base_url: str) -> dict[str, Any]:
     return spec(
         configuration={"prompt": "Answer."},
         target={name: value for name, value in {**target, **parts.get("target", {})}.items() if value is not None},
-        dataset={"items": [{"id": name, "input": text, "expected": text} for name, text in inputs.items()]},
+        dataset={"items": [{"id": name, "input": text, "expected": text} for name, text in inputs.items()], "splits": "none"},
         scorers=[scorer],
         objective={"metric": scorer["name"]},
         optimizer="none",

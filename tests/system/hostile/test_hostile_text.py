@@ -31,7 +31,10 @@ async def test_a_placeholder_in_a_sample_is_plain_text(arena: Arena) -> None:
                         "base_url": arena.base_url,
                         "messages": [{"role": "user", "content": "{{factors.prompt}} {{input.text}}"}],
                     },
-                    dataset={"items": [{"input": {"text": "{{factors.prompt}} {{input.nothing}} {{nonsense}}"}}]},
+                    dataset={
+                        "items": [{"input": {"text": "{{factors.prompt}} {{input.nothing}} {{nonsense}}"}}],
+                        "splits": "none",
+                    },
                     scorers=[{"kind": "contains", "name": "height", "values": ["a"]}],
                     optimizer={"proposer": {"kind": "noop"}},
                     execution={"sample_timeout": "5s"},
@@ -78,7 +81,7 @@ async def test_any_text_may_be_a_prompt_and_a_sample(text: str, arena: Arena) ->
     prompt = text.replace("{{factors.prompt}}", "")
     run = spec(
         configuration={**spec()["configuration"], "prompt": prompt},
-        dataset={"items": [{"id": text[:200], "input": {text[:50]: text}, "tags": [text]}]},
+        dataset={"items": [{"id": text[:200], "input": {text[:50]: text}, "tags": [text]}], "splits": "none"},
     )
     end = await arena.run([as_json(run)], f"hostile-text-{abs(hash(text))}")
     assert end.status == "completed", str(end)

@@ -16,7 +16,10 @@ NUMBER: Final = {"value": 0.0, "change": "structured", "type": "number"}
 
 def items(*inputs: Any, **parts: Any) -> dict[str, Any]:
     """A few of each, so that there is something to compute a spread of."""
-    return {"items": [{"id": f"{place}-{n}", "input": given, **parts} for n in range(4) for place, given in enumerate(inputs)]}
+    return {
+        "items": [{"id": f"{place}-{n}", "input": given, **parts} for n in range(4) for place, given in enumerate(inputs)],
+        "splits": "none",
+    }
 
 
 def scored(*scores: float) -> dict[str, Any]:
@@ -29,7 +32,12 @@ def billed(**parts: Any) -> dict[str, Any]:
 
 
 def weighted(*weights: float) -> dict[str, Any]:
-    return spec(dataset={"items": [{"id": str(n), "input": n, "weight": weight} for n, weight in enumerate(weights * 3)]})
+    return spec(
+        dataset={
+            "items": [{"id": str(n), "input": n, "weight": weight} for n, weight in enumerate(weights * 3)],
+            "splits": "none",
+        }
+    )
 
 
 TOO_LARGE: Final = ("failed", ("'height' gave 1e+308", "between -1e+30 and 1e+30"))

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.spec_building import measured_state, request
-from workflows.rules.releases.release_gate import unconfirmed
-from workflows.rules.spec.judgement_check import confirmed_by_fresh_answers
+from tests.support.spec_building import request
+from workflows.rules.spec.default_splits import told_of_confirmation
 from workflows.rules.statistics import TrialAnswers
 from workflows.rules.statistics.sameness import answered_alike
-from workflows.run.ending import confirmed
 
 BEFORE = TrialAnswers([1.0, 0.0, 0.5, None], singles=[(1.0, 1.0), (), (), ()])
 
@@ -30,29 +28,20 @@ def test_answers_are_alike_when_every_single_one_scored_as_before(fresh_answers:
     assert answered_alike(BEFORE, fresh_answers) is alike
 
 
-def test_answers_that_only_repeat_those_of_the_search_confirm_nothing_and_it_says_what_would() -> None:
-    found = confirmed(measured_state(0.5), 0.5, 0.6, None, fresh_answers=True, alike=True)
-    assert found.judged is None
-    assert found.explanation == (
-        "not confirmed: the target answers the same every time, so that fresh answers to the samples of the search show "
-        "nothing new; hold back samples with dataset.splits.test"
-    )
-    assert (unconfirmed(found) or "").startswith("nothing confirmed it: the target answers the same every time")
-
-
 @pytest.mark.parametrize(
     ("optimizer", "splits", "told"),
     [
-        ({"name": "compress"}, None, True),
-        ({"name": "compress"}, {"validation": 1.0}, True),
-        ({"name": "compress"}, {"validation": 0.5, "test": 0.5}, False),
-        ({"name": "refine", "proposer": {"kind": "noop"}}, None, False),
+        ({"name": "compress"}, None, "with fresh answers to the samples of the search, or where these are all alike"),
+        ({"name": "compress"}, {"validation": 1.0}, "with fresh answers to the samples of the search, or where these are all"),
+        ({"name": "refine", "proposer": {"kind": "noop"}}, None, "by cross-fitting over the samples of the search"),
+        ({"name": "refine", "proposer": {"kind": "noop"}}, "none", None),
     ],
 )
-def test_check_recommends_a_test_split_where_only_fresh_answers_would_confirm(
-    optimizer: dict[str, Any], splits: dict[str, float] | None, told: bool
+def test_a_run_says_how_its_winner_is_confirmed_where_nothing_is_held_back(
+    optimizer: dict[str, Any], splits: dict[str, float] | str | None, told: str | None
 ) -> None:
     dataset = {"items": [{"input": {"q": "1 + 1"}, "expected": "2"}], "splits": splits}
-    messages = list(confirmed_by_fresh_answers(request(optimizer=optimizer, dataset=dataset), {}))
-    assert bool(messages) is told
-    assert all(message.startswith("dataset.splits: holds back no test samples") for message in messages)
+    spec = request(optimizer=optimizer, dataset=dataset)
+    words = told_of_confirmation(spec, 0) or ""
+    assert words.partition(": the winner is confirmed ")[2].startswith(told) if told is not None else not words
+    assert told_of_confirmation(spec, 30) is None

@@ -23,7 +23,7 @@ def spec(**parts: Any) -> dict[str, Any]:
         "name": "recorded",
         "configuration": {"x": {"value": 10, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}},
         "target": {"kind": "python", "ref": "plugged:hill"},
-        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(6)]},
+        "dataset": {"items": [{"id": f"s{n}", "input": n} for n in range(6)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "height", "ref": "plugged:height"}],
         "objective": {"metric": "height"},
         "optimizer": {"proposer": {"kind": "step"}},
@@ -234,7 +234,7 @@ OWN = {"name": "python", "ref": "own_optimizers:Stepper", "candidates_per_round"
 ENDLESS = {"max_rounds": 100_000, "no_improvement": 0}
 
 RACING: dict[str, Any] = {"racing": {"block": 8}}
-FORTY = {"items": [{"id": f"s{n}", "input": n} for n in range(40)]}
+FORTY = {"items": [{"id": f"s{n}", "input": n} for n in range(40)], "splits": "none"}
 
 
 def coins(*skills: float, **parts: Any) -> dict[str, Any]:
@@ -261,7 +261,8 @@ PATHS = (
     RecordedPath("evaluated_on_a_named_queue", spec(execution={"evaluation_task_queue": "optimization-evaluation"})),
     RecordedPath("wide_rounds", spec(optimizer={"proposer": {"kind": "step"}, "candidates_per_round": 4})),
     RecordedPath(
-        "several_shards", spec(dataset={"items": [{"input": n} for n in range(40)]}, execution={"samples_per_shard": 10})
+        "several_shards",
+        spec(dataset={"items": [{"input": n} for n in range(40)], "splits": "none"}, execution={"samples_per_shard": 10}),
     ),
     RecordedPath("noise_first", coins(0.9, judgement={"margin": 0.2}, replicates="auto")),
     RecordedPath("racing", coins(0.1, 0.95)),

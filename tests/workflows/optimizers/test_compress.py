@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from workflows.optimizers import build_optimizer
 from workflows.optimizers.compress import Compress
 from workflows.optimizers.computations import computation
 from workflows.optimizers.frame import ProposalFailed
-from workflows.rules.proposals.compression import section_hash
 from workflows.rules.spec.check import check_request
 
 RULES = "Answer with one of the labels and nothing else at all.\n"
@@ -111,7 +111,7 @@ class Compression:
         )
 
 
-def texts(proposals: Sequence[CandidateProposal]) -> list[str]:
+def texts(proposals: Iterable[CandidateProposal]) -> list[str]:
     return [str(proposal.configuration["prompt"]) for proposal in proposals]
 
 
@@ -155,8 +155,8 @@ async def test_the_report_says_what_became_of_every_edit() -> None:
     await compression.run()
     report = compression.optimizer.report(compression.state, compression.result(accepted=True))["compression"]
     [changed] = report.modifications
-    assert (changed.path, changed.body) == ("prompt", RULES)
-    assert changed.original_hash == section_hash(PROMPT)
+    assert (changed.section_path, changed.proposed_body) == ("prompt", RULES)
+    assert changed.original_hash == hashlib.sha256(PROMPT.encode()).hexdigest()
     assert (changed.baseline_pass_rate, changed.candidate_pass_rate) == (0.9, 0.85)
     assert changed.token_reduction == report.total_token_reduction == report.tokens_before - report.tokens_after > 0
     assert report.confirmed
@@ -221,6 +221,19 @@ async def test_a_rewritten_section_and_its_cuts_exclude_each_other() -> None:
     report = compression.optimizer.report(compression.state, compression.result())["compression"]
     assert [edit.strategy for edit in report.edits if edit.kept] in (["rewritten"], ["ablation"] * 3)
     assert len(report.modifications) == 1
+
+
+async def test_a_strategy_of_ones_own_may_give_several_texts_of_which_one_is_kept() -> None:
+    own = {"name": "compress", "strategies": [], "proposer": {"kind": "python", "ref": "a:shorter"}}
+    compression = Compression(lambda prompt: RULES in prompt, optimizer=own)
+    compression.frame.answers = [Proposed(values={"prompt": [PRIDE, RULES, RULES + PRIDE, RULES, PROMPT + PRIDE]})]
+    await compression.run()
+    [alone] = compression.rounds
+    assert texts(proposal for proposal in alone if not proposal.withdrawn) == [RULES, PRIDE, RULES + PRIDE]
+    assert [proposal.withdrawn.reason_code for proposal in alone if proposal.withdrawn] == ["not_smaller"]
+    report = compression.optimizer.report(compression.state, compression.result())["compression"]
+    assert report.modifications[0].proposed_body == RULES
+    assert [edit.kept for edit in report.edits] == [True, False, False]
 
 
 async def test_a_model_that_fails_costs_its_own_edits_only() -> None:

@@ -166,7 +166,10 @@ def test_a_good_spec_has_no_findings() -> None:
 @pytest.mark.parametrize(
     ("changes", "finding"),
     [
-        ({"dataset": [{"input": 1}]}, "dataset.splits: evolve learns from train samples and judges on validation samples; "),
+        (
+            {"dataset": {"items": [{"input": 1}], "splits": "none"}},
+            "dataset.splits: evolve learns from train samples and judges on validation samples; ",
+        ),
         ({"judgement": {"accept": "score"}}, "judgement.accept: is score, but evolve goes on only from what is significantly"),
         ({"judgement": {"rule": "strict"}}, "judgement.rule: is strict, but evolve asks for improvement; drop it"),
         (

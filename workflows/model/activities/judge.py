@@ -22,6 +22,8 @@ class JudgeInput(Payload):
     seed: int = 0
     before: tuple[Reference, ...] = ()
     """The same trials, the reference's first, as they answered these samples earlier; empty where they never did."""
+    by_cross_fitting: bool = False
+    """The one candidate was chosen for these very answers: it is judged by what the choice did not look at."""
 
 
 class Judgements(Payload):
@@ -29,7 +31,8 @@ class Judgements(Payload):
 
     judged: tuple[Judged, ...]
     alike: bool = False
-    """Every answer scored as the earlier ones of the same trial did: asking again showed nothing."""
+    """Every answer scored as the earlier ones of the same trial did: asking again showed nothing, so that the verdict is by
+    cross-fitting."""
 
 
 class RaceLookInput(Payload):

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import JsonValue
-
 from ratchet._frozen import Payload
+from ratchet.prompts.modifications import Modification
 
 Strategy = Literal["whitespace", "duplicates", "examples", "ablation"]
 """A way to make a section shorter that needs no model."""
 
 
-class Modification(Payload):
-    """One section of the winner that is shorter than the baseline's."""
-
-    path: str
-    original_hash: str
-    """Of the section as the baseline has it: sha256 of a text, the content hash of anything else."""
-    body: JsonValue
-    """The section as it is now."""
-    strategies: tuple[str, ...] = ()
-    """What made it shorter."""
-    token_reduction: int
-    baseline_pass_rate: float | None = None
-    candidate_pass_rate: float | None = None
-    """Of the whole winner, on the samples of the search; of a single edit alone, see `edits`."""
-
-
 class EditReport(Payload):
     """One edit that was tried, and what became of it."""
 
-    path: str
+    section_path: str
     strategy: str
     token_reduction: int
     kept: bool
@@ -48,9 +31,14 @@ class EditReport(Payload):
 class Compression(Payload):
     """The report of a compression. What is claimed of the winner stands in the result's confirmation."""
 
+    prompt: str | None = None
+    """The prompt whose sections these are; None where the run had none, and sections are factors."""
     modifications: tuple[Modification, ...] = ()
+    """The sections of the winner that are shorter than the baseline's; `ratchet prompts apply RUN` puts them in force."""
     edits: tuple[EditReport, ...] = ()
     """Every edit, the largest saving first."""
+    rejected: tuple[EditReport, ...] = ()
+    """Those that the winner does not have."""
     tokens_before: int = 0
     tokens_after: int = 0
     total_token_reduction: int = 0
@@ -60,8 +48,3 @@ class Compression(Payload):
     confirmed: bool | None = None
     """Whether fresh answers showed the winner to be not worse; None when that was not asked."""
     has_modifications: bool = False
-
-    @property
-    def rejected(self) -> tuple[EditReport, ...]:
-        """Edits that the winner does not have."""
-        return tuple(edit for edit in self.edits if not edit.kept)

@@ -17,6 +17,7 @@ from workflows.model.run.clock import StoodStill
 from workflows.model.run.compression_report import Compression
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend
+from workflows.model.spec.durations import Elapsed
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.judgement import Judged, Noise, Plan
@@ -69,6 +70,8 @@ class Prepared(Payload):
     """Of given splits: samples that an earlier one has, too."""
     plan: Plan | None = None
     """What the run can find out, as far as that can be said before anything is measured."""
+    cross_fits: bool = False
+    """Nothing is held back: the winner is confirmed on the samples of the search, by cross-fitting."""
     versions: dict[str, str] = Field(default_factory=dict)
     descriptions: dict[str, str] = Field(default_factory=dict)
     """What plug-ins say of themselves, by reference."""
@@ -305,16 +308,23 @@ class CandidateKey(Payload):
     candidate_id: str
 
 
+How = Literal["test_split", "fresh_answers", "cross_fitting"]
+"""How a winner is confirmed."""
+
+
 class Confirmation(Payload):
-    """Baseline and winner on the untouched test split, each measured once: the figures that a run stands for."""
+    """Baseline and winner where the choice of the winner did not look: the figures that a run stands for."""
 
-    fresh_answers: bool = False
-    """No samples were held back: these are fresh answers to the samples of the search."""
-
+    how: How = "test_split"
+    """`test_split`: both answer samples that were held back. `fresh_answers`: both answer the samples of the search once more.
+    `cross_fitting`: the winner is chosen again on some of the samples and compared on the others, in many divisions of them."""
+    holds: bool = False
+    """The winner has the verdict that the rule of the spec asks for. What does not hold is not the run's result."""
     baseline_score: float | None = None
     winner_score: float | None = None
     judged: Judged | None = None
-    """The verdict on the winner; None when the baseline itself is the best, or something was not measured in full."""
+    """The verdict on the winner with its figures: gain, interval, p-value and number of samples. None when the baseline
+    itself is the best, or something was not measured in full."""
     promised: float | None = None
     """The gain that the search saw: of the best of many, and so optimistic."""
     optimism: float | None = None
@@ -354,13 +364,29 @@ class Ending(Payload):
     """`rules`: the stop rules and budgets of the spec. `policy`: the spec's own. `proposer`: it failed, or the budget did not
     cover it."""
     decided_at: datetime
-    paused_for: timedelta = timedelta(0)
+    paused_for: Elapsed = timedelta(0)
     limits: LimitsInForce | None = None
     """What the stop rules were measured against, where that is not what the spec says."""
 
 
+class Unproven(Payload):
+    """The best candidate of a search whose gain was not confirmed: the run's result is the baseline."""
+
+    candidate_id: str
+    config_hash: str
+    configuration: Configuration
+    score: float
+    """In the search, which chose it for this."""
+    changes: dict[str, FactorChange]
+    why: str
+    """What is missing."""
+
+
 class OptimizationResult(Payload):
-    """The outcome of a run. The whole history is in the store, under `optimization_id`."""
+    """The outcome of a run. The whole history is in the store, under `optimization_id`.
+
+    What it calls the best is what the run stands for: the winner if its gain holds, else the baseline.
+    """
 
     optimization_id: str
     status: RunStatus
@@ -368,12 +394,16 @@ class OptimizationResult(Payload):
     message: str = ""
     baseline_score: float | None = None
     best_score: float | None = None
+    """In the search. What is claimed of it is in the confirmation."""
     best_candidate_id: str | None = None
     best_config_hash: str | None = None
     best_configuration: Configuration = Field(default_factory=dict)
     changes: dict[str, FactorChange] = Field(default_factory=dict)
     """The difference to the baseline, factor by factor."""
     confirmation: Confirmation | None = None
+    """Of the search's winner, be it the result or unproven."""
+    unproven: Unproven | None = None
+    """The search's winner, where it is not the result."""
     compression: Compression | None = None
     """What became shorter, when the run compressed."""
     importances: Importances | None = None

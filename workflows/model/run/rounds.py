@@ -11,6 +11,7 @@ from ratchet._frozen import Payload
 from ratchet.optimizer import StopReason
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.decisions import Decision, FrontMember
+from workflows.model.spec.durations import Elapsed
 from workflows.model.spec.execution import Budget, Stop
 
 RunStatus = Literal["initialized", "running", "paused", "completed", "failed", "cancelled", "terminated"]
@@ -84,7 +85,7 @@ class RoundRecord(Payload):
     lost: Spend = Field(default_factory=Spend)
     """What calls without an answer can have taken so far; it counts against the budget, too."""
     decided_at: datetime
-    paused_for: timedelta = timedelta(0)
+    paused_for: Elapsed = timedelta(0)
     """How long the run had stood still by then, paused or served by nobody: that counts against no budget."""
     limits: LimitsInForce | None = None
     """What the stop rules of this round were measured against, once that is no longer what the spec says."""

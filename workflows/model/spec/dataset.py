@@ -98,7 +98,8 @@ class Item(SpecPart):
 
 
 class Splits(SpecPart):
-    """Shares of the dataset, drawn by the run's seed. They must not exceed 1 in sum."""
+    """Shares of the dataset, drawn by the run's seed. They must not exceed 1 in sum. Without any, the default shares are drawn,
+    by what `stratify_by` and `group_by` say."""
 
     train: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Shown to optimizers as examples."""
@@ -111,15 +112,32 @@ class Splits(SpecPart):
     every split gets its share of each, and at least one sample of each value that has enough of them."""
     group_by: GroupField | None = None
     """The same as `dataset.group_by`, which needs no splits."""
+    nothing_held_back: bool = False
+    """What `splits: none` means."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        return {"nothing_held_back": True} if value == "none" else value
 
     @model_validator(mode="after")
     def _shares_of_one(self) -> Splits:
         total = self.train + self.validation + self.test
         if total > 1 + 1e-9:
             raise ValueError(f"shares add up to {total:g}; they must not exceed 1")
-        if self.train + self.validation <= 0:
+        by_default = self.test <= 0 and (self.stratify_by or self.group_by or self.nothing_held_back)
+        if not self.has_shares and not by_default:
             raise ValueError("train and validation are both 0; candidates need samples to be scored on")
         return self
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether it says how large the splits are."""
+        return self.train + self.validation > 0
+
+
+def _or_none(schema: dict[str, Any]) -> None:
+    schema["anyOf"].append({"const": "none", "description": "Nothing is held back."})
 
 
 class Columns(SpecPart):
@@ -174,9 +192,11 @@ class Dataset(SpecPart):
     read as columns too."""
     delimiter: Literal[",", ";", "\t", "|"] | None = None
     """What separates the columns of CSV. Default: a comma; a tab for TSV."""
-    splits: Splits | None = None
-    """Shares for train, validation and test. Default: the split that each sample names; where none does, every sample scores
-    candidates, and nothing is held back."""
+    splits: Annotated[Splits | None, Field(json_schema_extra=_or_none)] = None
+    """Shares for train, validation and test. Default: the split that each sample names; where none does, 0.4 of them are held
+    back for the test if that leaves at least 30 to search on and to confirm on (with an optimizer that learns from training
+    samples 0.3 to train, 0.3 to validate). Of fewer all are searched on. `none`: nothing is held back, and nothing is confirmed
+    but texts that were made shorter: the result is what the search found best."""
     group_by: GroupField | None = None
     """Samples that have the same value of this are one group, as copies of a content are without it: they go to one split, and
     count once in every comparison. `input.question`, `expected.label`, `tags` (each combination is one value), or
@@ -220,13 +240,13 @@ class Dataset(SpecPart):
 
     @model_validator(mode="after")
     def _one_way_to_split(self) -> Dataset:
-        if self.splits is not None and self.paths is not None:
+        if self.drawn_splits is not None and self.paths is not None:
             raise ValueError("paths gives each split its own file, and splits shares to draw; give one of them")
         return self
 
     @model_validator(mode="after")
     def _one_way_to_group(self) -> Dataset:
-        also = self.splits.group_by if self.splits is not None else None
+        also = self.drawn_splits.group_by if self.drawn_splits is not None else None
         if self.group_by is not None and also is not None and self.group_by != also:
             raise ValueError(f"group_by is {self.group_by!r} and splits.group_by {also!r}; give one of them")
         return self
@@ -257,17 +277,27 @@ class Dataset(SpecPart):
 
     def lacks(self, *splits: SplitName) -> bool:
         """Whether a run has no samples of one of these, as far as that is certain before the samples are read."""
-        if self.splits is not None:
-            return not all(getattr(self.splits, split) for split in splits)
+        if self.drawn_splits is not None and self.drawn_splits.has_shares:
+            return not all(getattr(self.drawn_splits, split) for split in splits)
         if self.paths is None and self.items is None:
             return False
         given = {item.split for item in self.items} if self.items is not None else {*(self.paths or ())}
-        return not given.issuperset(splits)
+        return (self.holds_nothing_back or given != {None}) and not given.issuperset(splits)
+
+    @property
+    def drawn_splits(self) -> Splits | None:
+        """What the spec says of splits that are drawn."""
+        return None if self.holds_nothing_back else self.splits
+
+    @property
+    def holds_nothing_back(self) -> bool:
+        """Whether the spec wants no samples held back, and no confirmation by others."""
+        return self.splits is not None and self.splits.nothing_held_back
 
     @property
     def grouped_by(self) -> str | None:
         """The field by which samples are grouped, wherever that is said."""
-        return self.group_by or (self.splits.group_by if self.splits is not None else None)
+        return self.group_by or (self.drawn_splits.group_by if self.drawn_splits is not None else None)
 
     @property
     def grouped_at(self) -> str:

@@ -49,3 +49,6 @@ Duration = Annotated[
         }
     ),
 ]
+
+Elapsed = Annotated[timedelta, WithJsonSchema({"type": "string", "description": "An ISO 8601 duration, such as PT2.5S."})]
+"""A time that was measured. The schema format `duration` knows no fractions of seconds."""

@@ -88,6 +88,9 @@ class Execution(SpecPart):
     """The longest one target call may take; beyond it the sample counts as failed."""
     min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.95
     """The share of samples that must have an answer for a trial to be compared."""
+    max_failed_scores: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """The share of a trial's answers that scorers may fail on (they raise, or give no number), one answer at least: such an
+    answer is unscored, and counts for nothing. More of them end the run; 0 allows none."""
     max_consecutive_failed_trials: Annotated[int, Field(ge=1)] = 3
     """So many failed trials in a row end the run."""
     samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None

@@ -83,9 +83,19 @@ class OptimizerSpec(Various):
         return None
 
     @property
+    def learns_from_train(self) -> bool:
+        """Whether it needs samples to learn from beside those that candidates are scored on."""
+        return False
+
+    @property
     def earlier_runs(self) -> Sequence[str]:
         """Other runs that it learns from."""
         return ()
+
+    @property
+    def answers_of(self) -> str | None:
+        """The run whose answers are all that is measured; None where the target is asked."""
+        return None
 
     def most_trials(self, stop: Stop) -> int | None:
         """How many trials it can make, the baseline included; None where nothing but a budget bounds it."""

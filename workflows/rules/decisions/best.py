@@ -29,7 +29,7 @@ def standing_after(
     """The best once this candidate's score is known. Gains count for `no_improvement` once they add up to `min_delta`."""
     if score is None:
         return best
-    if score == best.score and shorter_wins_ties and _length(candidate.configuration) < _length(best.configuration):
+    if score == best.score and shorter_wins_ties and length_of(candidate.configuration) < length_of(best.configuration):
         return _standing(candidate, score, best.since_round, best.reference_score)
     if not is_better(score, best.score, direction):
         return best
@@ -41,12 +41,12 @@ def standing_after(
 
 def shorter_of(best: Standing, candidate: Candidate, score: float | None) -> Standing:
     """The shorter one, whatever the scores; of two that are as long the earlier one."""
-    if score is None or _length(candidate.configuration) >= _length(best.configuration):
+    if score is None or length_of(candidate.configuration) >= length_of(best.configuration):
         return best
     return _standing(candidate, score, candidate.round, score)
 
 
-def _length(configuration: Configuration) -> int:
+def length_of(configuration: Configuration) -> int:
     """Characters of all texts, and of lists as JSON; whatever else a configuration has, has no length."""
     texts = [value for value in configuration.values() if isinstance(value, str)]
     lists = [canonical_json(value) for value in configuration.values() if isinstance(value, list)]

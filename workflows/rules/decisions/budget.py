@@ -207,7 +207,7 @@ def refuse_baseline(budget: Budget, needs: Needs) -> str | None:
     if budget.trials and budget.trials < 1 + needs.confirmation_trials:
         return (
             f"budget.trials: is {budget.trials}, and the baseline with the confirmation of the winner on the test split needs "
-            f"{1 + needs.confirmation_trials}; allow more, or leave dataset.splits.test out"
+            f"{1 + needs.confirmation_trials}; allow more, or hold nothing back (dataset.splits: none)"
         )
     return None
 

@@ -9,6 +9,14 @@ from workflows.model.trial import TrialResult
 
 ABOUT_BASELINE = "the baseline: score {score:.4g} on {answers} answers"
 
+WHERE_CONFIRMED = {
+    "test_split": "on held-back samples",
+    "fresh_answers": "with fresh answers to the same samples",
+    "cross_fitting": "by cross-fitting on the samples of the search",
+}
+
+NOTHING_HOLDS = "no improvement was found that holds"
+
 _UNMEASURED = {"failed": "failed", "cancelled": "cancelled", "timeout": "out of time"}
 
 
@@ -45,12 +53,12 @@ def on_confirmation(confirmation: Confirmation) -> str:
     if confirmation.refused is not None:
         return f"not confirmed: {confirmation.refused}"
     judged = confirmation.judged
-    where = "with fresh answers to the same samples" if confirmation.fresh_answers else "on held-back samples"
+    where = WHERE_CONFIRMED[confirmation.how]
     if judged is None:
         if None in (confirmation.baseline_score, confirmation.winner_score):
             return f"not confirmed: not every trial {where} completed"
         return f"the baseline itself is the best: score {confirmation.baseline_score:.4g} {where}"
-    told = f"confirmed {where}: {judged.explanation}"
+    told = f"{'confirmed' if confirmation.holds else 'not confirmed'} {where}: {judged.explanation}"
     if confirmation.promised is not None and confirmation.optimism is not None:
         told += f"; the search had promised {confirmation.promised:+.3f}, {_more_or_less(confirmation.optimism)} than that"
     return told

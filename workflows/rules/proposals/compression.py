@@ -11,7 +11,9 @@ from pydantic import JsonValue
 
 from ratchet._canonical import canonical_json, content_hash
 from ratchet.optimizer import TrialFacts
-from workflows.model.run.compression_report import Compression, EditReport, Modification, Strategy
+from ratchet.prompts.modifications import Modification
+from ratchet.prompts.template import SECTION, PromptTemplate
+from workflows.model.run.compression_report import Compression, EditReport, Strategy
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.factors import Configuration
 from workflows.rules.proposals.composition import CompositionStep, Part, Parts, next_step, only
@@ -149,23 +151,36 @@ def shortened(value: JsonValue, edits: Sequence[SectionEdit], cuts: Mapping[str,
     return without(value, [cut for edit in edits for cut in cuts[edit.part_id]])
 
 
-def reported(found: Findings | None, result: OptimizationResult, baseline: Configuration) -> Compression:
+def reported(
+    found: Findings | None, result: OptimizationResult, baseline: Configuration, template: PromptTemplate | None
+) -> Compression:
     """What came of it, for people and for whoever applies it."""
     if found is None:
-        return Compression()
+        return Compression(prompt=template and template.name)
     winner = next((tried for tried in found.tried if tried.candidate_id == result.best_candidate_id), None)
     before = sum(found.sections.values())
     chosen = winner.parts if winner else frozenset[str]()
     modifications = [
-        _modification(path, value, baseline[path], found, winner)
+        Modification(
+            section_path=path.removeprefix(SECTION),
+            original_hash=_original_hash(path, baseline[path], template),
+            proposed_body=value,
+            strategies=tuple(edit.strategy for edit in found.of(chosen) if edit.path == path),
+            token_reduction=found.sections[path] - winner.tokens[path] if winner and path in winner.tokens else 0,
+            baseline_pass_rate=found.pass_rate,
+            candidate_pass_rate=winner.pass_rate if winner else None,
+        )
         for path, value in result.best_configuration.items()
         if canonical_json(value) != canonical_json(baseline[path])
     ]
     saved = sum(modification.token_reduction for modification in modifications)
     judged = result.confirmation.judged if result.confirmation else None
+    edits = [_outcome(edit, found, chosen) for edit in found.edits]
     return Compression(
+        prompt=template and template.name,
         modifications=tuple(modifications),
-        edits=tuple(_outcome(edit, found, chosen) for edit in found.edits),
+        edits=tuple(edits),
+        rejected=tuple(edit for edit in edits if not edit.kept),
         tokens_before=before,
         tokens_after=before - saved,
         total_token_reduction=saved,
@@ -173,19 +188,6 @@ def reported(found: Findings | None, result: OptimizationResult, baseline: Confi
         candidate_pass_rate=winner.pass_rate if winner else None,
         confirmed=judged.accepted if judged else None,
         has_modifications=bool(modifications),
-    )
-
-
-def _modification(path: str, body: JsonValue, before: JsonValue, found: Findings, winner: Tried | None) -> Modification:
-    known = winner.tokens.get(path) if winner else None
-    return Modification(
-        path=path,
-        original_hash=section_hash(before),
-        body=body,
-        strategies=tuple(edit.strategy for edit in found.of(winner.parts) if edit.path == path) if winner else (),
-        token_reduction=found.sections[path] - known if known is not None else 0,
-        baseline_pass_rate=found.pass_rate,
-        candidate_pass_rate=winner.pass_rate if winner else None,
     )
 
 
@@ -200,7 +202,7 @@ def _outcome(edit: SectionEdit, found: Findings, chosen: Parts) -> EditReport:
     else:
         why = f"alone: {tried.told}"
     return EditReport(
-        path=edit.path,
+        section_path=edit.path.removeprefix(SECTION),
         strategy=edit.strategy,
         token_reduction=edit.saving,
         kept=kept,
@@ -211,6 +213,8 @@ def _outcome(edit: SectionEdit, found: Findings, chosen: Parts) -> EditReport:
     )
 
 
-def section_hash(value: JsonValue) -> str:
-    """As prompts hash their sections: a text by itself, anything else by its content."""
+def _original_hash(path: str, value: JsonValue, template: PromptTemplate | None) -> str:
+    """Of the section as its author wrote it, since that is what overrides name; of a factor as prompts would hash it."""
+    if template is not None and path.startswith(SECTION):
+        return template.section(path.removeprefix(SECTION)).hash
     return hashlib.sha256(value.encode()).hexdigest() if isinstance(value, str) else content_hash(value)

@@ -16,6 +16,7 @@ from workflows.model.spec.factors import Configuration, Factor, FrozenFactor, Js
 from workflows.model.spec.prompt import STABLE
 from workflows.model.spec.release import CANARY, ReleaseSpec
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.spec.default_splits import is_nothing_held_back
 from workflows.rules.spec.prompt_factors import is_read, template_of
 
 OF_THE_SEARCH = {"change", "scale", "when"}
@@ -54,7 +55,7 @@ def release_problems(request: OptimizationRequest) -> Iterator[str]:
         yield f"release.prompt: is {release.prompt!r}, but the spec's prompt is {own.prompt!r}; leave release.prompt out"
     if release.canary and release.tag == CANARY:
         yield f"release.tag: the canary is compared with a tag, and cannot be its own; leave it out, and {STABLE} is meant"
-    if request.dataset.lacks("test"):
+    if is_nothing_held_back(request):
         yield from automatic_without_test(request, 0)
     if is_read(request):
         try:

@@ -40,6 +40,8 @@ class TrialStatistics(Payload):
     passed: int = 0
     failed: int = 0
     coverage: float = 0.0
+    unscored: int = 0
+    """Answers that a scorer failed on; they count for nothing."""
     total_tokens: int = 0
     scoring_tokens: int = 0
     """How many of them were spent on scoring."""

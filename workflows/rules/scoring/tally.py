@@ -85,6 +85,8 @@ class Tally:
         self.answers = 0
         self.failed_answers = 0
         """Those that are the candidate's failures."""
+        self.unscored = 0
+        """Answers that a scorer failed on: they were paid for, and count for nothing."""
         self.passed = 0
         self.tokens = 0
         self.scoring_tokens = 0
@@ -108,6 +110,11 @@ class Tally:
         """Further answers, in the order of their samples."""
         for outcome in measured:
             if outcome.position not in self._counted:
+                continue
+            if outcome.status == "unscored":
+                self.unscored += 1
+                self._failures[outcome.error_class or "failed"] += 1
+                self._add_paid([outcome])
                 continue
             if self._group and self._group[0].position != outcome.position:
                 self._close()
@@ -150,6 +157,7 @@ class Tally:
             passed=self.passed,
             failed=self.answers - self.passed,
             coverage=self.answers / expected_pairs if expected_pairs else 0.0,
+            unscored=self.unscored,
             total_tokens=self.tokens,
             scoring_tokens=self.scoring_tokens,
             total_cost=math.fsum(self._costs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workflows.model.spec.judgement import RaceDecision
-from workflows.model.trial import Conclusion, Purpose
+from workflows.model.trial import Conclusion, Purpose, most_failed_scores
 from workflows.rules.scoring.error_counts import told
 from workflows.rules.scoring.objective_score import TrialStatistics
 
@@ -14,15 +14,25 @@ MOSTLY_FAILED = 0.5
 def measured_too_little(conclusion: Conclusion, facts: TrialStatistics) -> str | None:
     """Why a trial is not compared, where too few of its samples have an answer."""
     trial = conclusion.trial
-    if facts.coverage >= trial.min_coverage:
-        return None
     wanted = conclusion.samples * trial.replicates
+    if facts.coverage + facts.unscored / max(wanted, 1) >= trial.min_coverage:
+        return None
     why = f"; errors: {told(facts.summary.errors)}" if facts.summary.errors else ""
     why += f"; first error: {conclusion.error}" if conclusion.error else ""
     return (
         f"only {facts.outcomes} of {wanted} samples have an answer ({facts.coverage:.1%}), "
         f"at least {trial.min_coverage:.1%} are needed{why}"
     )
+
+
+def scored_too_little(conclusion: Conclusion, facts: TrialStatistics, first_error: str | None) -> str | None:
+    """Why a trial's scoring counts as failed, where scorers failed on more of its answers than they may."""
+    trial, answered = conclusion.trial, facts.outcomes + facts.unscored
+    allowed = most_failed_scores(trial.max_failed_scores, conclusion.samples * trial.replicates)
+    if facts.unscored <= allowed and (facts.outcomes or not facts.unscored):
+        return None
+    told = f"scorers failed on {facts.unscored} of {answered} answers, execution.max_failed_scores allows {allowed}"
+    return f"{told}; first: {first_error}"
 
 
 def mostly_failed(conclusion: Conclusion, failed: int, answers: int) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ratchet._misspelt_names import meant
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
-from workflows.model.trial import Split
 from workflows.rules.scoring.objective_score import is_mean_over_samples
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
@@ -56,20 +55,6 @@ def unknown_must_pass(request: OptimizationRequest, ids: Collection[str], tags: 
             close = [match for word in unknown[:SHOWN] for match in difflib.get_close_matches(word, known, n=1)]
             hint = f"did you mean {', '.join(map(repr, dict.fromkeys(close)))}?" if close else "correct it, or drop it"
             yield f"judgement.must_pass.{where}: the dataset has no {what} {_listed(unknown)}; {hint}"
-
-
-def confirmed_by_fresh_answers(request: OptimizationRequest, sizes: Mapping[Split, int]) -> Iterator[str]:
-    """What a spec should know whose winner is confirmed on the samples that it was chosen on.
-
-    `sizes` are those of the splits, where they are known.
-    """
-    held_back = sizes.get(Split.TEST, 0) > 0 if sizes else not request.dataset.lacks("test")
-    if request.judgement.accept == "shorter" and not held_back:
-        yield (
-            "dataset.splits: holds back no test samples, so that the winner is confirmed with fresh answers to the samples of "
-            "the search only, which shows nothing where the target answers the same every time; give a share for test, such "
-            "as {validation: 0.7, test: 0.3}"
-        )
 
 
 def _listed(words: Sequence[str]) -> str:

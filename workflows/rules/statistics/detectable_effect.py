@@ -5,14 +5,16 @@ from __future__ import annotations
 from workflows.model.spec.judgement import JudgementSpec, Noise, Plan
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Planning
+from workflows.rules.spec.default_splits import told_of_confirmation
 from workflows.rules.statistics.noise import design, plan
 
 AT_WORST = 0.25
 """The variance of a score between 0 and 1 that is one or the other by the toss of a coin."""
 
 
-def assumed_plan(request: OptimizationRequest, samples: int) -> Plan:
-    """What is said before anything is known: as if every answer were right or wrong by the toss of a coin."""
+def assumed_plan(request: OptimizationRequest, samples: int, held_back: int | None = None) -> Plan:
+    """What is said before anything is known: as if every answer were right or wrong by the toss of a coin. With
+    `held_back`, how many samples are, also how the winner is confirmed where none are."""
     spec, noise = request.judgement, request.noise_first
     reach = spec.score_range or 1.0
     coin = Noise(samples=0, replicates=1.0, mean=reach / 2, within=AT_WORST * reach**2, between=0.0)
@@ -24,7 +26,9 @@ def assumed_plan(request: OptimizationRequest, samples: int) -> Plan:
         comparisons=request.optimizer.candidates_per_round,
         power=noise.power if noise else 0.8,
     )
-    return found.model_copy(update={"words": f"if every answer were a toss of a coin: {found.words}"})
+    confirmed = None if held_back is None else told_of_confirmation(request, held_back)
+    words = [f"if every answer were a toss of a coin: {found.words}", confirmed]
+    return found.model_copy(update={"words": "; ".join(filter(None, words))})
 
 
 def measured_plan(noise: Noise, asked: Planning, spec: JudgementSpec) -> Plan:

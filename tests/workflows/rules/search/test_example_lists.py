@@ -110,7 +110,7 @@ def test_too_few_samples_to_show_are_told() -> None:
             "optimizer.factor: is missing, and there are several",
         ),
         ({"optimizer": {"name": "few_shot", "factor": "prompt"}}, "optimizer.factor: 'prompt' is no list of examples"),
-        ({"dataset": {"items": [{"input": 1}]}}, "dataset.splits: few_shot shows train samples"),
+        ({"dataset": {"items": [{"input": 1}], "splits": "none"}}, "dataset.splits: few_shot shows train samples"),
     ],
 )
 def test_a_spec_that_cannot_work_is_told_with_the_fix(changes: dict[str, Any], problem: str) -> None:

@@ -1,4 +1,4 @@
-"""An answer is used again only where everything that it and its scores depend on is the same."""
+"""An answer is used again where the target is the same, a score where the scorers are: each has a fingerprint of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.preparing import evaluation_plan
-from activities.preparing.evaluation_plan import evaluator_fingerprint
+from activities.preparing.evaluation_plan import scorer_fingerprint, target_fingerprint
 from ratchet.prompts.template import PromptTemplate, effective_hash
 from tests.support.spec_building import request
 from workflows.model.spec.prompt import PromptSnapshot
@@ -19,9 +19,14 @@ PRICES = {"small": {"input": 1, "output": 2}}
 DEARER = {"small": {"input": 9, "output": 9}}
 
 
-def fingerprint(*scorers: dict[str, Any], plugins: dict[str, str] | None = None, **parts: Any) -> str:
+def fingerprints(*scorers: dict[str, Any], plugins: dict[str, str] | None = None, **parts: Any) -> tuple[str, str]:
+    """Of the target, and of the scorers."""
     made = request(scorers=list(scorers), objective={"metric": scorers[0].get("name", scorers[0]["kind"])}, **parts)
-    return evaluator_fingerprint(made, plugins or {})
+    return target_fingerprint(made, plugins or {}), scorer_fingerprint(made, plugins or {})
+
+
+def fingerprint(*scorers: dict[str, Any], **parts: Any) -> str:
+    return fingerprints(*scorers, **parts)[1]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,7 @@ def fingerprint(*scorers: dict[str, Any], plugins: dict[str, str] | None = None,
 def test_every_option_of_a_scorer_is_part_of_it(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert fingerprint(one) != fingerprint(other)
     assert fingerprint(one) == fingerprint(dict(one))
+    assert fingerprints(one)[0] == fingerprints(other)[0], "no target is asked again for another scorer"
 
 
 def test_what_we_tell_a_judge_is_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +64,12 @@ def test_prices_are_part_of_it_only_where_the_cost_is_scored() -> None:
 
 
 def test_flags_are_part_of_it_and_their_order_is_not() -> None:
-    exact = {"kind": "exact"}
-    assert fingerprint(exact, flags={"a": 1, "b": 2}) == fingerprint(exact, flags={"b": 2, "a": 1})
-    assert len({fingerprint(exact), fingerprint(exact, flags={"a": 1}), fingerprint(exact, flags={"a": 2})}) == 3
-    assert fingerprint(exact) == fingerprint(exact, flags={})
+    def of(**flags: int) -> tuple[str, str]:
+        return fingerprints({"kind": "exact"}, flags=flags)
+
+    assert of(a=1, b=2) == of(b=2, a=1)
+    assert len({of()[0], of(a=1)[0], of(a=2)[0]}) == 3
+    assert len({of()[1], of(a=1)[1]}) == 1, "scorers are not told"
 
 
 def test_the_source_of_a_plug_in_within_a_combination_is_part_of_it() -> None:
@@ -76,6 +84,6 @@ def test_how_a_prompt_writes_its_examples_is_part_of_it() -> None:
         template = PromptTemplate.model_validate({"prompt": "a/b", "sections": [{"path": "task", "body": "Do."}, examples]})
         snapshot = PromptSnapshot(template=template, overlay_hash=effective_hash(template.configuration()))
         made = request(scorers=[{"kind": "exact"}], configuration={"model": "m"}, prompt="a/b", optimizer="none")
-        return evaluator_fingerprint(with_prompt(made, snapshot), {})
+        return target_fingerprint(with_prompt(made, snapshot), {})
 
     assert len({of(), of(template="Q: {{input.q}}\nA:"), of(template="{{input.q}} =")}) == 3
