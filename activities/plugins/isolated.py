@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from activities.plugins.isolation import READY
 from activities.plugins.loader import Plugin, Plugins
-from activities.plugins.printed_text import PrintedText
 from activities.plugins.tracebacks import traceback_of
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
@@ -220,14 +219,6 @@ def _imported(named: dict[str, Any]) -> tuple[Plugin, _Kind]:
 
 
 def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
-    """One line of JSON, with what was printed meanwhile."""
-    printed = PrintedText()
-    with printed.heard():
-        answered = _answered(plugin, kind, request)
-    return answered if printed.text is None else f'{answered[:-1]}, "printed": {json.dumps(printed.text)}}}'
-
-
-def _answered(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
         arguments = kind.arguments(request)
         started = time.perf_counter()

@@ -19,7 +19,6 @@ from workflows.model.failures import shorten
 
 if TYPE_CHECKING:
     from activities.plugins.loader import Plugins
-    from activities.plugins.printed_text import PrintedText
     from ratchet.prompts.template import PromptTemplate
 
 LONGEST_START = 60.0
@@ -100,8 +99,8 @@ class PluginProcess:
         if line.decode().strip() != READY:
             await self._understood(line)
 
-    async def call(self, request: dict[str, Any], timeout: float | None, printed: PrintedText | None = None) -> dict[str, Any]:
-        """The answer to one call; `printed` is told what was printed meanwhile."""
+    async def call(self, request: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+        """The answer to one call."""
         self._send(request)
         try:
             async with asyncio.timeout(timeout):
@@ -109,7 +108,7 @@ class PluginProcess:
         except TimeoutError:
             whose = "the sample timeout of " if self._kind in ("target", "scorer") else ""
             raise IsolatedFault(f"took longer than {whose}{timeout:g} s", "timeout") from None
-        return await self._understood(line, printed)
+        return await self._understood(line)
 
     @property
     def is_alive(self) -> bool:
@@ -140,12 +139,10 @@ class PluginProcess:
         except ValueError:  # it wrote more than fits
             return b""
 
-    async def _understood(self, line: bytes, printed: PrintedText | None = None) -> dict[str, Any]:
+    async def _understood(self, line: bytes) -> dict[str, Any]:
         if not line.endswith(b"\n"):
             raise ProcessDied(f"{self._kind} killed its process ({ending(await self._exit_code())})")
         answer: dict[str, Any] = json.loads(line)
-        if printed is not None and answer.get("printed"):
-            printed.add(answer["printed"])
         if "fault" in answer:
             kind = shorten(answer.get("kind", "import failed"), 80)
             told = without_secrets(shorten(answer["fault"]))
@@ -171,23 +168,14 @@ class Isolation:
         timeout: float,
         template: PromptTemplate | None = None,
         begins: Callable[[], None] = lambda: None,
-        printed: PrintedText | None = None,
     ) -> Output:
         request = target_request(configuration, sample, context, template)
-        return target_output(await self._call(plugins, reference, "target", request, timeout, begins, printed))
+        return target_output(await self._call(plugins, reference, "target", request, timeout, begins))
 
-    async def call_scorer(
-        self,
-        plugins: Plugins,
-        reference: str,
-        output: Output,
-        sample: Sample,
-        timeout: float,
-        printed: PrintedText | None = None,
-    ) -> list[Any]:
+    async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
         """What the scorer returned, scores as mappings."""
         request = {"output": dataclasses.asdict(output), "sample": dataclasses.asdict(sample)}
-        answer = await self._call(plugins, reference, "scorer", request, timeout, printed=printed)
+        answer = await self._call(plugins, reference, "scorer", request, timeout)
         return list(answer["answer"])
 
     async def call(
@@ -204,13 +192,12 @@ class Isolation:
         request: dict[str, Any],
         timeout: float | None,
         begins: Callable[[], None] = lambda: None,
-        printed: PrintedText | None = None,
     ) -> dict[str, Any]:
         async with self._places:
             process = await PluginProcess.started(plugins, reference, kind)
             try:
                 begins()
-                return await process.call(request, timeout, printed)
+                return await process.call(request, timeout)
             finally:
                 await process.kill()
 

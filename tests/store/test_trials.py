@@ -65,11 +65,11 @@ async def test_recording_the_same_end_again_changes_nothing(example: ExampleRun)
     assert await rows(run, EVERYTHING) == before
 
 
-async def test_a_trial_that_was_cut_off_with_its_run_leaves_the_counts_of_the_run_alone(example: ExampleRun) -> None:
+async def test_a_trial_that_begins_as_its_run_ends_leaves_the_counts_of_the_run_alone(example: ExampleRun) -> None:
     run = await example.open()
-    await run.store.trials.begin(run.trial())
     await run.store.runs.finish(run.finish("cancelled"))
     ended = await rows(run, "SELECT completed, failed, stopped, paid_trials FROM runs")
+    await run.store.trials.begin(run.trial())
     await run.record(run.trial(), None, status="cancelled", paid_samples=2)
 
     assert await rows(run, "SELECT completed, failed, stopped, paid_trials FROM runs") == ended
