@@ -289,6 +289,14 @@ async def test_the_time_budget_cuts_a_proposer_in_flight(engines: Engines, spec:
     assert result["best_score"] == result["baseline_score"], "what was measured in time counts"
 
 
+async def test_a_time_budget_that_is_given_meanwhile_cuts_a_proposer_in_flight(engines: Engines, spec: Spec) -> None:
+    optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:thinks_for_ever"}}
+    handle = await engines.start(spec(optimizer=optimizer))
+    await eventually(lambda shown: shown["phase"] == "round 1: proposing", handle)
+    await handle.execute_update("adjust", {"budget": {"wall_time": "1s"}})
+    assert (await handle.result())["stop_reason"] == "time_budget"
+
+
 async def test_plug_ins_say_what_they_are_and_a_policy_of_ones_own_ends_the_run(engines: Engines, spec: Spec) -> None:
     result = await engines.run(
         spec(
