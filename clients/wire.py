@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
 from clients.reports.diff import FactorDifference, differences
+from clients.reports.headline import Headline, headline_of_row
 from ratchet._frozen import Payload
 from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
@@ -16,6 +17,7 @@ from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
 from workflows.model.spec.execution import Budget, Stop
 from workflows.model.spec.judgement import Verdict
+from workflows.rules.decisions.time_left import seconds_left
 from workflows.rules.scoring.slices import Slices
 
 
@@ -40,9 +42,9 @@ class Optimization(Payload):
     baseline_score: float | None
     best_candidate_id: str | None
     best_score: float | None
-    verdict: Verdict | None
-    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
-    confirmed."""
+    """In the search."""
+    headline: Headline
+    """What the run comes to: the figure to lead with."""
     search_verdict: Verdict | None
     """Of the best candidate against the best of its time, as its round decided."""
     started_at: datetime
@@ -60,7 +62,7 @@ class ListedOptimization(Optimization):
     budget: dict[str, float]
     """As in force: cost, tokens, samples, trials, wall_time in seconds; 0 is unlimited."""
     confirmation: Confirmation | None
-    """Baseline and winner on the untouched split, with the verdict, once the run is over."""
+    """Of the search's winner, with the evidence, once the run is over."""
     waits_for: tuple[str, ...] = ()
     """Task queues that the run waits on and that nobody serves; it goes on when a worker does."""
 
@@ -93,6 +95,9 @@ class OptimizationDetail(ListedOptimization):
     result: OptimizationResult | None
     lost: Unanswered
     in_flight: InFlight
+    seconds_left: float | None
+    """Until the rounds, or the first of the budgets, are used up at the rate of so far; a stop rule may end it sooner. None
+    where nothing bounds the run, and while it does not go on."""
     dataset_id: str
     dataset_name: str
     dataset_count: int
@@ -244,12 +249,14 @@ class StopWish(Payload):
 def optimization_of(row: rows.RunSummary) -> dict[str, Any]:
     """The fields that every form of a run has."""
     values = row.model_dump()
-    return {**values, "optimization_id": row.run_id, "objective_name": row.objective}
+    return {**values, "optimization_id": row.run_id, "objective_name": row.objective, "headline": headline_of_row(row)}
 
 
 def listed_of(row: rows.ListedRun, waits_for: tuple[str, ...] = ()) -> ListedOptimization:
     """A run of the list."""
-    return ListedOptimization(**{**optimization_of(row), "budget": budget_in_seconds(row.budget), "waits_for": waits_for})
+    return ListedOptimization(
+        **{**optimization_of(row), "budget": budget_in_seconds(Budget.model_validate(row.budget)), "waits_for": waits_for}
+    )
 
 
 def detail_of(
@@ -264,14 +271,17 @@ def detail_of(
 ) -> OptimizationDetail:
     """A run in full, with its limits as in force."""
     stop = Stop.model_validate(row.limits.get("stop") or row.spec.get("stop") or {})
+    budget = Budget.model_validate(row.limits.get("budget") or row.spec.get("budget") or {})
+    goes_on = row.status == "running" and execution != "closed" and not waits_for
+    elapsed = row.elapsed_seconds(datetime.now(UTC))
     return OptimizationDetail(
         **{
             **optimization_of(row),
             "spec": row.spec if with_spec else {},
             "stop": stop,
             "max_rounds": stop.max_rounds,
-            "budget": budget_in_seconds(row.limits.get("budget") or row.spec.get("budget") or {}),
-            "confirmation": row.result.confirmation if row.result else None,
+            "budget": budget_in_seconds(budget),
+            "seconds_left": seconds_left(stop, budget, row.spend, row.round, elapsed) if goes_on else None,
             "in_flight": InFlight(answered=progress.answered, expected=progress.expected, trials=progress.in_flight),
             "execution": execution,
             "waits_for": waits_for,
@@ -281,10 +291,9 @@ def detail_of(
     )
 
 
-def budget_in_seconds(budget: dict[str, Any]) -> dict[str, float]:
+def budget_in_seconds(budget: Budget) -> dict[str, float]:
     """Every limit as a number."""
-    limits = Budget.model_validate(budget).model_dump(mode="json")
-    return {name: float(value) for name, value in limits.items()}
+    return {name: float(value) for name, value in budget.model_dump(mode="json").items()}
 
 
 def candidate_of(run_id: str, candidate: StoredCandidate) -> CandidateDetail:

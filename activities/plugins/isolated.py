@@ -218,6 +218,12 @@ def _imported(named: dict[str, Any]) -> tuple[Plugin, _Kind]:
     return plugins.resolve(named["reference"], kind.parameters), kind
 
 
+def answer_here(plugins: Plugins, reference: str, kind: str, request: dict[str, Any]) -> str:
+    """The answer of a plug-in that runs where it is; the same as from a process of its own."""
+    called = _KINDS[kind]
+    return _answer(plugins.resolve(reference, called.parameters), called, request)
+
+
 def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
         arguments = kind.arguments(request)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from activities.plugins.threads import PluginThreads
 from activities.secret_texts import without_secrets
 from activities.settings import environment_of_children
 from ratchet import ExperimentContext, Output, Sample
@@ -84,13 +85,7 @@ class PluginProcess:
         return started
 
     async def _import(self, plugins: Plugins, reference: str) -> None:
-        named = {
-            "kind": self._kind,
-            "reference": reference,
-            "allowed": list(plugins.allowed),
-            "search_path": str(plugins.search_path) if plugins.search_path is not None else None,
-        }
-        self._send(named)
+        self._send({"kind": self._kind, **plugins.import_elsewhere(reference)})
         try:
             async with asyncio.timeout(LONGEST_START):
                 line = await self._line()
@@ -142,14 +137,18 @@ class PluginProcess:
     async def _understood(self, line: bytes) -> dict[str, Any]:
         if not line.endswith(b"\n"):
             raise ProcessDied(f"{self._kind} killed its process ({ending(await self._exit_code())})")
-        answer: dict[str, Any] = json.loads(line)
-        if "fault" in answer:
-            kind = shorten(answer.get("kind", "import failed"), 80)
-            told = without_secrets(shorten(answer["fault"]))
-            fault = IsolatedFault(told, kind, leaves_the_process_usable="kind" in answer, details=answer.get("details"))
-            fault.traceback = without_secrets(answer.get("traceback", ""))
-            raise fault
-        return answer
+        return _understood(line)
+
+
+def _understood(line: bytes | str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(line)
+    if "fault" in answer:
+        kind = shorten(answer.get("kind", "import failed"), 80)
+        told = without_secrets(shorten(answer["fault"]))
+        fault = IsolatedFault(told, kind, leaves_the_process_usable="kind" in answer, details=answer.get("details"))
+        fault.traceback = without_secrets(answer.get("traceback", ""))
+        raise fault
+    return answer
 
 
 class Isolation:
@@ -157,6 +156,7 @@ class Isolation:
 
     def __init__(self, processes: int | None = None) -> None:
         self._places = asyncio.Semaphore(processes or max(2, os.cpu_count() or 1))
+        self._threads = PluginThreads()
 
     async def call_target(
         self,
@@ -194,12 +194,33 @@ class Isolation:
         begins: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         async with self._places:
+            if plugins.of_program(reference):
+                return await self._called_here(plugins, reference, kind, request, timeout, begins)
             process = await PluginProcess.started(plugins, reference, kind)
             try:
                 begins()
                 return await process.call(request, timeout)
             finally:
                 await process.kill()
+
+    async def _called_here(
+        self,
+        plugins: Plugins,
+        reference: str,
+        kind: str,
+        request: dict[str, Any],
+        timeout: float | None,
+        begins: Callable[[], None],
+    ) -> dict[str, Any]:
+        """A function of the program is called where it is, in a thread of its own: what it kills is its own program."""
+        from activities.plugins.isolated import answer_here
+
+        begins()
+        try:
+            async with asyncio.timeout(timeout):
+                return _understood(await self._threads.run(lambda: answer_here(plugins, reference, kind, request)))
+        except TimeoutError:
+            raise IsolatedFault(f"took longer than {timeout:g} s", "timeout") from None
 
 
 def target_request(

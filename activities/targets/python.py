@@ -76,7 +76,7 @@ class PythonAnswers:
         # Importing code that kills its process must not happen in this one, and code that runs elsewhere need not.
         elsewhere = isolate or target.pool == "process"
         self._plugin: Plugin | None = None if elsewhere else plugins.resolve(target.ref, 3)
-        warm = target.pool == "process" and not isolate
+        warm = target.pool == "process" and (plugins.of_program(target.ref) or not isolate)
         self._pool = processes.of(plugins, target.ref, target.processes) if warm else None
 
     @classmethod
@@ -182,7 +182,8 @@ class PythonAnswers:
     async def _isolated(
         self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
     ) -> Output:
-        if self._plugin is not None and self._plugin.is_async and self._pool is None:  # it blocks its loop, but kills nothing
+        blocks = self._plugin is not None and self._plugin.is_async and self._pool is None  # its loop, but it kills nothing
+        if blocks and not self._plugins.of_program(self._reference):
             self._pool = self._processes.of(self._plugins, self._reference, None)
         try:
             if self._pool is not None:

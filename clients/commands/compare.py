@@ -101,9 +101,9 @@ def _row(one: ComparedCandidate, difference: str, verdict: str, fixed: str, brok
 
 
 def _difference(one: ComparedStanding) -> str:
-    from clients.reports.score_differences import difference_of, interval_text
+    from clients.reports.score_differences import difference_of, difference_text
 
-    return "" if one.judged is None else interval_text(difference_of(one.judged.evidence, one.direction))
+    return "" if one.judged is None else difference_text(difference_of(one.judged.evidence, one.direction))
 
 
 def _one_line(text: str) -> str:

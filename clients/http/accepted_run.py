@@ -34,7 +34,7 @@ async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
         known = {
             "direction": request.objective.direction.value,
             "spec": request.model_dump(mode="json", by_alias=True),
-            "budget": budget_in_seconds(request.budget.model_dump(mode="json")),
+            "budget": budget_in_seconds(request.budget),
             "dataset_id": request.dataset.id or "",
             "dataset_name": request.dataset_name,
         }
@@ -44,6 +44,7 @@ async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
         "result": None,
         "lost": Unanswered(),
         "in_flight": InFlight(answered=0, expected=0, trials=()),
+        "seconds_left": None,
         "dataset_id": "",
         "dataset_name": "",
         "dataset_count": 0,

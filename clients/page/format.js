@@ -39,13 +39,6 @@ export const fixed = (value) => (value === null || value === undefined ? "" : Ma
 /** A difference, always with its sign. */
 export const signed = (value, decimals = 4) => (value === null || value === undefined ? "–" : value < 0 ? score(value, decimals) : `+${score(value, decimals)}`);
 
-/** "+12.3%"; nothing where the reference is 0. */
-export function percent(before, after) {
-  if (!before || before === null || after === null || after === undefined) return "";
-  const change = ((after - before) / Math.abs(before)) * 100;
-  return `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}%`;
-}
-
 /** "45%" */
 export const share = (part) => `${Math.round(part * 100)}%`;
 

@@ -23,6 +23,8 @@ export async function openRun(id) {
 
 class Run {
   detail = null;
+  /** When the detail was read. */
+  readAt = 0;
   /** Every trial, in the order of the proposals; confirmations last. */
   trials = [];
   rounds = [];
@@ -64,6 +66,11 @@ class Run {
   /** Whether only Temporal knows of it: the store has nothing, not even an event. */
   get hasNotBegun() {
     return this.detail.last_event_id === 0;
+  }
+
+  /** The search's best candidate, whether it holds or not. */
+  get winner() {
+    return this.detail.headline.in_search.best_candidate_id;
   }
 
   /** Whether a higher score is better. */
@@ -133,6 +140,7 @@ class Run {
   /** The spec, which may be long, is read once. */
   #take(detail) {
     this.detail = this.detail ? { ...detail, spec: this.detail.spec } : detail;
+    this.readAt = this.now;
   }
 
   async #look() {

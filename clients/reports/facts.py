@@ -228,8 +228,17 @@ class RunFacts(Payload):
         return self.request.objective.direction
 
     @property
+    def round(self) -> int:
+        """The last round that was decided; 0 is the baseline."""
+        return max((record.round for record in self.rounds), default=0)
+
+    @property
     def is_over(self) -> bool:
         return self.result is not None or bool(self.message)
+
+    def elapsed_seconds(self, now: datetime) -> float:
+        """Count how long the run has gone on, as its time budget does."""
+        return max(((self.finished_at or now) - self.started_at).total_seconds() - self.stood_still_seconds, 0.0)
 
     @property
     def limits(self) -> LimitsInForce:
@@ -276,9 +285,7 @@ def _better(iteration: Iteration, best: Iteration, direction: Direction) -> bool
 
 def _last_decided_round(facts: RunFacts) -> int | None:
     """A run that was ended in the middle of a round never compared that round's trials. None: every round counts."""
-    if facts.result is None or not facts.rounds:
-        return None
-    return max(record.round for record in facts.rounds)
+    return None if facts.result is None or not facts.rounds else facts.round
 
 
 def best_iteration(facts: RunFacts) -> Iteration | None:

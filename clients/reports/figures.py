@@ -30,7 +30,7 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Treatment", ", ".join(treatment(facts)) or "none"),
         ("Interval", score_interval(facts)),
         ("Means", means_text(facts)),
-        ("Iterations", f"{len(facts.iterations)}, {facts.counts.rejected} proposals rejected"),
+        ("Rounds", f"{facts.round}, {counted(len(facts.iterations), 'trial')}, {facts.counts.rejected} proposals rejected"),
         ("Can find", can_find(facts)),
         ("Error rate", error_rate_text(facts.request.judgement)),
         ("Release", release_text(facts)),
@@ -54,4 +54,4 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _took(facts: RunFacts) -> str:
-    return "" if facts.finished_at is None else duration_text((facts.finished_at - facts.started_at).total_seconds())
+    return "" if facts.finished_at is None else duration_text(facts.elapsed_seconds(facts.finished_at))

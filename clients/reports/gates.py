@@ -16,28 +16,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clients.reports.facts import RunFacts, best_iteration, improvement
-from clients.reports.score_differences import difference_of
+from clients.reports.facts import RunFacts, best_iteration
+from clients.reports.headline import headline_of
 from ratchet.optimizer import StopReason
 from workflows.model.spec.judgement import Verdict
 
 FIGURES: Final = {
-    "verdict": "better, not_worse, worse or inconclusive: the winner on the held-back split",
-    "score": "the best score of the search",
-    "baseline_score": "the baseline's score in the search",
-    "improvement": "score - baseline_score, positive when it got better",
-    "confirmed_score": "the winner's score on the held-back split",
-    "confirmed_baseline": "the baseline's score on the held-back split",
-    "effect": "confirmed gain over the baseline, positive when it got better",
+    "improved": "true when the winner's verdict was confirmed as its rule asks: better, or not worse where texts get shorter",
+    "verdict": "better, not_worse, worse or inconclusive: the search's winner against the baseline, confirmed",
+    "score": "the result's score: the winner's as confirmed, or the baseline's where nothing holds",
+    "baseline_score": "the baseline's score on the same answers",
+    "improvement": "confirmed gain of the result over the baseline, positive when it got better; 0 where nothing holds",
+    "effect": "gain of the search's winner over the baseline in the confirmation, whether it holds or not",
     "low": "lower end of the effect's interval",
     "high": "upper end of the effect's interval",
     "p_value": "of the verdict",
-    "changed": "true when the winner is not the baseline itself",
+    "search_score": "the best score in the search, which is the best of many",
+    "search_baseline": "the baseline's score in the search",
     "cost": "what was paid",
     "tokens": "paid tokens",
     "samples": "paid target calls",
     "trials": "trials run",
-    "coverage": "share of the winner's samples that have an answer",
+    "coverage": "share of the result's samples that have an answer",
     "status": "completed, failed, cancelled or terminated",
     "stop_reason": "why the run ended",
 }
@@ -72,7 +72,7 @@ _COMPUTED: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 }
 LONGEST: Final = 1_000
 
-_WORDED: Final = {"verdict": "better", "status": "completed", "stop_reason": "completed", "changed": True}
+_WORDED: Final = {"verdict": "better", "status": "completed", "stop_reason": "completed", "improved": True}
 PLAUSIBLE: Final[dict[str, Any]] = {name: _WORDED.get(name, 0.5) for name in FIGURES}
 """What figures may look like: with these a gate is tried before it is needed."""
 
@@ -123,24 +123,26 @@ def meets(gate: str, facts: RunFacts) -> GateResult:
 
 def figures_of(facts: RunFacts) -> dict[str, Any]:
     """The figures by name; None where there is none."""
-    result, best, change = facts.result, best_iteration(facts), improvement(facts)
-    confirmation = result.confirmation if result else None
-    judged = confirmation.judged if confirmation else None
-    evidence = judged.evidence if judged else None
+    found, result, best = headline_of(facts), facts.result, best_iteration(facts)
     sign = 1.0 if facts.direction == "maximize" else -1.0
-    has_interval = evidence is not None and difference_of(evidence, facts.direction).low is not None
+    low, high = found.low, found.high
+    if low is not None and high is not None:
+        low, high = sorted((sign * low, sign * high))
+    gain = None
+    if found.score is not None and found.baseline_score is not None:
+        gain = sign * (found.score - found.baseline_score)
     return {
-        "verdict": judged.verdict.value if judged else None,
-        "score": change.after if change else None,
-        "baseline_score": change.before if change else None,
-        "improvement": sign * change.absolute if change else None,
-        "confirmed_score": confirmation.winner_score if confirmation else None,
-        "confirmed_baseline": confirmation.baseline_score if confirmation else None,
-        "effect": evidence.effect if evidence else None,
-        "low": evidence.low if evidence and has_interval else None,
-        "high": evidence.high if evidence and has_interval else None,
-        "p_value": judged.adjusted_p if judged else None,
-        "changed": best.config_hash != facts.iterations[0].config_hash if best else None,
+        "improved": found.holds if facts.is_over else None,
+        "verdict": found.verdict.value if found.verdict else None,
+        "score": found.score,
+        "baseline_score": found.baseline_score,
+        "improvement": gain,
+        "effect": None if found.difference is None else sign * found.difference,
+        "low": low,
+        "high": high,
+        "p_value": found.p_value,
+        "search_score": found.in_search.best_score,
+        "search_baseline": found.in_search.baseline_score,
         "cost": facts.spend.cost,
         "tokens": facts.spend.tokens,
         "samples": facts.spend.samples,

@@ -27,7 +27,7 @@ from store import events
 from store.connection import Database
 from store.read.candidates import StoredCandidate
 from store.read.reader import StoreReader
-from store.read.rows import RejectionPage, RunReport, TrialDetail, TrialInFull
+from store.read.rows import RejectionPage, RunDetail, RunReport, TrialDetail, TrialInFull
 from workflows.model.spec.release import ReleaseState
 from workflows.model.trial import SEARCHING, Purpose
 
@@ -108,7 +108,7 @@ def _ranked(report: RunReport) -> list[TrialInFull]:
     """Trials of the search: the best, the baseline, those that were the best once, and the others by their scores."""
     run = report.run
     sign = -1.0 if run.direction == Direction.MAXIMIZE else 1.0
-    first = (run.best_candidate_id, run.baseline_candidate_id)
+    first = (_winner(run), run.baseline_candidate_id)
 
     def rank(trial: TrialInFull) -> tuple[bool, bool, bool, float]:
         kept = trial.judged is not None and trial.judged.kept
@@ -118,9 +118,14 @@ def _ranked(report: RunReport) -> list[TrialInFull]:
     return sorted((trial for trial in report.trials if trial.purpose in SEARCHING), key=rank)
 
 
+def _winner(run: RunDetail) -> str | None:
+    """The search's, whether it holds or not."""
+    return run.unproven.candidate_id if run.unproven is not None else run.best_candidate_id
+
+
 async def _comparisons(reader: StoreReader, report: RunReport, samples: int) -> dict[str, str]:
     """Best and baseline sample by sample, as the search and as the confirmation measured them."""
-    run_id, best, baseline = report.run.run_id, report.run.best_candidate_id, report.run.baseline_candidate_id
+    run_id, best, baseline = report.run.run_id, _winner(report.run), report.run.baseline_candidate_id
     if best is None or baseline is None or best == baseline:
         return {}
     found: dict[str, str] = {}
@@ -138,7 +143,7 @@ async def _comparisons(reader: StoreReader, report: RunReport, samples: int) -> 
 
 async def _slices(reader: StoreReader, report: RunReport, fields: Sequence[str] | None) -> dict[str, str]:
     """Scores by slice: of the best beside the baseline, and of all trials where there are not too many."""
-    run_id, best = report.run.run_id, report.run.best_candidate_id
+    run_id, best = report.run.run_id, _winner(report.run)
     found: dict[str, str] = {}
     if best is not None and (of_best := await reader.slices.of_trial(run_id, best, None, fields)):
         found[f"/trials/{best}/slices"] = _json(slices_of(run_id, best, of_best))

@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from clients.reports.facts import RunFacts
 from clients.reports.gates import GateResult
+from clients.reports.headline import headline_of
 from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import visible
@@ -24,6 +25,7 @@ def junit_xml(facts: RunFacts, gates: Sequence[GateResult] = ()) -> str:
             '<?xml version="1.0" encoding="UTF-8"?>',
             f"<testsuites {counts}>",
             f'<testsuite name={_attribute(f"ratchet: {facts.run_id}")} {counts} timestamp="{facts.started_at.isoformat()}">',
+            f'<properties><property name="headline" value={_attribute(headline_of(facts).words)}/></properties>',
             *cases,
             f"<system-out>{escape(visible(box(facts, Verbosity.SUMMARY)))}</system-out>",
             "</testsuite>",

@@ -12,28 +12,27 @@ from clients.reports.facts import Iteration, RunFacts, best_iteration, compared,
 from clients.reports.figures import figures
 from clients.reports.formatting import score_text
 from clients.reports.gates import GateResult
+from clients.reports.headline import headline_of
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
-from clients.reports.score_differences import caution_text, confirmation_text, optimism_text
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.progress_lines import termination
-from clients.reports.text.summary import score_line
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
 from ratchet._markdown import inert
 from workflows.model.failures import split_traceback, without_traceback
 from workflows.rules.scoring.slices import Slices
 
 ROWS: Final = 20
-"""Iterations that a summary lists; a full report lists all."""
+"""Trials that a summary lists; a full report lists all."""
 LONGEST_CELL: Final = 120
 
 
 def markdown(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY, gates: Sequence[GateResult] = ()) -> str:
     """The run's report, and how it fared at the gates."""
-    parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _verdict(facts, gates)]
+    parts = [f"## {escaped(facts.use_case)} / {escaped(facts.experiment)}", _headline(facts), _end(facts, gates)]
     where = split_traceback(termination(facts))[1]
     parts += [fenced(where)] if where and facts.is_over else []
     if verbosity is Verbosity.MINIMAL:
-        return "\n\n".join([*parts, *_best_value(facts)]) + "\n"
+        return "\n\n".join(part for part in [*parts, *_best_value(facts)] if part) + "\n"
     parts += [_figures(facts), *_best_value(facts), *_edits(facts), *_front(facts), *_iterations(facts, verbosity)]
     slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
     parts += [] if slices is None else _slices(slices)
@@ -56,17 +55,18 @@ def fenced(text: str, kind: str = "") -> str:
     return f"{fence}{kind}\n{visible(text)}\n{fence}"
 
 
-def _verdict(facts: RunFacts, gates: Sequence[GateResult]) -> str:
+def _end(facts: RunFacts, gates: Sequence[GateResult]) -> str:
     lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
     if facts.status != "completed":
         lines.append(f"- **{facts.status.upper()}**: {escaped(without_traceback(termination(facts)))}")
-    if facts.result is not None and facts.result.confirmation is not None:
-        lines.append(f"- **Confirmed**: {escaped(confirmation_text(facts.result.confirmation, facts.direction))}")
-        told = optimism_text(facts.result.confirmation), caution_text(facts.result.confirmation)
-        lines += [f"- {escaped(text)}" for text in told if text]
-    if score_line(facts):
-        lines.append(f"- **Search**: {escaped(score_line(facts))}")
     return "\n".join(lines)
+
+
+def _headline(facts: RunFacts) -> str:
+    """What the run comes to, and what is told beside it."""
+    found = headline_of(facts)
+    lines = [f"**{escaped(found.words)}**", ""]
+    return "\n".join([*lines, *(f"- {label}: {escaped(text)}" for label, text in found.beside)]).strip()
 
 
 def _figures(facts: RunFacts) -> str:
@@ -86,8 +86,17 @@ def _best_value(facts: RunFacts) -> list[str]:
         return []
     changed = differences(facts.request.baseline, best.configuration)
     if not changed:
-        return ["### Best value", "The baseline itself."]
+        return ["### Best value", "The baseline itself.", *_unproven(facts)]
     return ["### Best value", *[part for change in changed for part in _change(change)]]
+
+
+def _unproven(facts: RunFacts) -> list[str]:
+    """What the search's winner would have changed, where it does not hold."""
+    found = facts.result.unproven if facts.result is not None else None
+    if found is None:
+        return []
+    changed = differences(facts.request.baseline, found.configuration)
+    return [f"### Unproven: {escaped(found.candidate_id)}", *[part for change in changed for part in _change(change)]]
 
 
 def _change(change: FactorDifference) -> list[str]:
@@ -128,11 +137,11 @@ def _iterations(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     shown = rows if verbosity is Verbosity.FULL else rows[:ROWS]
     if not shown:
         return []
-    heads = ("#", "candidate", "score", "passed", "verdict", "cost", "why")
+    heads = ("#", "candidate", "score", "passed", "verdict in its round", "cost", "why")
     cells = [_iteration(facts, iteration) for iteration, _ in shown]
     left = len(rows) - len(shown)
     more = [f"…and {left} more; `ratchet report RUN --verbosity full --format markdown` lists them."] if left else []
-    return ["### Iterations, the best first", table(heads, cells), *more]
+    return ["### Trials of the search, the best first", table(heads, cells), *more]
 
 
 def _iteration(facts: RunFacts, iteration: Iteration) -> tuple[str, ...]:

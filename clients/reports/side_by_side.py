@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clients.reports.diff import FactorDifference, differences
+from clients.reports.headline import headline_of_row
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from store.read.comparisons import Contrast, counted
@@ -34,7 +35,8 @@ class ComparedCandidate(Payload):
     direction: Direction
     paid: float
     gained_points: float | None
-    """What its run gained over its own baseline in the search, in hundredths of a score; positive is better."""
+    """What its run gained over its own baseline, as it was confirmed, in hundredths of a score; positive is better. None where
+    no gain holds."""
     paid_per_point: float | None
     """What its run paid for each of those."""
 
@@ -84,10 +86,10 @@ class Entrant:
 
     @property
     def gain(self) -> float | None:
-        if self.run.best_score is None or self.run.baseline_score is None:
+        found = headline_of_row(self.run)
+        if not found.holds or found.difference is None:
             return None
-        sign = 1.0 if self.run.direction == Direction.MAXIMIZE else -1.0
-        return sign * (self.run.best_score - self.run.baseline_score) * PERCENT
+        return (1.0 if self.run.direction == Direction.MAXIMIZE else -1.0) * found.difference * PERCENT
 
     def standing(self, score: float | None) -> ComparedCandidate:
         gain, paid = self.gain, self.run.spend.cost
@@ -127,7 +129,7 @@ async def side_by_side(reader: StoreReader, names: Sequence[str]) -> SideBySide:
 
 
 async def named_entrant(reader: StoreReader, name: str) -> Entrant:
-    """The candidate that is named: RUN for its best one, RUN/CANDIDATE, RUN/best or RUN/baseline."""
+    """The candidate that is named: RUN or RUN/best for its search's best one, proven or not, RUN/CANDIDATE, RUN/baseline."""
     run_id, candidate_id = name, ""
     run = await reader.runs.load(run_id)
     if run is None and "/" in name:
@@ -135,7 +137,8 @@ async def named_entrant(reader: StoreReader, name: str) -> Entrant:
         run = await reader.runs.load(run_id)
     if run is None:
         raise UnknownEntrant(name, run_id, None)
-    marked = {"": run.best_candidate_id, "best": run.best_candidate_id, "baseline": run.baseline_candidate_id}
+    best = run.unproven.candidate_id if run.unproven is not None else run.best_candidate_id
+    marked = {"": best, "best": best, "baseline": run.baseline_candidate_id}
     candidate = marked.get(candidate_id, candidate_id)
     if candidate is None:
         raise Incomparable(f"{run_id} has no {candidate_id or 'best'} candidate yet; name one as {run_id}/CANDIDATE")

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clients.commands.context import CommandError, Context, ExitCode
-from clients.reports.formatting import duration_text, score_text
+from clients.reports.formatting import duration_text
+from clients.reports.headline import headline_of_row
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import KnownRun, open_runs
 from clients.runs.servers import Servers, has_data, reach_servers
@@ -59,25 +60,20 @@ def waits_for(queues: tuple[str, ...] | None) -> dict[str, str]:
 
 def _print_table(rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, tuple[str, ...]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("Run", "Status", "Round", "Baseline", "Best", "Samples", "Cost", "Started", "Took"):
-        table.add_column(
-            heading, justify="right" if heading in ("Round", "Baseline", "Best", "Samples", "Cost") else "left", no_wrap=True
-        )
+    for heading in ("Run", "Status", "Round", "Result", "Samples", "Cost", "Started", "Took"):
+        table.add_column(heading, justify="right" if heading in ("Round", "Samples", "Cost") else "left", no_wrap=True)
     for run in waiting:
-        table.add_row(Text(one_line(run.run_id)), "waits" if run.run_id in waits else "begins", *[""] * 7)
+        table.add_row(Text(one_line(run.run_id)), "waits" if run.run_id in waits else "begins", *[""] * 6)
     for row in rows:
-        passed = ((row.finished_at or datetime.now(UTC)) - row.started_at).total_seconds()
-        took = max(passed - row.stood_still_seconds, 0.0)
         table.add_row(
             Text(one_line(row.run_id)),
             "waits" if row.run_id in waits else row.status,
             str(row.round),
-            _score(row.baseline_score),
-            _score(row.best_score),
+            headline_of_row(row).brief,
             f"{row.spend.samples:,}",
             f"{row.spend.cost:.4f}",
             f"{row.started_at.astimezone():%Y-%m-%d %H:%M}",
-            duration_text(took),
+            duration_text(row.elapsed_seconds(datetime.now(UTC))),
         )
     console = Console(width=max(shutil.get_terminal_size().columns, NARROWEST), highlight=False)
     console.print(table)
@@ -85,9 +81,5 @@ def _print_table(rows: list[RunSummary], waiting: list[KnownRun], waits: dict[st
         console.print(Text(one_line(f"{run_id} waits for {told_waits(queues)}")))
 
 
-def _score(score: float | None) -> str:
-    return "" if score is None else score_text(score)
-
-
 def as_json(row: RunSummary) -> dict[str, Any]:
-    return row.model_dump(mode="json")
+    return row.model_dump(mode="json") | {"headline": headline_of_row(row).model_dump(mode="json")}

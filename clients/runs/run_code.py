@@ -201,7 +201,10 @@ def told_changed(run_id: str, code: RunCode, path: str | None) -> str:
 
 async def told_foreign(run: KnownRun) -> str:
     """Why a run that needs code is shown, and not served."""
-    host = (await memo_of(run)).get("host")
+    memo = await memo_of(run)
+    if memo.get("program"):
+        return f"{run.run_id} calls functions of the program that started it: that program serves them, run it again"
+    host = memo.get("host")
     of = f" (on {shorten(one_line(host), LONGEST_HOST)}, it says)" if isinstance(host, str) and host else ""
     return (
         f"{run.run_id} was not started from here{of}: it is shown, and no code is imported for it, whatever it says of itself; "
@@ -211,7 +214,8 @@ async def told_foreign(run: KnownRun) -> str:
 
 async def needs_code(run: KnownRun) -> bool:
     """Whether a run says of itself that it has plug-ins of its own. That is enough to tell a person, and for nothing else."""
-    return bool((await memo_of(run)).get("plugins"))
+    memo = await memo_of(run)
+    return bool(memo.get("plugins") or memo.get("program"))
 
 
 def why_unserved(notes: CodeNotes, run: KnownRun) -> str | None:

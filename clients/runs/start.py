@@ -17,7 +17,7 @@ from activities.endpoints.endpoint_policy import named_by, note_allowed
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec, in_the_spec, with_size
-from clients.checks.plugin_inspection import plugin_uses
+from clients.checks.plugin_inspection import modules_of, plugin_uses
 from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
@@ -34,10 +34,19 @@ from clients.runs.workers import PluginCode, workers_for
 from clients.settings import dataset_settings
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
+from workflows.model.spec.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.spec.check import check_request
 from workflows.rules.spec.prompt_factors import is_read
+
+
+@dataclass(frozen=True)
+class OptionWords:
+    """What options are called where the run is asked for."""
+
+    new: str = "--new"
+    yes: str = "--yes"
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class RunOptions:
     ending: EndView = field(default_factory=EndView)
     whole_engine: bool = True
     """Whether to refuse an installation that lacks a part of the engine."""
+    words: OptionWords = OptionWords()
 
 
 @dataclass(frozen=True)
@@ -66,11 +76,22 @@ class StartPlan:
     code: RunCode | None
     memo: dict[str, Any]
     """What is shown of the run where it was not started: nobody obeys it."""
+    program: PluginCode | None = None
+    """What only the program that asks for the run can serve, since its own functions are called."""
 
     @property
     def plugins(self) -> PluginCode | None:
         """What a worker of our own needs for it."""
         return None if self.code is None else self.code.plugins
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A run that was found or started."""
+
+    run_id: str
+    plan: StartPlan
+    is_finished: bool = False
 
 
 async def run_spec(context: Context, path: Path, options: RunOptions, interruption: Interruption) -> int:
@@ -83,30 +104,38 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
-        source = await _answers_of(servers, options.rescore_of)
-        plan = await once_back(servers, lambda: plan_run(servers, checked, source), context.note)
-        sized = await once_back(servers, lambda: _sized(servers, checked, plan), context.note)
         if options.retry_failed:
+            plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
-            await _confirm(context, sized, options)
+            await _confirm(context, await _sized(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
-        run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
-        if run.is_finished:
-            return await _show_finished(context, servers, run, options)
-        if not run.is_open:
-            if source is None or _asks_a_judge(plan.request):
-                await _confirm(context, sized, options)
-            _allow(context, servers, plan, checked)
-            run_id = await _start(servers, plan, run.run_id, fresh=options.new)
-            context.say(f"Started {run_id}" + (f", which scores the answers of {source.run_id} anew" if source else ""))
-        else:
-            run_id = run.run_id
-            context.say(f"{run_id} is {run.status}; attached to it (--new would start another)")
-        await _note(context, servers, plan, run_id)
+        begun = await begin_run(context, servers, checked, options)
+        if begun.is_finished:
+            return await _show_finished(context, servers, begun.run_id, options)
         if options.detach:
-            return await _leave(context, servers, run_id, plan)
-        return await attend(context, servers, run_id, plan.plugins, options, interruption)
+            return await _leave(context, servers, begun.run_id, begun.plan)
+        return await attend(context, servers, begun.run_id, begun.plan.plugins, options, interruption)
+
+
+async def begin_run(context: Context, servers: Servers, checked: Checked, options: RunOptions) -> BegunRun:
+    """Find the finished run of a spec, attach to the open one, or start one."""
+    source = await _answers_of(servers, options.rescore_of)
+    plan = await once_back(servers, lambda: plan_run(servers, checked, source), context.note)
+    run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
+    if run.is_finished:
+        return BegunRun(run.run_id, plan, is_finished=True)
+    run_id = run.run_id
+    if run.is_open:
+        context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
+    else:
+        if source is None or _asks_a_judge(plan.request):
+            await _confirm(context, await _sized(context, servers, checked, plan), options)
+        _allow(context, servers, plan, checked)
+        run_id = await _start(servers, plan, run_id, fresh=options.new)
+        context.say(f"Started {run_id}" + (f", which scores the answers of {source.run_id} anew" if source else ""))
+    await _note(context, servers, plan, run_id)
+    return BegunRun(run_id, plan)
 
 
 async def _answers_of(servers: Servers, run_id: str | None) -> Answered | None:
@@ -122,7 +151,7 @@ async def _answers_of(servers: Servers, run_id: str | None) -> Answered | None:
 def _allow(context: Context, servers: Servers, plan: StartPlan, checked: Checked) -> None:
     """Have this home's own workers accept what this spec names: who runs it here is their operator."""
     assert checked.request is not None
-    if servers.embedded or plan.plugins is not None:
+    if servers.embedded or plan.plugins is not None or plan.program is not None:
         home = Home.at(context.home)
         home.make()
         note_allowed(home.allowed, named_by(checked.request))
@@ -162,6 +191,10 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": request.execution.model_copy(update={"evaluation_task_queue": queue})})
     spec = checked.path.resolve()
+    imported = [use for use in uses if not is_of_program(use.reference)]
+    if len(imported) < len(uses):
+        program = PluginCode(spec.parent, modules_of(imported), queue)
+        return StartPlan(request, run_id, None, memo | {"program": True}, program)
     code = RunCode(
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
@@ -224,13 +257,17 @@ async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
     return found
 
 
-async def _sized(servers: Servers, checked: Checked, plan: StartPlan) -> Checked:
+async def _sized(context: Context, servers: Servers, checked: Checked, plan: StartPlan) -> Checked:
     """What is in the store has a size, which a cost can be estimated from."""
     dataset_id = plan.request.dataset.id
     if checked.dataset is not None or dataset_id is None:
         return checked
     datasets = Datasets(servers.database)
-    return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
+
+    async def with_its_size() -> Checked:
+        return with_size(checked, dataset_id, await datasets.size(dataset_id) or 0, await datasets.given_sizes(dataset_id))
+
+    return await once_back(servers, with_its_size, context.note)
 
 
 async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
@@ -259,7 +296,8 @@ async def _confirm(context: Context, checked: Checked, options: RunOptions) -> N
     told = f"This makes {calls} target calls, {price}."
     if context.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
-            f"{told} There is nobody to ask: give --yes to start it, or set budget.cost to at most {options.ask_above:g}",
+            f"{told} There is nobody to ask: give {options.words.yes} to start it, "
+            f"or set budget.cost to at most {options.ask_above:g}",
             facts={"estimate": costs.as_json()},
         )
     answer = await asyncio.to_thread(input, f"{told} Start? [Y/n] ")
@@ -342,9 +380,9 @@ async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool)
     return run_id
 
 
-async def _show_finished(context: Context, servers: Servers, run: KnownRun, options: RunOptions) -> int:
-    remark = f"This spec ran before, as {run.run_id}; nothing was called or paid. `--new` runs it again."
-    return await show_end(context, servers, run.run_id, options.ending, remark)
+async def _show_finished(context: Context, servers: Servers, run_id: str, options: RunOptions) -> int:
+    remark = f"This spec ran before, as {run_id}; nothing was called or paid. `--new` runs it again."
+    return await show_end(context, servers, run_id, options.ending, remark)
 
 
 async def attend(

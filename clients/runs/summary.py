@@ -10,6 +10,7 @@ from typing import Any
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.facts import RunFacts, errors_met, least_coverage
 from clients.reports.gates import BadGate, GateResult, check_gate, meets
+from clients.reports.headline import headline_of
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import write_history
 from clients.reports.history.specifications import write_measurements
@@ -64,12 +65,18 @@ async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | 
     return facts_of(report).model_copy(update={"slices": found, "slices_asked": bool(slices)})
 
 
+async def facts_at_the_end(servers: Servers, run_id: str) -> RunFacts:
+    """The facts of a run that is over, whoever ended it."""
+    facts = await facts_or_error(servers, run_id)
+    if facts.status in TERMINAL:
+        return facts
+    await look_now(servers.client, servers.database)  # it was ended from outside a moment ago
+    return await facts_or_error(servers, run_id)
+
+
 async def show_end(context: Context, servers: Servers, run_id: str, ending: EndView, remark: str | None = None) -> ExitCode:
     """Show how a run ended and write its history; the exit code says which way it ended."""
-    facts = await facts_or_error(servers, run_id)
-    if facts.status not in TERMINAL:
-        await look_now(servers.client, servers.database)  # it was ended from outside a moment ago
-        facts = await facts_or_error(servers, run_id)
+    facts = await facts_at_the_end(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
     whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
     written, measured = _written(context, whole, ending.output)
@@ -135,6 +142,7 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
     """A run's outcome as JSON: the workflow's own result, with what is known before there is one."""
     result = facts.result.model_dump(mode="json") if facts.result is not None else {}
     return {
+        "headline": headline_of(facts).model_dump(mode="json"),
         **result,
         "run_id": facts.run_id,
         "status": status,

@@ -52,7 +52,7 @@ class OpenRun:
 async def stop_run(context: Context, run_id: str, reason: str | None) -> int:
     """Send `stop_early`."""
     async with _open_run(context, run_id) as run:
-        with _just_ended(run_id):
+        with just_ended(run_id):
             await run.handle.signal("stop_early", reason)
         run.tell(context, "asked to stop early: it finishes what is in flight, keeps the best, and reports")
     return ExitCode.DONE
@@ -61,7 +61,7 @@ async def stop_run(context: Context, run_id: str, reason: str | None) -> int:
 async def cancel_run(context: Context, run_id: str) -> int:
     """Request the cancellation."""
     async with _open_run(context, run_id) as run:
-        with _just_ended(run_id):
+        with just_ended(run_id):
             await run.handle.cancel()
         run.tell(context, "asked to cancel: trials in flight are cut off, and what is known so far is kept")
     return ExitCode.DONE
@@ -72,7 +72,7 @@ async def update_run(context: Context, run_id: str, name: str, argument: dict[st
     async with _open_run(context, run_id) as run:
         arguments = [] if argument is None else [argument]
         call = run.handle.execute_update(name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer)
-        with refusals(name, run_id=run_id), _just_ended(run_id):
+        with refusals(name, run_id=run_id), just_ended(run_id):
             answer = await answered(context, run.servers, name, call, sleeps=run.sleeps)
         run.tell(context, answer.message, status=answer.status)
     return ExitCode.DONE
@@ -135,7 +135,8 @@ async def _open_run(context: Context, run_id: str) -> AsyncIterator[OpenRun]:
 
 
 @contextmanager
-def _just_ended(run_id: str) -> Iterator[None]:
+def just_ended(run_id: str) -> Iterator[None]:
+    """What is asked of a run that ended in the meantime."""
     try:
         yield
     except RPCError as error:

@@ -23,6 +23,15 @@ from workflows.model.suite import LeftOut
 from workflows.model.trial import Purpose, Split, TrialSummary
 
 
+class UnprovenCandidate(Payload):
+    """The winner of a search that does not hold, without its configuration."""
+
+    candidate_id: str
+    score: float
+    """In the search."""
+    why: str
+
+
 class RunSummary(Payload):
     """One line per run."""
 
@@ -43,9 +52,10 @@ class RunSummary(Payload):
     baseline_score: float | None
     best_candidate_id: str | None
     best_score: float | None
-    verdict: Verdict | None = None
-    """Of the winner against the baseline on samples that the search never saw. None before that, and where nothing was
-    confirmed."""
+    confirmation: Confirmation | None = None
+    """Of the search's winner, once the run is over."""
+    unproven: UnprovenCandidate | None = None
+    """The search's winner, where the result is the baseline instead."""
     search_verdict: Verdict | None = None
     """Of the best candidate against the best of its time, as its round decided."""
     started_at: datetime
@@ -54,6 +64,10 @@ class RunSummary(Payload):
     stood_still_seconds: float = 0.0
     """Since the start, paused or served by nobody: what the time budget does not count."""
 
+    def elapsed_seconds(self, now: datetime) -> float:
+        """Count how long the run has gone on, as its time budget does."""
+        return max(((self.finished_at or now) - self.started_at).total_seconds() - self.stood_still_seconds, 0.0)
+
 
 class ListedRun(RunSummary):
     """A run with what its progress is measured against."""
@@ -61,8 +75,6 @@ class ListedRun(RunSummary):
     max_rounds: int
     """As in force now; 0 is no limit. Likewise the budget."""
     budget: dict[str, Any]
-    confirmation: Confirmation | None
-    """Baseline and winner on the untouched split, once the run is over."""
 
 
 class RunPage(Payload):

@@ -21,15 +21,15 @@ _RUN = f"""
     r.paid_cost, r.baseline_candidate_id, r.baseline_score, r.best_candidate_id, r.best_score, r.started_at, r.updated_at,
     r.finished_at, {STOOD_STILL} AS stood_still_seconds,
     (SELECT count(*) FROM trials t WHERE t.run_id = r.run_id AND t.status = 'running') AS running,
-    r.result #>> '{{confirmation,judged,verdict}}' AS verdict,
+    r.result -> 'confirmation' AS confirmation,
+    nullif(r.result -> 'unproven', 'null') - '{{configuration,changes}}'::text[] AS unproven,
     (SELECT t.judged ->> 'verdict' FROM trials t
      WHERE t.run_id = r.run_id AND t.candidate_id = r.best_candidate_id AND t.purpose = 'candidate') AS search_verdict
 """
 _ROUND = "round, best_candidate_id, best_score, best_so_far_id, best_so_far, stop_reason, stopped, extra, record, decided_at"
 _IN_FORCE = """
     coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
-    coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget,
-    r.result -> 'confirmation' AS confirmation
+    coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget
 """
 _REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
 
@@ -173,7 +173,7 @@ class RunReader:
 
 
 def _listed(row: Any) -> rows.ListedRun:
-    return rows.ListedRun(**_run(decoded(row, "budget", "confirmation")))
+    return rows.ListedRun(**_run(decoded(row, "budget")))
 
 
 def _live(row: Any) -> rows.LiveProgress:
@@ -184,7 +184,7 @@ def _live(row: Any) -> rows.LiveProgress:
 
 def _run(row: Any) -> dict[str, Any]:
     """The flat columns of a run's row with counts and spend as objects."""
-    values = dict(row)
+    values = dict(decoded(row, "confirmation", "unproven"))
     counts = {name: values.pop(name) for name in ("proposed", "running", "completed", "failed", "rejected", "stopped")}
     spend = {name: values.pop(f"paid_{name}") for name in ("trials", "samples", "tokens", "cost")}
     return {**values, "counts": counts, "spend": spend}

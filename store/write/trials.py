@@ -83,7 +83,10 @@ class Trials:
                       AND t.run_id = $1 AND t.candidate_id = $10 AND t.purpose = $13 AND t.part = $14
                 )
                 UPDATE runs SET
-                    completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
+                    completed = completed + CASE WHEN result IS NULL THEN $2 ELSE 0 END,
+                    failed = failed + CASE WHEN result IS NULL THEN $3 ELSE 0 END,
+                    stopped = stopped + CASE WHEN result IS NULL THEN $4 ELSE 0 END,
+                    paid_trials = paid_trials + CASE WHEN result IS NULL THEN $5 ELSE 0 END,
                     paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
                     baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
                     baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()

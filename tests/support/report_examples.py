@@ -9,8 +9,9 @@ from typing import Any
 from clients.reports.facts import Iteration, IterationStatus, RunFacts, Statistics
 from ratchet._canonical import content_hash
 from ratchet.optimizer import StopReason
-from workflows.model.run.contract import Confirmation, OptimizationResult
+from workflows.model.run.contract import Confirmation, OptimizationResult, Unproven
 from workflows.model.run.rounds import Counts, RoundRecord, RunStatus, Spend
+from workflows.model.spec.judgement import Evidence, Judged, Verdict
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.objective_score import is_better
 
@@ -94,6 +95,9 @@ def facts(
         )
     result = None
     if reason is not None:
+        stays = confirmation is not None and confirmation.winner_score is not None and not confirmation.holds
+        baseline, winner = iterations[0] if iterations else None, best
+        best = baseline if stays else best
         result = OptimizationResult(
             optimization_id="run-1",
             status=status,
@@ -102,6 +106,16 @@ def facts(
             best_score=best.score if best else None,
             best_candidate_id=best.candidate_id if best else None,
             confirmation=confirmation,
+            unproven=Unproven(
+                candidate_id=winner.candidate_id,
+                config_hash=winner.config_hash,
+                configuration=winner.configuration,
+                score=winner.score or 0.0,
+                changes={},
+                why="not confirmed",
+            )
+            if stays and winner is not None
+            else None,
         )
     given: dict[str, Any] = {
         "run_id": "run-1",
@@ -122,7 +136,24 @@ def facts(
 
 def the_example() -> RunFacts:
     scores = [0.85, 0.88, 0.86, 0.90, 0.89, 0.91, 0.93, 0.95, 0.94, 0.92, 0.90, 0.92]
-    return facts(scores, values={7: {"systemPrompt": BETTER}})
+    return facts(scores, values={7: {"systemPrompt": BETTER}}, confirmation=confirmed(0.85, 0.95))
+
+
+def confirmed(
+    baseline: float = 0.81, winner: float = 0.93, verdict: Verdict = Verdict.BETTER, *, p: float = 0.01, **changes: Any
+) -> Confirmation:
+    """A confirmation of a run that maximizes, over 40 samples, with an interval of 0.09 on both sides."""
+    gain = round(winner - baseline, 10)
+    evidence = Evidence(reference="r0", effect=gain, low=gain - 0.09, high=gain + 0.09, n=40)
+    judged = Judged(verdict=verdict, accepted=verdict is Verdict.BETTER, adjusted_p=p, evidence=evidence)
+    known = {"holds": judged.accepted, "baseline_score": baseline, "winner_score": winner, "judged": judged}
+    return Confirmation(**{**known, **changes})
+
+
+def first_block(text: str) -> str:
+    """The block of a box that follows the heading: what the run comes to, on one line."""
+    rows = text.split("╠")[1].splitlines()[1:]
+    return " ".join(" ".join(row.strip("║").split()) for row in rows)
 
 
 def box_rows(text: str, label: str) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from ratchet._markdown import table
 from workflows.model.run.contract import Graph, Newest, Progress, StopRule
 from workflows.rules.decisions.stop_rules import rules
+from workflows.rules.decisions.time_left import seconds_left
 from workflows.run.state import RunState
 
 
@@ -37,21 +38,12 @@ def progress(state: RunState, now: datetime) -> Progress:
         },
         elapsed_seconds=elapsed,
         trials_per_hour=finished * 3600 / elapsed if elapsed else 0.0,
-        seconds_left=_seconds_left(state, elapsed),
+        seconds_left=seconds_left(state.limits.stop, budget, state.spending.spend, state.round, elapsed),
         stop_rules=tuple(StopRule(rule=rule.name, nearness=rule.nearness) for rule in rules(state.limits, facts)),
         plan=state.plan.words if state.plan else "",
         executions=state.executions,
         versions=state.prepared.versions if state.prepared else {},
     )
-
-
-def _seconds_left(state: RunState, elapsed: float) -> float | None:
-    bounds = []
-    if state.limits.stop.max_rounds and state.round:
-        bounds.append(elapsed / (state.round + 1) * (state.limits.stop.max_rounds - state.round))
-    if state.limits.budget.wall_time:
-        bounds.append(state.limits.budget.wall_time.total_seconds() - elapsed)
-    return max(min(bounds), 0.0) if bounds else None
 
 
 def trials(state: RunState) -> Newest:

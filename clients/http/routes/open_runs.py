@@ -17,6 +17,7 @@ import structlog
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
+from clients.reports.headline import NOT_MEASURED
 from clients.runs.lookup import WORKFLOW
 from clients.runs.servers import Servers
 from clients.runs.waits import pollers_of, queues_waited_for
@@ -167,7 +168,7 @@ def waiting_of(run: OpenRun) -> ListedOptimization:
         baseline_score=None,
         best_candidate_id=None,
         best_score=None,
-        verdict=None,
+        headline=NOT_MEASURED,
         search_verdict=None,
         started_at=run.started_at,
         updated_at=run.started_at,

@@ -28,7 +28,7 @@ function side(name, answers, mean) {
 }
 
 function answerOf(answer, several) {
-  const passed = answer.status === "failed" ? "failed" : answer.passed ? "passed" : "did not pass";
+  const passed = answer.status !== "answered" ? answer.status : answer.passed ? "passed" : "did not pass";
   const facts = [
     several ? `replicate ${answer.replicate + 1}` : null,
     answer.tokens ? `${whole(answer.tokens)} tokens` : null,

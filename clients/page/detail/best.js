@@ -1,6 +1,6 @@
 // What the best candidate changes of the baseline, short, for the overview.
 
-import { h, replace } from "../dom.js";
+import { h, replace, say } from "../dom.js";
 import { linkTo } from "../router.js";
 import { changesView } from "./diff.js";
 import { reading } from "./reading.js";
@@ -8,14 +8,17 @@ import { reading } from "./reading.js";
 export function mount(element, { run, api, subscribe }) {
   const body = h("div", { class: "best-changes" });
   const links = h("p", { class: "card-links" });
-  replace(element, h("h2", {}, "What the best changes"), body, links);
+  const heading = h("h2", {}, "What the best changes");
+  replace(element, heading, body, links);
   let shown = null;
   let giveUp = () => {};
 
   function draw() {
-    const { best_candidate_id: best, baseline_candidate_id: baseline } = run.detail;
-    if (best === shown) return;
-    shown = best;
+    const { baseline_candidate_id: baseline, headline: { outcome } } = run.detail, best = run.winner;
+    const state = `${outcome} ${best}`;
+    if (state === shown) return;
+    shown = state;
+    say(heading, outcome === "unproven" ? "What the unproven candidate would change" : "What the best changes");
     giveUp();
     replace(links);
     if (!best || best === baseline) {
@@ -27,7 +30,7 @@ export function mount(element, { run, api, subscribe }) {
     }
     const ask = (signal) => api.get(api.ofRun(run.id, "candidates", best), { signal });
     giveUp = reading(body, ask, (candidate) => {
-      replace(body, changesView(candidate.baseline.changes, { from: "the baseline", to: "the best" }));
+      replace(body, changesView(candidate.baseline.changes, { from: "the baseline", to: "the candidate" }));
       const to = (tab) => linkTo(["runs", run.id, "candidates", best], { tab });
       replace(links, h("a", { href: to("changes") }, "All changes"), h("a", { href: to("samples") }, "What was fixed and broken"));
     });

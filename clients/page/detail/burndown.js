@@ -1,9 +1,9 @@
-// Budgets: what is left of each over time, and when it will be used up at the present rate.
+// Budgets: what is left of each over time, and when it will be used up at the rate of so far.
 
 import { drawing, grid, onWidth, scale, ticks } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
 import { cost, duration, share, whole } from "../format.js";
-import { budgetsOf, forecast, secondsLeft, secondsOfRounds } from "./budgets.js";
+import { budgetsOf, forecast, secondsLeft } from "./budgets.js";
 
 const HEIGHT = 220;
 const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 34;
@@ -17,11 +17,11 @@ export function mount(element, { run, subscribe }) {
   let width = 0;
 
   function draw() {
-    const budgets = budgetsOf(run), rounds = secondsOfRounds(run);
+    const budgets = budgetsOf(run), left = secondsLeft(run);
     const limited = budgets.filter((budget) => budget.limit > 0);
-    if (width) replace(plot, limited.length ? burning(limited, run, rounds, width) : spending(budgets, run, rounds, width));
-    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || (budget.used > 0 && budget.name !== "trials")), run, rounds));
-    replace(told, notes(run, limited, rounds));
+    if (width) replace(plot, limited.length ? burning(limited, run, left, width) : spending(budgets, run, left, width));
+    replace(table, tableOf(budgets.filter((budget) => budget.limit > 0 || (budget.used > 0 && budget.name !== "trials")), run, left));
+    replace(told, notes(run, limited, left));
   }
 
   const stop = onWidth(plot, (now) => {
@@ -39,17 +39,16 @@ export function mount(element, { run, subscribe }) {
 }
 
 /** The share that is left of each budget, from all of it down to nothing. */
-function burning(budgets, run, rounds, width) {
+function burning(budgets, run, ahead, width) {
   const elapsed = Math.max(...budgets.map(({ points }) => points.at(-1)[0]), 1);
   const goesOn = !run.isOver && run.detail.status !== "paused";
-  const ahead = goesOn ? Math.min(rounds ?? Infinity, ...budgets.map(secondsLeft)) : 0;
-  const x = scale(0, elapsed + (Number.isFinite(ahead) ? Math.min(ahead, elapsed * 3) : elapsed * 0.2), [LEFT, width - RIGHT]);
+  const x = scale(0, elapsed + (goesOn ? Math.min(ahead ?? elapsed * 0.2, elapsed * 3) : 0), [LEFT, width - RIGHT]);
   const y = scale(0, 1, [HEIGHT - BOTTOM, TOP]);
   const lines = budgets.map((budget, place) => {
     const left = (used) => Math.max(1 - used / budget.limit, 0);
     const points = budget.points.map(([second, used]) => [x.at(second), y.at(left(used))]);
     const until = x.high - elapsed;
-    const future = goesOn && budget.rate > 0 ? `M${points.at(-1)}L${x.at(elapsed + Math.min(until, secondsLeft(budget)))} ${y.at(left(budget.used + budget.rate * until))}` : "";
+    const future = goesOn && budget.rate > 0 ? `M${points.at(-1)}L${x.at(x.high)} ${y.at(left(budget.used + budget.rate * until))}` : "";
     return [
       s("path", { class: `burn burn-${place}`, d: pathOf(points) }),
       s("path", { class: `burn ahead burn-${place}`, d: future }),
@@ -61,11 +60,11 @@ function burning(budgets, run, rounds, width) {
 }
 
 /** Without a budget: what was spent, and where it leads. */
-function spending(budgets, run, rounds, width) {
+function spending(budgets, run, left, width) {
   const budget = budgets.find(({ name, used }) => name === "cost" && used > 0) ?? budgets.find(({ name }) => name === "samples");
   const elapsed = Math.max(budget.points.at(-1)[0], 1);
   const goesOn = !run.isOver && run.detail.status !== "paused";
-  const ahead = goesOn ? Math.min(rounds ?? elapsed * 0.2, elapsed * 3) : 0;
+  const ahead = goesOn ? Math.min(left ?? elapsed * 0.2, elapsed * 3) : 0;
   const x = scale(0, elapsed + ahead, [LEFT, width - RIGHT]);
   const y = scale(0, (budget.used + budget.rate * ahead) * 1.05 || 1, [HEIGHT - BOTTOM, TOP]);
   const points = budget.points.map(([second, used]) => [x.at(second), y.at(used)]);
@@ -93,14 +92,14 @@ function timeAxis(x, width) {
   ];
 }
 
-function tableOf(budgets, run, rounds) {
+function tableOf(budgets, run, left) {
   const limited = budgets.filter(({ limit }) => limit > 0);
-  const forecasts = budgets.map((budget) => forecast(budget, run, rounds));
+  const forecasts = budgets.map((budget) => forecast(budget, run, left));
   const ahead = forecasts.some(Boolean);
   return h("table", { class: "plain budgets" },
     h("thead", {}, h("tr", {},
       h("th", { scope: "col" }, "Budget"), h("th", { scope: "col", class: "number" }, "Used"), h("th", { scope: "col", class: "number" }, "Of"),
-      h("th", { scope: "col", class: "number" }, "Left"), ahead ? h("th", { scope: "col" }, "At the present rate") : null,
+      h("th", { scope: "col", class: "number" }, "Left"), ahead ? h("th", { scope: "col" }, "At the rate of so far") : null,
     )),
     h("tbody", {}, budgets.map((budget, place) => h("tr", {},
       h("th", { scope: "row" }, budget.limit ? h("span", { class: `swatch burn-${limited.indexOf(budget)}`, "aria-hidden": "true" }) : null, budget.title),
@@ -112,11 +111,11 @@ function tableOf(budgets, run, rounds) {
   );
 }
 
-function notes(run, limited, rounds) {
-  const { lost, max_rounds: most, round } = run.detail;
+function notes(run, limited, left) {
+  const { lost } = run.detail;
   return [
     limited.length ? null : "No budget is set. ",
-    rounds === null || run.isOver ? null : `Round ${whole(round)} of at most ${whole(most)}; at this pace about ${duration(rounds)} to go, a stop rule may end it sooner. `,
+    left === null ? null : `At most ${duration(left)} left at the rate of so far; a stop rule may end it sooner. `,
     lost.samples ? `${whole(lost.samples)} calls without an answer may have been paid for, with at most ${cost(lost.cost)}. ` : null,
   ];
 }

@@ -34,13 +34,14 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   function drawHead() {
     const trial = run.trial(id), baseline = run.trial(run.detail.baseline_candidate_id);
     if (!trial) return replace(head, h("h2", {}, `Candidate ${id}`), h("p", { class: "soft" }, "It was not measured yet."));
-    const isBaseline = trial.purpose === "baseline", isBest = id === run.detail.best_candidate_id;
+    const isBaseline = trial.purpose === "baseline", { headline } = run.detail;
+    const isWinner = !isBaseline && id === run.winner;
     const confirmation = run.trial(id, "confirmation");
     const apart = isBaseline || baseline?.objective_score == null || trial.objective_score == null ? null : trial.objective_score - baseline.objective_score;
     const figures = [
-      ["Score", scoreText(trial)],
+      ["Score in the search", scoreText(trial)],
       apart === null ? null : ["To the baseline", signed(apart)],
-      confirmation?.objective_score == null ? null : ["On held-back samples", score(confirmation.objective_score)],
+      confirmation?.objective_score == null ? null : ["In the confirmation", score(confirmation.objective_score)],
       trial.total == null ? null : ["Passed", `${whole(trial.passed)} of ${whole(trial.total)}`],
       trial.coverage != null && trial.coverage < 1 ? ["Coverage", `${(trial.coverage * 100).toFixed(1)} %`] : null,
       Object.keys(trial.errors ?? {}).length ? ["Errors", Object.entries(trial.errors).map(([kind, count]) => `${kind} × ${whole(count)}`).join(", ")] : null,
@@ -51,8 +52,8 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
       h("h2", {}, isBaseline ? `The baseline ${id}` : `Candidate ${named(id)}`),
       h("p", { class: "pills" },
         h("span", { class: "pill", "data-kind": trial.status === "running" ? "accent" : trial.status === "completed" ? null : "bad" }, capital(words(trial.status))),
-        isBest ? h("span", { class: "pill", "data-kind": "good" }, "Best") : null,
-        isBest && run.detail.verdict ? verdictPill(run.detail.verdict, "Confirmed: ") : null,
+        isWinner ? h("span", { class: "pill", "data-kind": headline.outcome === "unproven" ? "warn" : "good" }, headline.outcome === "unproven" ? "Unproven" : "Best") : null,
+        isWinner && headline.verdict ? verdictPill(headline.verdict, "Confirmed: ") : null,
         trial.verdict ? verdictPill(trial.verdict, "In its round: ") : null,
         trial.stopped_early ? h("span", { class: "pill", "data-kind": "warn" }, "Stopped early") : null,
         h("span", { class: "soft" }, `Round ${trial.round}`),
@@ -100,12 +101,12 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
   }
 
   function drawSamples() {
-    const { baseline_candidate_id: baseline, best_candidate_id: best } = run.detail;
+    const { baseline_candidate_id: baseline } = run.detail;
     const parents = run.trial(id)?.parents ?? [];
-    const others = [...new Set([baseline, ...parents, best])].filter((one) => one && one !== id);
+    const others = [...new Set([baseline, ...parents, run.winner])].filter((one) => one && one !== id);
     const asked = options.get("against");
     const against = asked ?? others[0] ?? id;
-    const purposes = run.trial(id, "confirmation") && run.trial(against, "confirmation") ? [["", "The search's"], ["confirmation", "Held-back"]] : [];
+    const purposes = run.trial(id, "confirmation") && run.trial(against, "confirmation") ? [["", "The search's"], ["confirmation", "The confirmation's"]] : [];
     const bar = h("div", { class: "choices" },
       labelled("Compared with", choice("against", [...new Set([against, ...others])].map((one) => [one, capital(named(one))]), against, (chosen) => go({ against: chosen, page: null, only: null }))),
       purposes.length ? labelled("Samples", choice("purpose", purposes, options.get("purpose") ?? "", (chosen) => go({ purpose: chosen || null, page: null, only: null }))) : null,
@@ -120,7 +121,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
 
   function changed() {
     const trial = run.trial(id);
-    const now = JSON.stringify([trial, run.detail.best_candidate_id, run.detail.baseline_candidate_id, run.trial(id, "confirmation")?.objective_score]);
+    const now = JSON.stringify([trial, run.detail.headline, run.detail.baseline_candidate_id, run.trial(id, "confirmation")?.objective_score]);
     if (now === known) return;
     const first = known === "";
     known = now;

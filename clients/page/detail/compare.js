@@ -28,7 +28,7 @@ export function mount(element, { run, api, navigate, announce, options: given })
   const giveUp = reading(chooser, (signal) => api.get("/optimizations", { query: { limit: OFFERED }, signal }), ({ items }) => {
     const others = items.filter((one) => one.optimization_id !== run.id && one.best_candidate_id);
     const wanted = options.get("with") ?? "";
-    const entries = others.map((one) => [one.optimization_id, `${one.optimization_id} · best ${score(one.best_score)} · ${one.optimizer}`]);
+    const entries = others.map((one) => [one.optimization_id, `${one.optimization_id} · ${one.headline.brief} · ${one.optimizer}`]);
     if (wanted && !others.some((one) => one.optimization_id === wanted)) entries.unshift([wanted, wanted]);
     replace(chooser, entries.length
       ? labelled("Compared with", choice("with", [["", "Choose a run"], ...entries], wanted, (chosen) => go({ with: chosen || null, only: null, page: null })))
@@ -101,13 +101,13 @@ function standings(theirs, ours, samples) {
   const evidence = ours.judged?.evidence;
   const sign = ours.direction === "maximize" ? 1 : -1;
   const rows = [
-    ["Best candidate", (one) => h("a", { href: linkTo(["runs", one.optimization_id, "candidates", one.candidate_id]) }, one.candidate_id)],
+    ["Candidate", (one) => h("a", { href: linkTo(["runs", one.optimization_id, "candidates", one.candidate_id]) }, one.candidate_id)],
     [`Score on the ${samples} samples`, (one) => score(one.score)],
     ["Difference", (one) => (one === ours && evidence ? `${signed(sign * evidence.effect)}${evidence.refused ? "" : ` (${[sign * evidence.low, sign * evidence.high].sort((a, b) => a - b).map((end) => signed(end)).join(" … ")})`}` : "")],
     ["Verdict", (one) => (one === ours && ours.judged ? verdictPill(ours.judged.verdict) : "")],
     ["Fixed, broken", (one) => (one === ours ? `${whole(ours.counts.fixed)}, ${whole(ours.counts.broken)}` : "")],
     ["Paid", (one) => cost(one.paid)],
-    ["Gained over its own baseline", (one) => (one.gained_points === null ? "–" : `${one.gained_points < 0 ? "−" : "+"}${Math.abs(one.gained_points).toFixed(1)} points`)],
+    ["Gained over its own baseline, confirmed", (one) => (one.gained_points === null ? "–" : `${one.gained_points < 0 ? "−" : "+"}${Math.abs(one.gained_points).toFixed(1)} points`)],
     ["Paid per point", (one) => (one.paid_per_point === null ? "–" : cost(one.paid_per_point))],
   ];
   const head = (one) => h("th", { scope: "col" }, h("a", { href: linkTo(["runs", one.optimization_id]) }, one.optimization_id));

@@ -46,7 +46,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     byId = new Map(nodes.map((node) => [node.id, node]));
     children = childrenOf(nodes);
     layout = laidOut(nodes);
-    edges = edgesOf(nodes, byId, wayTo(run.detail.best_candidate_id, byId));
+    edges = edgesOf(nodes, byId, wayTo(run.winner, byId));
     for (const node of nodes) {
       node.column = node.x;
       node.row = node.y;
@@ -79,7 +79,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
     inSight = (left, right) => show((left - MARGIN) / step, (right - MARGIN) / step);
     const atEnd = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 40;
     replace(scroll, svg);
-    if (first) lookAt(byId.get(run.detail.best_candidate_id) ?? nodes.at(-1));
+    if (first) lookAt(byId.get(run.winner) ?? nodes.at(-1));
     else if (atEnd && !run.isOver) scroll.scrollLeft = scroll.scrollWidth;
     first = false;
     look();
@@ -156,7 +156,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
   }
 
   function toBest() {
-    const best = byId.get(run.detail.best_candidate_id);
+    const best = byId.get(run.winner);
     if (!best) return;
     scroll.focus();
     lookAt(best);
@@ -184,7 +184,7 @@ export function mount(element, { run, subscribe, navigate, announce }) {
 
   function nextOf(node, pressed) {
     if (pressed === "Home" || !node) return layout.columns[0]?.[0];
-    if (pressed === "End") return byId.get(run.detail.best_candidate_id);
+    if (pressed === "End") return byId.get(run.winner);
     if (pressed === "ArrowLeft") return byId.get(node.parents.find((id) => byId.has(id)));
     if (pressed === "ArrowRight") return (children.get(node.id) ?? []).find((child) => child.straight) ?? children.get(node.id)?.[0];
     const column = layout.columns.find((found) => found.includes(node));

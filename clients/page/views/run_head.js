@@ -1,7 +1,8 @@
 // The head of a run: what it is, where it stands, what it has spent, and what may be asked of it.
 
+import { secondsLeft } from "../detail/budgets.js";
 import { h, replace, say } from "../dom.js";
-import { compact, cost, duration, percent, score, share, whole, words } from "../format.js";
+import { compact, cost, duration, score, share, signed, whole, words } from "../format.js";
 import { linkTo } from "../router.js";
 import { isLive } from "../source.js";
 import { connectionChip } from "./connection.js";
@@ -26,7 +27,7 @@ export function mount(element, context, tell) {
       buttons),
     cards,
   );
-  const kpis = [best(), progress(), spend(), time(), trials()];
+  const kpis = [result(), progress(), spend(), time(), trials()];
   replace(cards, kpis.map((kpi) => kpi.element));
   const closeControls = controls.mount(buttons, context, tell);
 
@@ -70,7 +71,7 @@ function mergedOf({ dataset_count: count, dataset_merged: merged }) {
 /** What the browser's tab says while one looks elsewhere. */
 function titleOf({ detail, isOver }) {
   const stands = isOver ? detail.status : `round ${whole(detail.round)}`;
-  return [detail.best_score === null ? null : score(detail.best_score), stands, detail.name].filter(Boolean).join(" · ");
+  return [detail.headline.brief, stands, detail.name].filter(Boolean).join(" · ");
 }
 
 function card(title) {
@@ -90,14 +91,19 @@ function card(title) {
   };
 }
 
-function best() {
-  const place = card("Best score");
-  return { element: place.element, draw({ detail, maximizes }) {
-    const { best_score: top, baseline_score: base } = detail;
-    if (top === null) return place.show("–", "nothing measured yet");
-    const change = base === null ? "" : percent(base, top);
-    const improves = base !== null && top !== base && top > base === maximizes;
-    return place.show([score(top), change && top !== base ? h("span", { class: `delta ${improves ? "good" : "soft"}` }, change) : null], base === null ? "" : top === base ? "the baseline itself" : `baseline ${score(base)}`);
+/** What leads: the confirmed figure; while the run goes on, what the search has, named as such. */
+function result() {
+  const place = card("Result");
+  return { element: place.element, draw({ detail: { headline: found } }) {
+    const { in_search: search } = found;
+    if (found.outcome === "open" || found.outcome === "unconfirmed") {
+      if (search.best_score === null) return place.show("–", "nothing measured yet");
+      const better = search.best_score !== search.baseline_score ? `baseline ${score(search.baseline_score)}, ` : "";
+      return place.show([score(search.best_score), h("span", { class: "of" }, " in the search")], `${better}not confirmed${found.outcome === "open" ? " yet" : ""}`);
+    }
+    if (found.score === null) return place.show("–", found.words);
+    if (!found.holds) return place.show(score(found.score), `the baseline: ${found.brief || "nothing else measured"}`);
+    return place.show([score(found.score), h("span", { class: "delta good" }, signed(found.difference))], `confirmed ${words(found.verdict)}, baseline ${score(found.baseline_score)}`);
   } };
 }
 
@@ -129,11 +135,12 @@ function spend() {
 
 function time() {
   const place = card("Time");
-  return { element: place.element, draw({ detail, isOver, now }) {
+  return { element: place.element, draw(run) {
+    const { detail, isOver, now } = run;
     const elapsed = ((detail.finished_at ? new Date(detail.finished_at) : now) - new Date(detail.started_at)) / 1000 - (detail.stood_still_seconds ?? 0);
     const limit = detail.budget.wall_time;
-    const left = detail.status === "running" && !waitsOf(detail) && detail.round > 0 && detail.max_rounds ? (elapsed / detail.round) * (detail.max_rounds - detail.round) : null;
-    const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left at this pace` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
+    const left = secondsLeft(run);
+    const told = isOver ? "from start to end" : [left !== null ? `at most ${duration(left)} left` : "", limit ? `${duration(limit)} allowed` : ""].filter(Boolean).join(" · ");
     return place.show(duration(elapsed), told || "since it started", limit ? elapsed / limit : null);
   } };
 }

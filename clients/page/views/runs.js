@@ -1,7 +1,7 @@
-// All runs: where each stands, its best, what it has spent. Live.
+// All runs: where each stands, what it comes to, what it has spent. Live.
 
 import { h, replace, say } from "../dom.js";
-import { ago, cost, duration, percent, score, whole, words } from "../format.js";
+import { ago, cost, duration, whole, words } from "../format.js";
 import { follow } from "../live.js";
 import { linkTo } from "../router.js";
 import { connectionChip } from "./connection.js";
@@ -11,7 +11,6 @@ const PAGE = 50;
 const AGAIN_AFTER = 2000;
 const LOOK_EVERY = 5000; // for runs that have not begun: nothing happens to them that would be told
 const STATUSES = ["running", "paused", "completed", "failed", "cancelled", "terminated", "initialized"];
-const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
 
 export function mount(element, { api, navigate, options }) {
   let wanted = PAGE;
@@ -24,7 +23,7 @@ export function mount(element, { api, navigate, options }) {
   status.value = options.get("status") ?? "";
   const told = h("p", { class: "told", role: "status" });
   const rows = h("tbody");
-  const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Best score", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
+  const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Result", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
   const problem = h("p", { class: "problem", role: "alert" });
   const nothing = h("div", { class: "empty", hidden: true });
   const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
@@ -109,7 +108,7 @@ export function mount(element, { api, navigate, options }) {
     const row = h("tr", { onclick: (event) => event.target.closest("a") || navigate(["runs", run.optimization_id]) },
       h("td", { class: "who" }, h("a", { href: linkTo(["runs", run.optimization_id]) }, run.name), h("div", { class: "mono soft small" }, run.optimization_id)),
       h("td", { "data-title": "Status" }, statusPill(run)),
-      h("td", { "data-title": "Best score" }, bestOf(run)),
+      h("td", { "data-title": "Result" }, resultOf(run)),
       h("td", { "data-title": "Progress" }, progressOf(run)),
       h("td", { "data-title": "Spent" }, spentOf(run)),
       h("td", { "data-title": "Started", class: "soft" }, h("div", {}, started), h("div", { class: "small" }, tookOf(run))),
@@ -147,13 +146,10 @@ export function mount(element, { api, navigate, options }) {
   };
 }
 
-function bestOf({ best_score: top, baseline_score: base, direction, confirmation, objective_name: objective }) {
-  if (top === null) return h("span", { class: "soft" }, "–");
-  const improves = base !== null && top !== base && top > base === (direction === "maximize");
-  const verdict = confirmation?.judged?.verdict;
+function resultOf({ headline, direction, objective_name: objective }) {
   return [
-    h("div", {}, h("strong", {}, score(top)), " ", base !== null && top !== base ? h("span", { class: improves ? "good small" : "soft small" }, percent(base, top)) : null),
-    h("div", { class: "soft small" }, verdict ? h("span", { class: KIND[verdict] }, `confirmed ${words(verdict)}`) : `${direction} ${objective}`),
+    h("div", {}, h("strong", { class: headline.holds ? "good" : "" }, headline.brief || "–")),
+    h("div", { class: "soft small" }, `${direction} ${objective}`),
   ];
 }
 
@@ -182,6 +178,6 @@ function barOf(part, kind = "") {
   return h("div", { class: "bar", "data-kind": kind, "aria-hidden": "true" }, filled);
 }
 
-function tookOf({ started_at: start, finished_at: end }) {
-  return end ? `took ${duration((new Date(end) - new Date(start)) / 1000)}` : "";
+function tookOf({ started_at: start, finished_at: end, stood_still_seconds: still }) {
+  return end ? `took ${duration((new Date(end) - new Date(start)) / 1000 - still)}` : "";
 }

@@ -204,9 +204,9 @@ function baselineLine(run, y, width) {
 const roundTicks = (x, width) => ticks(x, Math.max(2, Math.floor(width / 70))).filter(Number.isInteger);
 
 function labelOf(run, trials) {
-  const { best_score: best, baseline_score: baseline, round } = run.detail;
+  const { round, headline: { in_search: { best_score: best, baseline_score: baseline } } } = run.detail;
   if (best === null) return `Score over rounds: ${trials.length} trials, no score yet`;
-  return `Score over rounds: ${trials.length} trials in ${round} rounds; baseline ${score(baseline)}, best ${score(best)}. The trials are listed under Trials.`;
+  return `Score over rounds, in the search: ${trials.length} trials in ${round} rounds; baseline ${score(baseline)}, best ${score(best)}. The trials are listed under Trials.`;
 }
 
 const lineGlyph = () => s("svg", { class: "glyph", viewBox: "-7 -7 14 14", "aria-hidden": "true" }, s("path", { class: "best-line", d: "M-7 4H0V-4H7" }));

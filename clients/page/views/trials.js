@@ -32,7 +32,7 @@ export function mount(element, { run, subscribe, navigate, options }) {
     },
     onsight: (trials) => slices.need(trials),
     onopen: (trial) => navigate(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)),
-    rowAttributes: (trial) => ({ "data-best": trial.candidate_id === run.detail.best_candidate_id ? "" : null }),
+    rowAttributes: (trial) => ({ "data-best": trial.candidate_id === run.winner ? "" : null }),
   });
   table.order(order.key, order.descending);
   replace(element,
@@ -124,10 +124,10 @@ function columnsOf(run, slices) {
     { key: "candidate", title: "Candidate", width: 150, pinned: true, sort: (trial) => trial.candidate_id, cell: (trial) => h("a", { class: "mono", href: linkTo(["runs", run.id, "candidates", trial.candidate_id], purposeOption(trial)) }, trial.candidate_id) },
     { key: "round", title: "Round", width: 76, number: true, sort: (trial) => trial.round, cell: (trial) => String(trial.round), from: 760 },
     { key: "score", title: "Score", width: 92, number: true, sort: (trial) => trial.objective_score, cell: (trial) => fixed(trial.objective_score) },
-    { key: "gain", title: "vs. baseline", width: 116, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
+    { key: "gain", title: "To the baseline", width: 116, number: true, sort: gain, cell: (trial) => h("span", { class: better(gain(trial)) }, `${gain(trial) > 0 ? "+" : ""}${fixed(gain(trial))}`), from: 560 },
     ...slices,
     { key: "kind", title: "What became of it", width: 190, sort: (trial) => told(kindOf(trial)), cell: (trial) => h("span", { class: "with-glyph" }, glyph(kindOf(trial)), trial.part ? `${whole(trial.samples)} of ${whole(trial.split_samples)} samples` : trial.number === null ? trial.purpose : told(kindOf(trial))), from: 640 },
-    { key: "verdict", title: "Verdict", width: 118, sort: (trial) => trial.verdict, cell: (trial) => words(trial.verdict ?? ""), from: 880 },
+    { key: "verdict", title: "Verdict in its round", width: 150, sort: (trial) => trial.verdict, cell: (trial) => words(trial.verdict ?? ""), from: 880 },
     { key: "passed", title: "Passed", width: 96, number: true, sort: (trial) => (trial.total ? trial.passed / trial.total : null), cell: (trial) => (trial.total ? `${whole(trial.passed)}/${whole(trial.total)}` : ""), from: 980 },
     { key: "cost", title: "Cost", width: 88, number: true, sort: (trial) => trial.cost, cell: (trial) => cost(trial.cost), from: 820 },
     { key: "latency", title: "Latency", width: 96, number: true, sort: (trial) => trial.latency_ms, cell: (trial) => milliseconds(trial.latency_ms), from: 1300 },

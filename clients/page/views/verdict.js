@@ -1,22 +1,22 @@
-// What the run stands for: its confirmation on samples the search never saw, how it ended, and the release that waits for a word.
+// What the run comes to, as it was confirmed; how it ended; and the release that waits for a word.
 
 import { scale } from "../chart_parts.js";
 import { h, replace, s } from "../dom.js";
-import { ago, capital, score, signed, whole, words } from "../format.js";
+import { ago, capital, signed, words } from "../format.js";
 import { isLive } from "../source.js";
 import { rulingQuestion } from "./controls.js";
 
-const KIND = { better: "good", not_worse: "good", worse: "bad", inconclusive: "warn" };
+const OUTCOME = { better: "good", not_worse: "good", unproven: "warn", unconfirmed: "warn" };
 const ENDED = { completed: "good", failed: "bad", cancelled: "warn", terminated: "bad" };
 
 export function mount(element, { run, api, subscribe }, tell) {
   let shown = "";
   function draw() {
-    const { status, execution, confirmation, result } = run.detail;
-    const state = JSON.stringify([status, execution, confirmation, result?.release, run.releases]);
+    const { status, execution, headline } = run.detail;
+    const state = JSON.stringify([status, execution, headline, run.releases]);
     if (state === shown) return;
     shown = state;
-    replace(element, ending(run), confirmed(run, confirmation), run.releases.map((release) => released(release)));
+    replace(element, result(run.detail), ending(run), run.releases.map((release) => released(release)));
     element.hidden = !element.children.length;
   }
 
@@ -61,39 +61,18 @@ function ending(run) {
   return null;
 }
 
-const SAMPLES = {
-  test_split: "samples the search never saw",
-  fresh_answers: "fresh answers to the samples of the search",
-  cross_fitting: "samples of the search, each compared where the choice had not seen it",
-};
-
-function confirmed(run, confirmation) {
-  if (!confirmation) return null;
-  const { judged, baseline_score: before, winner_score: after, refused } = confirmation;
-  const title = (pill) => h("h3", {}, "Confirmation ", pill);
-  if (refused) return h("div", { class: "verdict" }, title(h("span", { class: "pill", "data-kind": "warn" }, "not measured")), h("p", { class: "soft" }, refused));
-  if (!judged) {
-    const told = before === null && after === null ? "nothing was measured in full" : `baseline ${score(before)}, best ${score(after)}`;
-    return h("div", { class: "verdict" }, title(null), h("p", { class: "soft" }, confirmation.explanation || told));
-  }
-  const samples = SAMPLES[confirmation.how];
-  const { evidence } = judged;
+/** What the run comes to, in the server's words; nothing while it goes on. */
+function result({ headline, confirmation }) {
+  if (headline.outcome === "open") return null;
+  const evidence = confirmation?.judged?.evidence;
+  const beside = [["", headline.why], ["In the search: ", headline.in_search.words]].filter(([, text]) => text);
   return h("div", { class: "verdict" },
-    title(h("span", { class: "pill", "data-kind": KIND[judged.verdict] }, words(judged.verdict))),
-    h("p", { class: "big" }, `${score(before)} → ${score(after)}`),
-    h("p", { class: "soft" }, `on ${evidence.merged_from ? `${whole(evidence.merged_from)} that count as ` : ""}${whole(evidence.n)} ${samples}`),
-    evidence.refused ? null : effectBar(evidence),
-    confirmation.promised === null || confirmation.optimism === null ? null : h("p", { class: "soft" }, promiseOf(confirmation)),
-    confirmation.readers ? h("p", { class: "warn" }, `${whole(confirmation.readers)} other runs were confirmed on these samples before.`) : null,
-    confirmation.searched ? h("p", { class: "warn" }, `Other runs searched on ${whole(confirmation.searched)} of these samples.`) : null,
-    h("details", {}, h("summary", {}, "The test in full"), h("p", { class: "soft" }, judged.explanation || confirmation.explanation)),
+    h("h3", {}, "Result ", h("span", { class: "pill", "data-kind": OUTCOME[headline.outcome] }, headline.brief)),
+    h("p", { class: "leads" }, headline.words),
+    evidence && !evidence.refused ? effectBar(evidence) : null,
+    beside.map(([name, text]) => h("p", { class: "soft" }, name, text)),
+    headline.caution ? h("p", { class: "warn" }, headline.caution) : null,
   );
-}
-
-function promiseOf({ promised, optimism }) {
-  const off = Math.abs(optimism);
-  const compared = off < 0.00005 ? "as much as" : `${score(off)} ${optimism > 0 ? "more" : "less"} than`;
-  return `The search promised ${signed(promised)}: ${compared} was confirmed.`;
 }
 
 /** The gain with its interval on a line through zero; positive is better, whatever the direction. */

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -16,12 +15,12 @@ from clients.reports.facts import (
     decision_on,
     errors_met,
     fixed_factors,
-    improvement,
     least_coverage,
     steps,
     treatment,
 )
 from clients.reports.formatting import CAUSES, objective_text
+from clients.reports.headline import headline_of
 from clients.reports.history.format import instant
 from clients.reports.pareto_front import front_of
 from ratchet.prompts.compiled import Rendering
@@ -206,10 +205,11 @@ def _metrics(iteration: Iteration, facts: RunFacts) -> dict[str, float | None]:
 
 def report_json(facts: RunFacts) -> dict[str, Any]:
     """The whole report as one JSON object."""
-    best, change, result = best_iteration(facts), improvement(facts), facts.result
+    best, result = best_iteration(facts), facts.result
     return {
         "schema": REPORT_SCHEMA,
         "run_id": facts.run_id,
+        "headline": headline_of(facts).model_dump(mode="json"),
         "use_case": facts.use_case,
         "experiment": facts.experiment,
         "status": facts.status,
@@ -220,12 +220,9 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "treatment": list(treatment(facts)),
         "fixed_factors": fixed_factors(facts),
         "iterations": len(facts.iterations),
-        "baseline_score": change.before if change else None,
-        "best_score": change.after if change else None,
-        "improvement": change.absolute if change and math.isfinite(change.absolute) else None,
-        "improvement_percent": change.percent if change and math.isfinite(change.percent) else None,
         "best_iteration": best.number if best else None,
         "best": _candidate(best, facts) if best else None,
+        "unproven": result.unproven.model_dump(mode="json") if result and result.unproven else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
         "confirmed": [
             {"candidate_id": one.candidate_id, "score": one.score, "low": one.low, "high": one.high}

@@ -40,7 +40,7 @@ def changed_text(sample: ComparedSample, width: int) -> str:
 
 
 def _head(item_id: str, status: str, passed: bool) -> str:
-    word = "failed" if status == "failed" else "passed" if passed else "did not pass"
+    word = status if status != "answered" else "passed" if passed else "did not pass"
     return f"{'✓' if passed else '✗'} {one_line(item_id)}: {word}"
 
 

@@ -26,10 +26,11 @@ from clients.reports.facts import (
     treatment,
 )
 from clients.reports.formatting import objective_text, telling_apart
+from clients.reports.headline import Headline, headline_of
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
 from clients.reports.release_outcome import release_text
-from clients.reports.score_differences import caution_text, confirmation_text, error_rate_text, interval_text, optimism_text
+from clients.reports.score_differences import difference_text, error_rate_text
 from clients.reports.text.progress_lines import iteration_text, termination
 from clients.reports.text.summary import (
     adjusted_text,
@@ -44,9 +45,8 @@ from clients.reports.text.summary import (
 )
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
 from ratchet._canonical import canonical_json
-from ratchet.optimizer import Direction
 from workflows.model.failures import split_traceback
-from workflows.model.run.contract import Confirmation
+from workflows.model.spec.factors import Configuration
 from workflows.rules.scoring.slices import Slice, Slices
 
 COLUMNS: Final = 68
@@ -74,10 +74,12 @@ class Verbosity(StrEnum):
 def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     """The run's report. Plain text: print it without markup."""
     heading = _hanging(f"OPTIMIZE: {facts.use_case} / {facts.experiment}")
+    found = headline_of(facts)
+    leads = _headline(found)
     if verbosity is Verbosity.MINIMAL:
         ending = [] if best_iteration(facts) else [*_status(facts), *_termination(facts)]
-        return _drawn([heading, [*_treatment(facts), *ending, *_best_value(facts)]])
-    blocks = [heading, _setting(facts, verbosity), _outcome(facts, verbosity)]
+        return _drawn([heading, leads, [*_treatment(facts), *ending, *_best_value(facts)]])
+    blocks = [heading, leads, _setting(facts, verbosity), _outcome(facts, found, verbosity)]
     if verbosity is Verbosity.FULL and facts.iterations:
         blocks.append([row for step in steps(facts) for row in _hanging(iteration_text(step))])
         blocks += _decisions(facts)
@@ -87,7 +89,12 @@ def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     slices = slices_to_tell(facts, in_full=verbosity is Verbosity.FULL)
     if slices is not None:
         blocks.append(_slices(slices))
-    return _drawn([*blocks, _best_value(facts)])
+    return _drawn([*blocks, _best_value(facts), *(_unproven(facts) if verbosity is Verbosity.FULL else [])])
+
+
+def _headline(found: Headline) -> list[str]:
+    """What the run comes to; where the search's winner does not hold, what it was and why not."""
+    return [*_hanging(found.words), *(row for name, text in found.beside for row in _labelled(f"{name}:", text))]
 
 
 def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
@@ -101,7 +108,7 @@ def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     ]
 
 
-def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
+def _outcome(facts: RunFacts, found: Headline, verbosity: Verbosity) -> list[str]:
     best = best_iteration(facts)
     running = f" ({facts.counts.running} running)" if facts.result is None and facts.counts.running else ""
     rows = _plan(facts, verbosity) + _labelled("Iterations:", f"{len(facts.iterations)}{running}")
@@ -112,12 +119,10 @@ def _outcome(facts: RunFacts, verbosity: Verbosity) -> list[str]:
     rows += _labelled("Errors:", errors_text(facts)) if errors_met(facts) else []
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")
-    rows += _labelled("Score:", score_line(facts)) if score_line(facts) else []
+    rows += _labelled("Score:", score_line(found)) if score_line(found) else []
     if verbosity is Verbosity.FULL and score_interval(facts):
         rows += _labelled("Interval:", score_interval(facts))
-    if facts.result is not None and facts.result.confirmation is not None:
-        rows += _confirmed(facts.result.confirmation, facts.direction)
-        rows += _labelled("Means:", means_text(facts)) if means_text(facts) else []
+    rows += _labelled("Means:", means_text(facts)) if means_text(facts) else []
     if facts.result is not None and facts.result.compression is not None:
         rows += _labelled("Compressed:", compression_text(facts.result.compression))
     told = (("Mattered:", importance_text(facts)), ("Release:", release_text(facts)))
@@ -169,15 +174,6 @@ def _termination(facts: RunFacts) -> list[str]:
         return []
     message, where = split_traceback(termination(facts))
     return _labelled("Termination:", message) + [row for line in where.splitlines() for row in _hanging(line)]
-
-
-def _confirmed(confirmation: Confirmation, direction: Direction) -> list[str]:
-    told = (
-        ("Confirmed:", confirmation_text(confirmation, direction)),
-        ("Optimism:", optimism_text(confirmation)),
-        ("Caution:", caution_text(confirmation)),
-    )
-    return [row for label, text in told if text for row in _labelled(label, text)]
 
 
 def _decisions(facts: RunFacts) -> list[list[str]]:
@@ -232,7 +228,7 @@ def _compared(facts: RunFacts) -> list[str]:
     if not found:
         return ["Compared:         nothing, no configuration has a score"]
     scores = telling_apart(*(iteration.score or 0.0 for iteration, _ in found))
-    apart = [interval_text(difference) if difference else "" for _, difference in found]
+    apart = [difference_text(difference) if difference else "" for _, difference in found]
     wide, wider = max(map(len, scores)), max(map(len, apart))
     rows = ["Compared:"]
     for (iteration, _), score, difference in zip(found, scores, apart, strict=True):
@@ -281,11 +277,20 @@ def _best_value(facts: RunFacts) -> list[str]:
         return _labelled("Best value:", "the baseline")
     if len(factors) == 1:
         return ["Best value:", *_value_rows(best.configuration[factors[0]], indent=2)]
-    return ["Best values:", *(row for name in factors for row in _named_value(name, best))]
+    return ["Best values:", *(row for name in factors for row in _named_value(name, best.configuration))]
 
 
-def _named_value(name: str, best: Iteration) -> list[str]:
-    value = best.configuration[name]
+def _unproven(facts: RunFacts) -> list[list[str]]:
+    """What the search's winner would have changed, where it does not hold."""
+    found = facts.result.unproven if facts.result is not None else None
+    if found is None:
+        return []
+    changed = (name for name in treatment(facts) if found.configuration[name] != facts.request.baseline[name])
+    return [["Unproven:", *(row for name in changed for row in _named_value(name, found.configuration))]]
+
+
+def _named_value(name: str, configuration: Configuration) -> list[str]:
+    value = configuration[name]
     text = visible(_text(value))
     if "\n" not in text and cell_len(f"{name}: {text}") <= VALUE:
         return [f"  {name}: {text}"]

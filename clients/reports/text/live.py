@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -14,12 +14,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from clients.reports.formatting import duration_text, percent_text, telling_apart
+from clients.reports.formatting import duration_text
+from clients.reports.headline import headline_of_row
 from clients.reports.score_differences import VERDICTS
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import TERMINAL
 from workflows.model.spec.execution import Budget
 from workflows.model.spec.request import OptimizationRequest
+from workflows.rules.decisions.time_left import seconds_left
 
 if TYPE_CHECKING:
     from store.read.rows import LiveProgress
@@ -92,7 +94,7 @@ class LiveDisplay:
             f"{counts.rejected} rejected",
         )
         body.add_row("In flight", self._in_flight(progress))
-        body.add_row("Score", Text(score_text(progress)))
+        body.add_row("In the search" if progress.finished_at is None else "Result", Text(score_text(progress)))
         body.add_row("Spend", spend_text(progress, self._request))
         body.add_row("Time", time_text(progress, self._request))
         for number, told in enumerate(self._decisions):
@@ -130,18 +132,14 @@ def round_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
 
 
 def score_text(progress: LiveProgress) -> str:
-    """`0.61 baseline → 0.84 best (+37.70%), r3-8f0c44a1, better in the search`"""
-    if progress.baseline_score is None:
-        return "not measured yet"
-    if progress.best_score is None or progress.best_score == progress.baseline_score:
-        return f"{telling_apart(progress.baseline_score)[0]} baseline, nothing better yet"
-    before, after = telling_apart(progress.baseline_score, progress.best_score)
-    change = (
-        (progress.best_score - progress.baseline_score) / abs(progress.baseline_score) * 100 if progress.baseline_score else 0
-    )
-    told = f"{before} baseline → {after} best" + (f" ({percent_text(change)})" if change else "")
-    verdict = f", {VERDICTS[progress.search_verdict]} in the search" if progress.search_verdict else ""
-    return f"{told}, {one_line(progress.best_candidate_id or '')}{verdict}"
+    """`0.61 → 0.84, r3-8f0c44a1, better in its round; to be confirmed`"""
+    found = headline_of_row(progress)
+    if progress.finished_at is not None or not found.in_search.words:
+        return one_line(found.words)
+    if found.in_search.best_candidate_id == progress.baseline_candidate_id:
+        return f"{found.in_search.words}; nothing better yet"
+    verdict = f", {VERDICTS[progress.search_verdict]} in its round" if progress.search_verdict else ""
+    return one_line(f"{found.in_search.words}{verdict}; to be confirmed")
 
 
 def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
@@ -157,23 +155,12 @@ def spend_text(progress: LiveProgress, request: OptimizationRequest | None) -> s
 
 
 def time_text(progress: LiveProgress, request: OptimizationRequest | None) -> str:
-    """Time gone, and the most that is left at the present rate."""
-    ended = max(progress.finished_at or datetime.now(UTC), progress.started_at)
-    elapsed = max((ended - progress.started_at).total_seconds() - progress.stood_still_seconds, 0.0)
-    left = seconds_left(progress, request, elapsed)
-    return f"{duration_text(elapsed)}" + (f" · at most about {duration_text(left)} left" if left is not None else "")
-
-
-def seconds_left(progress: LiveProgress, request: OptimizationRequest | None, elapsed: float) -> float | None:
-    """Until the nearest of the time budget and the rounds; a stop rule may end the run sooner."""
-    if request is None or progress.finished_at is not None:
-        return None
-    bounds: list[float] = []
-    if request.stop.max_rounds and progress.round:
-        bounds.append(elapsed / (progress.round + 1) * (request.stop.max_rounds - progress.round))
-    if request.budget.wall_time:
-        bounds.append(request.budget.wall_time.total_seconds() - elapsed)
-    return max(min(bounds), 0.0) if bounds else None
+    """Time gone, and the most that is left at the rate of so far."""
+    elapsed = progress.elapsed_seconds(datetime.now(UTC))
+    left = None
+    if request is not None and progress.status == "running":
+        left = seconds_left(request.stop, request.budget, progress.spend, progress.round, elapsed)
+    return duration_text(elapsed) + (f" · at most {duration_text(left)} left" if left is not None else "")
 
 
 class PlainDisplay:
@@ -184,7 +171,7 @@ class PlainDisplay:
         self._tells_decisions = decisions
         self._noted = ""
 
-    def __enter__(self) -> PlainDisplay:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

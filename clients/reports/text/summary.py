@@ -14,51 +14,27 @@ from clients.reports.facts import (
     confirmed_trials,
     decision_on,
     errors_met,
-    improvement,
     least_coverage,
-    looks_further,
     plan_of,
 )
 from clients.reports.formatting import change_text, duration_text, score_text, telling_apart
+from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
-from clients.reports.score_differences import VERDICTS, confirmed_text, plan_text
+from clients.reports.score_differences import VERDICTS, plan_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
 from workflows.model.failures import without_traceback
-from workflows.model.run.contract import Progress
 from workflows.model.run.rounds import Counts, Spend
+from workflows.rules.decisions.time_left import seconds_left
 from workflows.rules.scoring.error_counts import told
-
-NEAREST = 3
-"""How many stop rules are shown."""
 
 FACTORS = 8
 """Of how many factors the importance is shown."""
 
 
-def progress_text(progress: Progress) -> str:
-    """The answer of the `progress` query."""
-    left = "" if progress.seconds_left is None else f", at most {duration_text(progress.seconds_left)} left"
-    rate = f", {progress.trials_per_hour:.0f} trials an hour" if progress.trials_per_hour else ""
-    nearest = sorted(progress.stop_rules, key=lambda rule: -rule.nearness)[:NEAREST]
-    return _rows(
-        {
-            "Run": progress.optimization_id,
-            "Status": f"{progress.status}: {progress.phase}" if progress.phase != progress.status else progress.status,
-            "Round": str(progress.round),
-            "Best": _best(progress.baseline_score, progress.best_score, progress.best_candidate_id),
-            "Trials": _trials(progress.counts),
-            "Can find": progress.plan,
-            "Spend": _spend(progress.spend, progress.budget),
-            "Time": f"{duration_text(progress.elapsed_seconds)}{rate}{left}",
-            "Stops at": ", ".join(f"{rule.rule} ({rule.nearness:.0%} there)" for rule in nearest),
-        }
-    )
-
-
 def status_text(facts: RunFacts, now: datetime) -> str:
     """A run as the store knows it."""
-    best, change, found = best_iteration(facts), improvement(facts), plan_of(facts)
+    plan, found = plan_of(facts), headline_of(facts)
     budget = facts.limits.budget
     limits = {"cost": budget.cost, "tokens": budget.tokens, "samples": budget.samples, "trials": budget.trials}
     return _rows(
@@ -66,13 +42,12 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Run": facts.run_id,
             "Status": facts.status,
             "Ended": without_traceback(termination(facts)) if facts.is_over else "",
-            "Round": str(max((record.round for record in facts.rounds), default=0)),
-            "Best": _best(
-                change.before if change else None, change.after if change else None, best.candidate_id if best else None
-            ),
-            "Verdict": _verdict(facts),
+            "Round": str(facts.round),
+            "Result": found.words,
+            **dict(found.beside),
+            "Verdict": _search_verdict(facts),
             "Trials": _trials(facts.counts),
-            "Can find": found.words if found else "",
+            "Can find": plan.words if plan else "",
             "Spend": _spend(facts.spend, limits),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
@@ -85,33 +60,28 @@ def status_text(facts: RunFacts, now: datetime) -> str:
 
 
 def time_text(facts: RunFacts, now: datetime) -> str:
-    """How long the run took so far, as its time budget counts it, and how long it stood still."""
-    still = facts.stood_still_seconds
-    took = max(((facts.finished_at or now) - facts.started_at).total_seconds() - still, 0.0)
-    allowed = facts.limits.budget.wall_time
+    """How long the run took so far, as its time budget counts it, how long it stood still, and the most that is left."""
+    still, took, limits = facts.stood_still_seconds, facts.elapsed_seconds(now), facts.limits
+    allowed = limits.budget.wall_time
     of = f" of {duration_text(allowed.total_seconds())}" if allowed else ""
-    return f"{duration_text(took)}{of}" + (f", and stood still for {duration_text(still)}" if still >= 1 else "")
+    left = None
+    if facts.status == "running":
+        left = seconds_left(limits.stop, limits.budget, facts.spend, facts.round, took)
+    parts = [
+        f"{duration_text(took)}{of}",
+        f"stood still for {duration_text(still)}" if still >= 1 else "",
+        f"at most {duration_text(left)} left" if left is not None else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
-def _best(baseline: float | None, best: float | None, candidate: str | None) -> str:
-    if best is None:
-        return "none yet"
-    if baseline is None:
-        return f"{score_text(best)} ({candidate})"
-    before, after = telling_apart(baseline, best)
-    return f"{after} ({candidate}), baseline {before} ({change_text(baseline, best)})"
-
-
-def _verdict(facts: RunFacts) -> str:
-    """What was confirmed; until then what the search's own round decided of the best, which is said with it."""
-    confirmation = facts.result.confirmation if facts.result else None
-    if confirmation is not None:
-        return confirmed_text(confirmation, facts.direction)
-    best = best_iteration(facts)
+def _search_verdict(facts: RunFacts) -> str:
+    """What its round decided of the best so far, while nothing is confirmed."""
+    best = best_iteration(facts) if not facts.is_over else None
     decision = decision_on(facts, best) if best is not None else None
     if decision is None or decision.verdict is None or decision.reference is None:
         return ""
-    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}; not confirmed"
+    return f"{VERDICTS[decision.verdict]}, in the search against {decision.reference}"
 
 
 def _trials(counts: Counts) -> str:
@@ -131,19 +101,18 @@ def errors_text(facts: RunFacts) -> str:
     return told(errors) + least if errors else ""
 
 
-def score_line(facts: RunFacts) -> str:
-    """From the first score to the best; only the score where nothing else was to be measured."""
-    change = improvement(facts)
-    if change is None:
+def score_line(found: Headline) -> str:
+    """`0.85 → 0.95 (+11.76%)` where that is confirmed; the score of the baseline where it stays."""
+    if found.score is None or found.baseline_score is None:
         return ""
-    before, after = telling_apart(change.before, change.after)
-    return f"{before} → {after} ({change_text(change.before, change.after)})" if looks_further(facts) else after
+    before, after = telling_apart(found.baseline_score, found.score)
+    return f"{before} → {after} ({change_text(found.baseline_score, found.score)})" if found.holds else after
 
 
 def score_interval(facts: RunFacts) -> str:
     """How sure the best score is, where that is known: `95% CI 0.71…0.93`."""
     best = best_iteration(facts)
-    if best is None or best.low is None or best.high is None:
+    if best is None or best.low is None or best.high is None or confirmed_trials(facts):
         return ""
     return f"95% CI {'…'.join(telling_apart(best.low, best.high))}"
 
@@ -225,4 +194,5 @@ def _spend(spend: Spend, budget: Mapping[str, float]) -> str:
 
 
 def _rows(values: Mapping[str, str]) -> str:
-    return "\n".join(f"{name + ':':<10}{one_line(value)}" for name, value in values.items() if value)
+    wide = max(10, *(len(name) + 2 for name, value in values.items() if value))
+    return "\n".join(f"{name + ':':<{wide}}{one_line(value)}" for name, value in values.items() if value)

@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from clients.reports.headline import headline_of
+from clients.reports.load import facts_of
+from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec, split_items
 
@@ -130,13 +133,22 @@ async def test_a_trial_is_shown_by_slice_beside_the_baseline(http: httpx.AsyncCl
     assert told["field"] == "field[0]"
 
 
-async def test_a_run_shows_its_verdict_and_that_of_the_search(http: httpx.AsyncClient, finished: str) -> None:
+async def test_a_run_leads_with_what_was_confirmed_in_the_list_in_full_and_in_its_report(
+    http: httpx.AsyncClient, engines: Engines, finished: str
+) -> None:
     run = await read(http, f"/{finished}")
-    assert run["verdict"] == run["confirmation"]["judged"]["verdict"] == "better"
+    told, confirmation = run["headline"], run["confirmation"]
+    assert (told["outcome"], told["verdict"], told["how"]) == ("better", confirmation["judged"]["verdict"], "test_split")
+    assert (told["score"], told["baseline_score"]) == (confirmation["winner_score"], confirmation["baseline_score"])
+    assert told["p_value"] == confirmation["judged"]["adjusted_p"]
+    assert told["in_search"]["best_score"] == run["best_score"]
+    report = await StoreReader(engines.database).runs.report(finished)
+    assert report is not None
+    assert headline_of(facts_of(report)).model_dump(mode="json") == told
     trial = await read(http, f"/{finished}/trials/{run['best_candidate_id']}")
     assert run["search_verdict"] == trial["judged"]["verdict"]
     [listed] = (await read(http, f"?search={finished}&limit=1"))["items"]
-    assert listed["verdict"] == "better"
+    assert listed["headline"] == told
 
 
 async def test_whole_runs_are_compared_with_who_fixed_what_and_what_differs(

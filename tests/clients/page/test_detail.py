@@ -37,7 +37,7 @@ async def keep_picture(page: Page, name: str) -> None:
 
 
 async def best_of(http: httpx.AsyncClient, run_id: str) -> str:
-    best: str = (await read(http, f"/{run_id}"))["best_candidate_id"]
+    best: str = (await read(http, f"/{run_id}"))["headline"]["in_search"]["best_candidate_id"]
     return best
 
 

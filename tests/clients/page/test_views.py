@@ -38,7 +38,8 @@ async def test_the_score_chart_shows_every_trial_and_is_walked_with_the_arrow_ke
     chart = page.get_by_role("application", name="Score over rounds")
     await expect(chart.get_by_role("img")).to_have_attribute(
         "aria-label",
-        "Score over rounds: 95 trials in 9 rounds; baseline 0.3143, best 0.9084. The trials are listed under Trials.",
+        "Score over rounds, in the search: 95 trials in 9 rounds; baseline 0.3143, best 0.9084. "
+        "The trials are listed under Trials.",
     )
     legend = page.locator(".of-scores .legend")
     for kind in ("baseline", "became the best", "measured, not kept", "stopped early", "failed", "best so far", "95% interval"):

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from clients.reports.formatting import duration_text, percent_text, score_text, telling_apart
+from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.progress_lines import progress_lines, told
-from clients.reports.text.summary import progress_text, status_text
+from clients.reports.text.summary import status_text
 from clients.reports.text.terminal_text import visible, wrapped
 from ratchet.optimizer import StopReason
-from tests.support.report_examples import FINISHED, STARTED, box_rows, facts, request, the_example
+from tests.support.report_examples import FINISHED, STARTED, box_rows, confirmed, facts, first_block, request, the_example
 from workflows.model.run.candidates import ReasonCode, Rejection
-from workflows.model.run.contract import Confirmation, Progress, StopRule
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, Spend
-from workflows.model.spec.judgement import Evidence, Judged, Verdict
+from workflows.model.spec.judgement import Verdict
 
 TWO_FACTORS: dict[str, Any] = {
     "model": "gpt-4",
@@ -120,7 +120,7 @@ def test_minimizing_shows_the_score_as_it_went() -> None:
 
     assert "Objective:        MINIMIZE mean exact" in text
     assert "Best iteration:   2 " in text
-    assert "Score:            0.50 → 0.30 (-40.00%)" in text
+    assert "Not confirmed, in the search 0.50 → 0.30, r2-" in text
     assert progress_lines(run)[3].endswith("Iteration 2: score=0.30 (best=0.30) ↑ NEW BEST")
     assert progress_lines(run)[4].endswith("Iteration 3: score=0.30 (best=0.30)")
 
@@ -142,51 +142,17 @@ def test_every_kind_of_objective_is_told_in_words(objective: dict[str, Any], wor
 
 
 def test_an_improvement_from_zero_has_no_percentage() -> None:
-    assert "Score:            0.00 → 0.50 (+0.50)" in box(facts([0.0, 0.5]))
-    assert "Score:            0.00 → 0.00 (+0.00)" in box(facts([0.0, 0.0]))
+    assert "Score:            0.00 → 0.50 (+0.50)" in box(facts([0.0, 0.5], confirmation=confirmed(0.0, 0.5)))
 
 
-def judged(verdict: Verdict = Verdict.BETTER, **evidence: Any) -> Judged:
-    given = {"reference": "r0", "effect": 0.12, "low": 0.03, "high": 0.21, "n": 40, **evidence}
-    return Judged(verdict=verdict, accepted=True, adjusted_p=0.01, evidence=Evidence(**given))
-
-
-def test_the_confirmed_figure_follows_the_score_with_its_interval_its_verdict_and_the_optimism_of_the_search() -> None:
-    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged(), promised=0.2, optimism=0.08)
-    lines = box(facts([0.8, 0.9], confirmation=confirmation)).splitlines()
-    place = next(number for number, line in enumerate(lines) if "Score:" in line)
-    assert lines[place + 1 : place + 5] == [
-        "║  Confirmed:        0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21):      ║",
-        "║                    better                                        ║",
-        "║  Optimism:         the search promised +0.20, 0.08 more than     ║",
-        "║                    was confirmed                                 ║",
-    ]
-
-
-def test_a_gain_of_a_run_that_minimizes_is_a_negative_difference() -> None:
-    spec = request(objective={"kind": "mean", "direction": "minimize"})
-    confirmation = Confirmation(baseline_score=0.93, winner_score=0.81, judged=judged())
-    text = box(facts([0.9, 0.8], spec=spec, confirmation=confirmation))
-    assert "0.93 → 0.81 (-0.12, 95% CI -0.21…-0.03)" in text
-
-
-def test_a_confirmation_without_an_interval_says_why() -> None:
-    def confirmed(**scores: Any) -> str:
-        return " ".join(box_rows(box(facts([0.8], confirmation=Confirmation(**scores))), "Confirmed:"))
-
-    assert confirmed(baseline_score=0.8, winner_score=0.8) == "Confirmed:        0.80 (the baseline itself)"
-    assert confirmed(baseline_score=0.0) == "Confirmed:        not measured in full (baseline 0.00)"
-    assert confirmed() == "Confirmed:        not measured in full (no trial completed)"
-    one = judged(Verdict.INCONCLUSIVE, effect=0.1, n=1, refused="too few samples")
-    assert "no interval from 1 sample): inconclusive" in confirmed(baseline_score=0.8, winner_score=0.9, judged=one)
-    assert "not measured: the budget is used up" in confirmed(refused="the budget is used up")
-
-
-def test_a_confirmation_tells_who_has_seen_its_samples_before() -> None:
-    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged(), readers=2, searched=7)
-    rows = " ".join(box_rows(box(facts([0.8], confirmation=confirmation)), "Caution:"))
-    assert "confirmed on these samples before: 2;" in rows
-    assert "other runs searched on: 7" in rows
+def test_a_candidate_that_does_not_hold_is_shown_as_unproven_and_the_baseline_is_the_best_value() -> None:
+    given = facts([0.8, 0.9], values={1: {"systemPrompt": "Be brief."}}, confirmation=confirmed(verdict=Verdict.INCONCLUSIVE))
+    text = box(given, Verbosity.FULL)
+    assert first_block(text).startswith("No improvement was found that holds Unproven: r1-")
+    assert box_rows(text, "Score:") == ["Score:            0.81"]
+    assert "You are a helpful shopping assistant." in text.partition("Best value:")[2]
+    assert "systemPrompt: Be brief." in text.partition("Best value:")[2].partition("Unproven:")[2]
+    assert "\n+ Be brief." in markdown(given).partition("### Unproven: r1-")[2]
 
 
 def test_the_full_report_says_why_each_candidate_was_kept_or_dropped() -> None:
@@ -297,7 +263,7 @@ def test_escapes_and_controls_are_shown_instead_of_obeyed() -> None:
 
 def test_explicit_line_ends_and_blank_lines_are_kept() -> None:
     text = box(facts([0.5, 0.6], values={1: {"systemPrompt": "one\n\n  two\n"}}), Verbosity.MINIMAL)
-    assert [line.strip("║").rstrip() for line in text.splitlines()[5:-1]] == ["    one", "", "      two", ""]
+    assert [line.strip("║").rstrip() for line in text.splitlines()[-5:-1]] == ["    one", "", "      two", ""]
 
 
 def test_wide_characters_and_emoji_do_not_move_the_border() -> None:
@@ -340,67 +306,30 @@ def test_a_very_long_prompt_is_laid_out_at_once() -> None:
 
 def test_the_status_of_a_finished_run() -> None:
     assert status_text(the_example(), FINISHED) == (
-        "Run:      run-1\n"
-        "Status:   completed\n"
-        "Ended:    No improvement in last 5 iterations\n"
-        "Round:    11\n"
-        f"Best:     0.95 ({the_example().iterations[7].candidate_id}), baseline 0.85 (+11.76%)\n"
-        "Trials:   12 completed; 12 proposed, 0 rejected\n"
-        "Spend:    240 samples, 108,000 tokens, 0.125 cost\n"
-        "Time:     15m 30s"
+        "Run:           run-1\n"
+        "Status:        completed\n"
+        "Ended:         No improvement in last 5 iterations\n"
+        "Round:         11\n"
+        "Result:        Better: 0.85 → 0.95, +0.10 (95% CI +0.01…+0.19, p = 0.01), on 40 held-back samples\n"
+        f"In the search: 0.85 → 0.95, {the_example().iterations[7].candidate_id}\n"
+        "Trials:        12 completed; 12 proposed, 0 rejected\n"
+        "Spend:         240 samples, 108,000 tokens, 0.125 cost\n"
+        "Time:          15m 30s"
     )
 
 
-def test_the_status_tells_the_confirmed_verdict_and_until_then_that_of_the_search() -> None:
-    confirmation = Confirmation(baseline_score=0.81, winner_score=0.93, judged=judged())
-    row = "Verdict:  better, on held-back samples: 0.81 → 0.93 (+0.12, 95% CI +0.03…+0.21)"
-    assert row in status_text(facts([0.8, 0.9], confirmation=confirmation), FINISHED)
-    afresh = confirmation.model_copy(update={"how": "fresh_answers", "judged": judged(Verdict.NOT_WORSE)})
-    assert "Verdict:  not worse, with fresh answers to the same samples: 0.81" in status_text(
-        facts([0.8, 0.9], confirmation=afresh), FINISHED
-    )
+def test_the_status_of_a_running_run_tells_the_search_as_such_and_the_most_that_is_left() -> None:
     running = facts([0.8, 0.9], reason=None, status="running")
     decision = Decision(
         candidate_id=running.iterations[1].candidate_id, kept=True, reference="r0", verdict=Verdict.INCONCLUSIVE
     )
     rounds = (running.rounds[0], running.rounds[1].model_copy(update={"decisions": (decision,)}))
-    told = status_text(running.model_copy(update={"rounds": rounds}), FINISHED)
-    assert "Verdict:  inconclusive, in the search against r0; not confirmed" in told
+    told = status_text(running.model_copy(update={"rounds": rounds}), STARTED + timedelta(minutes=2))
+    assert "Verdict:  inconclusive, in the search against r0" in told
+    assert "Result:   In the search so far: 0.80 → 0.90, r1-" in told
+    assert "Time:     2m, at most 18m left" in told
 
 
 def test_the_status_of_a_run_that_has_nothing_yet() -> None:
     run = facts([], reason=None, status="initialized", spend=Spend())
-    assert "Best:     none yet" in status_text(run, STARTED + timedelta(seconds=5))
-
-
-def test_the_status_of_a_running_run_comes_from_its_progress() -> None:
-    progress = Progress(
-        optimization_id="triage-1",
-        name="triage",
-        status="running",
-        phase="round 3: 2 trials",
-        round=2,
-        counts=Counts(proposed=4, running=2, completed=2, failed=1, rejected=1),
-        best_candidate_id="r1-aa",
-        best_score=0.9,
-        baseline_score=0.8,
-        direction="maximize",
-        spend=Spend(samples=120, tokens=4500, cost=0.25),
-        budget={"cost": 5.0, "tokens": 0},
-        elapsed_seconds=90,
-        trials_per_hour=80,
-        seconds_left=600,
-        stop_rules=(StopRule(rule="rounds", nearness=0.1), StopRule(rule="no improvement", nearness=0.6)),
-        executions=1,
-        versions={},
-    )
-    assert progress_text(progress) == (
-        "Run:      triage-1\n"
-        "Status:   running: round 3: 2 trials\n"
-        "Round:    2\n"
-        "Best:     0.90 (r1-aa), baseline 0.80 (+12.50%)\n"
-        "Trials:   2 completed, 1 failed, 2 running; 4 proposed, 1 rejected\n"
-        "Spend:    120 samples, 4,500 tokens, 0.25 of 5.00 cost\n"
-        "Time:     1m 30s, 80 trials an hour, at most 10m left\n"
-        "Stops at: no improvement (60% there), rounds (10% there)"
-    )
+    assert "Result:   Nothing is measured yet" in status_text(run, STARTED + timedelta(seconds=5))

@@ -70,10 +70,10 @@ def test_the_report_loads_nothing_and_runs_its_own_script_only() -> None:
 
 def test_the_report_tells_figures_and_how_it_fared_at_the_gates() -> None:
     run = the_example()
-    found = HtmlReport(html(run, {}, [meets("score > 0.9", run), meets("verdict == better", run)]))
+    found = HtmlReport(html(run, {}, [meets("score > 0.9", run), meets("verdict == worse", run)]))
     assert [gate["met"] for gate in found.data["gates"]] == [True, False]
     assert found.figures["Objective"] == "MAXIMIZE success rate"
-    assert found.figures["Iterations"] == "12, 0 proposals rejected"
+    assert found.figures["Rounds"] == "11, 12 trials, 0 proposals rejected"
     assert found.figures["Took"] == "15m 30s"
 
 
@@ -107,7 +107,8 @@ def test_every_parent_has_its_arrow() -> None:
 
 def test_markdown_tells_gate_figures_and_the_change_as_a_diff() -> None:
     run = the_example()
-    text = markdown(run, Verbosity.FULL, [meets("score > 0.9", run), meets("verdict == better", run)])
+    text = markdown(run, Verbosity.FULL, [meets("score > 0.9", run), meets("verdict == worse", run)])
+    assert text.splitlines()[2].startswith("**Better: 0.85 → 0.95, +0.10 (95% CI +0.01…+0.19, p = 0.01)")
     assert "- ✅ gate met" in text
     assert "- ❌ gate not met" in text
     assert "```diff" in text
@@ -128,11 +129,13 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
 
 def test_junit_has_a_case_for_the_run_and_for_each_gate() -> None:
     run = the_example()
-    suite = ElementTree.fromstring(junit_xml(run, [meets("score > 0.9", run), meets("verdict == better", run)]))[0]
+    suite = ElementTree.fromstring(junit_xml(run, [meets("score > 0.9", run), meets("verdict == worse", run)]))[0]
     cases = suite.findall("testcase")
-    assert [case.get("name") for case in cases] == ["the run completes", "gate: score > 0.9", "gate: verdict == better"]
+    assert [case.get("name") for case in cases] == ["the run completes", "gate: score > 0.9", "gate: verdict == worse"]
     assert [case.find("failure") is not None for case in cases] == [False, False, True]
     assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    leads = suite.find("properties/property")
+    assert leads is not None and (leads.get("value") or "").startswith("Better: 0.85 → 0.95, +0.10")
 
 
 def test_junit_survives_hostile_texts_and_says_that_a_run_failed() -> None:

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clients.reports.gates import FIGURES, BadGate, check_gate, figures_of, meets
-from tests.support.report_examples import facts
-from workflows.model.run.contract import Confirmation
+from tests.support.report_examples import confirmed, facts, request
 from workflows.model.spec.judgement import Evidence, Judged, Verdict
-
-
-def confirmed(verdict: Verdict = Verdict.BETTER) -> Confirmation:
-    evidence = Evidence(reference="r0", n=100, effect=0.1, low=0.02, high=0.18)
-    judged = Judged(verdict=verdict, accepted=True, adjusted_p=0.01, evidence=evidence)
-    return Confirmation(baseline_score=0.8, winner_score=0.9, judged=judged)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +17,14 @@ def confirmed(verdict: Verdict = Verdict.BETTER) -> Confirmation:
         ("verdict == worse", False),
         ("verdict != worse and low > 0", True),
         ("effect >= 0.05 and p_value < 0.05", True),
-        ("score > 0.9", False),
-        ("score - baseline_score > 0.02", True),
+        ("score > 0.93", False),
+        ("score - baseline_score > 0.1", True),
         ("improvement * 100 >= 3", True),
-        ("0 < confirmed_score - confirmed_baseline < 0.2", True),
+        ("0 < search_score - search_baseline < 0.2", True),
         ("not (cost > 1)", True),
         ("status == completed and stop_reason == no_improvement", True),
         ("-effect < 0", True),
-        ("changed", True),
+        ("improved", True),
     ],
 )
 def test_a_gate_is_met_by_what_the_run_reached(gate: str, met: bool) -> None:
@@ -39,8 +32,16 @@ def test_a_gate_is_met_by_what_the_run_reached(gate: str, met: bool) -> None:
     assert meets(gate, run).met is met
 
 
+def test_what_does_not_hold_has_improved_nothing() -> None:
+    run = facts([0.85, 0.88], confirmation=confirmed(verdict=Verdict.INCONCLUSIVE))
+    known = figures_of(run)
+    assert (known["improved"], known["improvement"], known["score"], known["baseline_score"]) == (False, 0, 0.81, 0.81)
+    assert (known["effect"], known["search_score"]) == (pytest.approx(0.12), 0.88)
+    assert meets("improved", run).words == "gate not met: improved (improved = False)"
+
+
 def test_the_answer_names_the_figures_that_decided() -> None:
-    result = meets("verdict in (better, not_worse)", facts([0.8], confirmation=confirmed(Verdict.WORSE)))
+    result = meets("verdict in (better, not_worse)", facts([0.8], confirmation=confirmed(verdict=Verdict.WORSE)))
     assert result.words == "gate not met: verdict in (better, not_worse) (verdict = worse)"
 
 
@@ -61,14 +62,15 @@ def test_what_is_not_known_meets_no_gate(gate: str) -> None:
 
 
 def test_another_part_may_decide_what_the_unknown_one_cannot() -> None:
-    assert meets("verdict == better or score > 0.85", facts([0.8, 0.9])).met
+    assert meets("verdict == better or search_score > 0.85", facts([0.8, 0.9])).met
 
 
 def test_a_minimizing_run_improves_by_getting_smaller() -> None:
-    from tests.support.report_examples import request
-
     spec = request(objective={"metric": "exact", "kind": "mean", "direction": "minimize"})
-    assert figures_of(facts([0.8, 0.5], spec=spec))["improvement"] == pytest.approx(0.3)
+    evidence = Evidence(reference="r0", effect=0.3, low=0.1, high=0.5, n=40)
+    judged = Judged(verdict=Verdict.BETTER, accepted=True, adjusted_p=0.01, evidence=evidence)
+    known = figures_of(facts([0.8, 0.5], spec=spec, confirmation=confirmed(0.8, 0.5, judged=judged)))
+    assert (known["improvement"], known["effect"], known["low"], known["high"]) == (pytest.approx(0.3), 0.3, 0.1, 0.5)
 
 
 def test_every_figure_is_told() -> None:
@@ -98,4 +100,4 @@ def test_what_cannot_be_asked_is_refused_before_anything_is_spent(gate: str, tol
 def test_dividing_by_nothing_meets_no_gate() -> None:
     run = facts([0.5])
     free = run.model_copy(update={"spend": run.spend.model_copy(update={"cost": 0.0})})
-    assert not meets("score / cost < 3", free).met
+    assert not meets("search_score / cost < 3", free).met

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from clients.reports.facts import Iteration, RunFacts
 from clients.reports.formatting import CAUSES
+from clients.reports.headline import headline_of
 from clients.reports.history.entries import get_entries, report_json
 from clients.reports.history.files import NotAHistory, file_name, history_text, read_history, write_history
 from clients.reports.history.write import fingerprint, history_of
 from ratchet._yaml_text import yaml_text
 from ratchet.optimizer import StopReason
 from ratchet.prompts.template import PromptTemplate
-from tests.support.report_examples import BETTER, FINISHED, facts, request, the_example
+from tests.support.report_examples import BETTER, FINISHED, confirmed, facts, request, the_example
 from workflows.model.run.candidates import ReasonCode, Rejection
-from workflows.model.run.contract import Confirmation
 from workflows.model.run.decisions import FrontMember
-from workflows.model.spec.judgement import Evidence, Judged, Verdict
+from workflows.model.spec.judgement import Verdict
 from workflows.model.spec.prompt import PromptSnapshot
 from workflows.model.trial import Purpose
 
@@ -106,12 +106,8 @@ def test_a_large_run_is_written_in_no_time() -> None:
 
 
 def test_a_history_is_read_back_with_its_types(tmp_path: Path) -> None:
-    judged = Judged(
-        verdict=Verdict.BETTER, accepted=True, evidence=Evidence(reference="r0", effect=0.1, low=0.02, high=0.18, n=12)
-    )
-    confirmation = Confirmation(baseline_score=0.8, winner_score=0.9, judged=judged)
     rejection = Rejection(round=2, proposed_index=0, reason_code=ReasonCode.DUPLICATE, message="tried before")
-    run = facts([0.85, None, 0.95], values={2: {"systemPrompt": BETTER}}, confirmation=confirmation, rejections=(rejection,))
+    run = facts([0.85, None, 0.95], values={2: {"systemPrompt": BETTER}}, confirmation=confirmed(), rejections=(rejection,))
     history, intact = read_history(write_history(run, tmp_path))
 
     assert intact
@@ -122,7 +118,7 @@ def test_a_history_is_read_back_with_its_types(tmp_path: Path) -> None:
     assert failed.duration_ms == 20_000 and failed.parents == ("r0",) and failed.sample_means == (1.0, 0.0, None, 0.5)
     assert history.best_iteration is not None and history.best_iteration.factor_suit["systemPrompt"] == BETTER
     assert history.confirmation is not None and history.confirmation.difference is not None
-    assert history.confirmation.difference.sample_count == 12
+    assert history.confirmation.difference.sample_count == 40
     assert history.rejections[0].reason_code is ReasonCode.DUPLICATE
     assert history.spec == run.request
     assert [record.best_so_far for record in history.rounds] == [0.85, 0.85, 0.95]
@@ -399,15 +395,19 @@ def test_candidates_carry_their_lineage_and_what_the_optimizer_noted() -> None:
 
 def test_the_json_report_says_what_the_box_says() -> None:
     report = json.loads(json.dumps(report_json(the_example())))
-    assert (report["baseline_score"], report["best_score"], report["best_iteration"]) == (0.85, 0.95, 7)
-    assert round(report["improvement_percent"], 2) == 11.76
+    assert report["headline"] == headline_of(the_example()).model_dump(mode="json")
+    assert (report["headline"]["score"], report["headline"]["in_search"]["best_score"], report["best_iteration"]) == (
+        0.95,
+        0.95,
+        7,
+    )
     assert (report["stop_reason"], report["cause"]) == ("no_improvement", "NO_IMPROVEMENT")
     assert report["objective"] == "MAXIMIZE success rate" and report["treatment"] == ["systemPrompt"]
     assert report["best"]["candidate"]["systemPrompt"] == BETTER
     assert len(report["rounds"]) == 12
 
     failed = report_json(facts([None], reason=StopReason.BASELINE_FAILED, status="failed"))
-    assert failed["best"] is None and failed["best_score"] is None
+    assert failed["best"] is None and failed["headline"]["score"] is None
 
 
 def test_scores_too_far_apart_for_a_number_are_reported_all_the_same(tmp_path: Path) -> None:

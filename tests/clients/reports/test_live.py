@@ -80,9 +80,9 @@ def test_the_panel_shows_rounds_trials_in_flight_the_best_spend_and_time_left() 
     assert "4 decided of at most 20" in shown
     assert "r5-cc" in shown
     assert "12/60" in shown
-    assert "0.50 baseline → 0.75 best (+50.00%), r3-bb, better in the search" in shown
+    assert "0.50 → 0.75, r3-bb, better in its round; to be confirmed" in shown
     assert "cost 0.2500 of 5" in shown
-    assert "1m 40s · at most about 5m 20s left" in shown
+    assert "1m 40s · at most 5m 20s left" in shown
 
 
 def test_many_trials_in_flight_are_summed_up() -> None:

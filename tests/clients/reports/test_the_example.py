@@ -7,12 +7,25 @@ import yaml
 from clients.reports.history.files import history_text
 from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.progress_lines import progress_lines
-from tests.support.report_examples import BETTER, INITIAL, NO_IMPROVEMENT, facts, the_example
+from tests.support.report_examples import BETTER, INITIAL, NO_IMPROVEMENT, facts, first_block, the_example
+
+
+def as_in_the_document(text: str) -> str:
+    """The box without the block that leads: that one says how sure its figures are, which the document's do not."""
+    heading, _, *others = text.split("╠")
+    return "╠".join([heading, *others])
+
+
+def test_the_box_leads_with_the_confirmed_figure() -> None:
+    for verbosity in Verbosity:
+        assert first_block(box(the_example(), verbosity)).startswith(
+            "Better: 0.85 → 0.95, +0.10 (95% CI +0.01…+0.19, p = 0.01), on 40 held-back samples In the search: 0.85 → 0.95, r7-"
+        )
 
 
 def test_the_minimal_box_of_the_document() -> None:
     assert (
-        box(the_example(), Verbosity.MINIMAL)
+        as_in_the_document(box(the_example(), Verbosity.MINIMAL))
         == """\
 ╔══════════════════════════════════════════════════════════════════╗
 ║  OPTIMIZE: shopping-assistant / optimize-system-prompt           ║
@@ -30,7 +43,7 @@ def test_the_minimal_box_of_the_document() -> None:
 
 def test_the_summary_box_of_the_document() -> None:
     assert (
-        box(the_example(), Verbosity.SUMMARY)
+        as_in_the_document(box(the_example(), Verbosity.SUMMARY))
         == """\
 ╔══════════════════════════════════════════════════════════════════╗
 ║  OPTIMIZE: shopping-assistant / optimize-system-prompt           ║

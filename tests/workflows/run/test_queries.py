@@ -61,9 +61,12 @@ def test_progress_tells_where_the_run_stands() -> None:
         ({"stop": {"max_rounds": 1}}, 0.0),
         ({"stop": {"max_rounds": 0}, "budget": {"wall_time": 300}}, 0.0),
         ({"stop": {"max_rounds": 0}}, None),
+        ({"stop": {"max_rounds": 8}, "budget": {"trials": 5, "tokens": 10**9}}, 360 / 3 * 2),
     ],
 )
-def test_time_left_is_the_nearer_of_rounds_and_time_and_never_negative(changes: dict[str, Any], seconds: float | None) -> None:
+def test_time_left_ends_with_the_rounds_or_the_first_budget_and_is_never_negative(
+    changes: dict[str, Any], seconds: float | None
+) -> None:
     run = measured_state(**changes)
     play(run, 0.6, 0.6)
     assert queries.progress(run, NOW + timedelta(minutes=6)).seconds_left == seconds

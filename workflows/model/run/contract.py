@@ -457,7 +457,7 @@ class Progress(Payload):
     elapsed_seconds: float
     trials_per_hour: float
     seconds_left: float | None
-    """Until the nearest of the time budget and the rounds, at the present rate."""
+    """Until the rounds, or the first of the budgets, are used up at the rate of so far; a stop rule may end it sooner."""
     stop_rules: tuple[StopRule, ...]
     plan: str = ""
     """What the run can find out."""

@@ -264,7 +264,7 @@ class Judged(Payload):
     accepted: bool
     """Whether the rule is satisfied, must-pass samples and constraints included."""
     adjusted_p: float = 1.0
-    """The p-value of the rule's own question, corrected for the number of candidates."""
+    """The p-value of the verdict, corrected for the number of candidates; where it is inconclusive, of the rule's question."""
     family: int = 1
     """How many candidates were judged together."""
     share: float = 1.0

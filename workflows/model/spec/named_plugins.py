@@ -25,6 +25,14 @@ PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max
 Description = Annotated[ShortText, Field(min_length=1, max_length=200)]
 """What a plug-in of the user's is, in words for reports."""
 
+PROGRAM = "ratchet.program"
+"""Before the colon: a function of the program that started the run. Only that program can serve it; it is never imported."""
+
+
+def is_of_program(reference: str) -> bool:
+    """Whether a reference names a function of the program that started the run."""
+    return reference.startswith(f"{PROGRAM}:")
+
 
 class NamedPlugin(NamedTuple):
     """One place of a spec that names a plug-in, and how it will be called."""

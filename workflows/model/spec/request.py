@@ -110,7 +110,8 @@ class OptimizationRequest(SpecPart):
     """What may be spent."""
     execution: Execution = Field(default_factory=Execution)
     reuse: Literal["run", "always", "never"] = "run"
-    """Whose stored answers may be used again: this run's, any run's, or none but a retried trial's own."""
+    """Whose stored answers may be used again: this run's, any run's, or none but a retried trial's own. Scores come with an
+    answer where the scorers are the same; where they are not, the answer is scored, and the target is not asked."""
     retry_of: RunName | None = None
     """A finished run whose answers and proposals are taken over; what failed or is missing there is tried again. Set by
     `ratchet retry`."""
@@ -124,7 +125,7 @@ class OptimizationRequest(SpecPart):
     """For reports, and for the code under test: what this experiment is called. Default: the run's id."""
     flags: Annotated[dict[FlagName, CanonicalValue], AfterValidator(_fit_a_header)] = Field(default_factory=dict)
     """Settings that the code under test is told in its experiment context, the same for every trial: `{new_parser: true}`.
-    Other flags are another evaluator, whose answers are not mixed with these."""
+    Other flags are another target, whose answers are not mixed with these."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness derives from it: the same spec with the same answers gives the same run."""
 

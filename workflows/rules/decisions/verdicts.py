@@ -78,11 +78,10 @@ def _judged(
     evidence: Evidence, spec: JudgementSpec, claims: Claims, of_objectives: Mapping[str, Claims], together: int, family: Family
 ) -> Judged:
     verdict = _verdict(evidence, spec, claims)
-    adjusted = claims.not_worse if spec.rule == "non_inferiority" else claims.better
     judged = Judged(
         verdict=verdict,
         accepted=_satisfies(evidence, spec, verdict),
-        adjusted_p=adjusted,
+        adjusted_p=_p_of(verdict, spec, claims),
         family=together,
         share=family.share,
         evidence=evidence,
@@ -103,6 +102,15 @@ def _verdict(evidence: Evidence, spec: JudgementSpec, claims: Claims) -> Verdict
     if claims.worse <= spec.alpha:
         return Verdict.WORSE
     return Verdict.INCONCLUSIVE
+
+
+def _p_of(verdict: Verdict, spec: JudgementSpec, claims: Claims) -> float:
+    """The p-value of what is claimed; of the rule's question where nothing is claimed, or where the strict rule counted."""
+    asked = claims.not_worse if spec.rule == "non_inferiority" else claims.better
+    if spec.rule == "strict":
+        return asked
+    own = {Verdict.BETTER: claims.better, Verdict.NOT_WORSE: claims.not_worse, Verdict.WORSE: claims.worse}
+    return own.get(verdict, asked)
 
 
 def _satisfies(evidence: Evidence, spec: JudgementSpec, verdict: Verdict) -> bool:
@@ -164,7 +172,7 @@ def explain(judged: Judged, spec: JudgementSpec) -> str:
     parts = [
         f"{_TOLD[judged.verdict]} {evidence.reference}: {evidence.reference_mean:.3f} -> {evidence.mean:.3f}, "
         f"gain {evidence.effect:+.3f} [{evidence.low:+.3f}, {evidence.high:+.3f}] on {_counted(evidence)} "
-        f"({evidence.better} better, {evidence.worse} worse), p {_p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
+        f"({evidence.better} better, {evidence.worse} worse), p {p_text(judged.adjusted_p)}{corrected} ({evidence.method})"
     ]
     if spec.rule == "non_inferiority":
         parts.append(f"margin {evidence.margin:g}, at least {evidence.bound:+.3f} with {1 - evidence.alpha:.0%} confidence")
@@ -195,5 +203,6 @@ def _strict_words(evidence: Evidence) -> str:
     return words
 
 
-def _p_text(p: float) -> str:
+def p_text(p: float) -> str:
+    """`= 0.0039`"""
     return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"

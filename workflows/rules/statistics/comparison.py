@@ -13,7 +13,8 @@ from workflows.rules.statistics.answer_permutation import permutation_test
 from workflows.rules.statistics.constraints import check_constraints
 from workflows.rules.statistics.gain_pairs import Array, Pairs, Singles, averaged, numbered, pair
 from workflows.rules.statistics.mann_whitney import mann_whitney, unpaired_moments, welch
-from workflows.rules.statistics.mean_test import interval, lower_bound, moments, p_above
+from workflows.rules.statistics.mean_test import Bounds, interval, lower_bound, moments, p_above
+from workflows.rules.statistics.sign_flip import SignFlip
 from workflows.rules.statistics.strict import broken_must_pass, false_rejection_rate, strict_counts
 from workflows.rules.statistics.trial_answers import TrialAnswers
 
@@ -55,7 +56,7 @@ def compare(
         return refused if not pairs.n else refused.model_copy(update={**_means(pairs), "effect": pairs.effect})
     found = moments(pairs, spec.score_range)
     by_chance = permutation_test(pairs, seed)
-    low, high = interval(found, CONFIDENCE)
+    low, high = _agreeing(interval(found, CONFIDENCE), by_chance)
     return Evidence(
         reference=reference_id,
         method=by_chance.method if spec.rule != "non_inferiority" else "paired non-inferiority test",
@@ -179,6 +180,14 @@ def _of_means(
         singles=singles,
         clusters=candidate.clusters,
     )
+
+
+def _agreeing(found: Bounds, by_chance: SignFlip) -> Bounds:
+    """Let the interval hold 0 just where the test that decides does not exclude it. Either is valid by itself, and so is asking
+    the one about 0 and the other about everything else."""
+    tail = (1 - CONFIDENCE) / 2
+    low = max(found.low, 0.0) if by_chance.gain <= tail else min(found.low, 0.0)
+    return Bounds(low, min(found.high, 0.0) if by_chance.loss <= tail else max(found.high, 0.0))
 
 
 def _episodes(means: Sequence[float | None], clusters: Sequence[Hashable] | None) -> Array:

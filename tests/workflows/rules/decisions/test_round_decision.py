@@ -89,7 +89,7 @@ def test_a_better_score_is_kept_without_proof_unless_the_spec_asks_for_it() -> N
 
 def test_candidates_of_one_round_are_corrected_for_their_number() -> None:
     run = judged_state(accept="better", alpha_covers="round")
-    near = evidence(run, 0.1, p_better=0.03)
+    near = evidence(run, 0.1, p_better=0.03, p_not_worse=0.5)
     alone = judged_state(accept="better", alpha_covers="round")
     assert decided(alone, (0.6, near))[0].kept
     decisions = decided(run, (0.6, near), (0.55, evidence(run, 0.05, sure=False)))
@@ -103,7 +103,7 @@ def test_rounds_that_decide_what_a_run_goes_on_from_share_alpha_among_them() -> 
     [first] = decided(run, (0.6, evidence(run, 0.1, p_better=0.02)))
     assert (first.kept, first.adjusted_p) == (True, 0.04)
     assert "corrected for all rounds of the run" in first.explanation
-    [second] = decided(run, (0.7, evidence(run, 0.1, p_better=0.02)))
+    [second] = decided(run, (0.7, evidence(run, 0.1, p_better=0.02, p_not_worse=0.5)))
     assert not second.kept
     assert second.adjusted_p == pytest.approx(0.12)
     assert sum(share_of_round(JudgementSpec(accept="better"), number) for number in range(1, 10_000)) <= 1

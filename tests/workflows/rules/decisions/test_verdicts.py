@@ -52,17 +52,19 @@ def test_twenty_identical_candidates_are_called_better_no_more_often_than_one() 
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("found", "verdict", "p"),
     [
-        ({"p_better": 0.01, "p_not_worse": 0.001, "p_worse": 0.99}, Verdict.BETTER),
-        ({"p_better": 0.40, "p_not_worse": 0.010, "p_worse": 0.60}, Verdict.NOT_WORSE),
-        ({"p_better": 0.99, "p_not_worse": 0.900, "p_worse": 0.01}, Verdict.WORSE),
-        ({"p_better": 0.40, "p_not_worse": 0.300, "p_worse": 0.60}, Verdict.INCONCLUSIVE),
+        ({"p_better": 0.01, "p_not_worse": 0.001, "p_worse": 0.99}, Verdict.BETTER, 0.01),
+        ({"p_better": 0.40, "p_not_worse": 0.010, "p_worse": 0.60}, Verdict.NOT_WORSE, 0.01),
+        ({"p_better": 0.99, "p_not_worse": 0.900, "p_worse": 0.02}, Verdict.WORSE, 0.02),
+        ({"p_better": 0.40, "p_not_worse": 0.300, "p_worse": 0.60}, Verdict.INCONCLUSIVE, 0.40),
     ],
 )
-def test_each_verdict_has_its_evidence(found: dict[str, float], verdict: Verdict) -> None:
+def test_each_verdict_has_its_evidence_and_its_own_p_value(found: dict[str, float], verdict: Verdict, p: float) -> None:
     accepted = {rule: judge([evidence(**found)], JudgementSpec(rule=rule))[0] for rule in ("improvement", "non_inferiority")}
     assert {judged.verdict for judged in accepted.values()} == {verdict}
+    assert accepted["improvement"].adjusted_p == p
+    assert f"p = {p:.2g}" in accepted["improvement"].explanation
     assert accepted["improvement"].accepted == (verdict is Verdict.BETTER)
     assert accepted["non_inferiority"].accepted == (verdict in (Verdict.BETTER, Verdict.NOT_WORSE))
 

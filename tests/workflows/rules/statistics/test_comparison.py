@@ -28,6 +28,14 @@ def test_a_clear_gain_is_better_and_says_by_how_much() -> None:
     assert "on 60 samples (20 better, 2 worse), p = 0.00" in judged.explanation or "p < 0.0001" in judged.explanation
 
 
+@pytest.mark.parametrize("gains", [[0.05] * 9 + [0.9], [0.3, 0.4, 0.1, 0.2, 0.6, 0.5], [0.02, -0.03, 0.01, 0.9, 0.04, 0.02]])
+def test_the_interval_holds_0_just_where_the_test_that_decides_does_not_exclude_it(gains: list[float]) -> None:
+    nothing = [0.0] * len(gains)
+    up, down = compare(nothing, gains, spec=IMPROVEMENT), compare(gains, nothing, spec=IMPROVEMENT)
+    assert (up.low >= 0, up.high > 0) == (up.p_better <= 0.025, True)
+    assert (down.high <= 0, down.low < 0) == (down.p_worse <= 0.025, True)
+
+
 def test_a_gain_is_what_the_direction_says() -> None:
     fast, slow = [float(ms) for ms in range(100, 130)], [float(ms) for ms in range(150, 180)]
     evidence = compare(slow, fast, spec=IMPROVEMENT, direction=Direction.MINIMIZE)

@@ -114,7 +114,7 @@ class HttpTarget(Target):
     must_echo: bool = False
     """Whether an answer fails that does not say which configuration was used, in `response.overlay_hash` or its header."""
     version: ShortText | None = None
-    """Names the code behind the endpoint; another version is another evaluator, whose answers are not mixed with these."""
+    """Names the code behind the endpoint; another version is another target, whose answers are not mixed with these."""
 
     def placed_texts(self) -> Iterator[PlacedText]:
         yield PlacedText("target.url", self.url)
