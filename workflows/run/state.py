@@ -487,7 +487,8 @@ class RunState:
         self.concurrent_samples = given.get("concurrent_samples", self.concurrent_samples)
         self.priority = given.get("priority", self.priority)
         self.rate_limits = changed_limits(self.rate_limits, given.get("rate_limits", {}))
-        stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
+        rules = ("max_rounds", "no_improvement", "min_delta", "score")
+        stop: dict[str, object] = {name: given[name] for name in rules if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
             self.budget_adjusted, self.spending.exhausted, self.spending.over = True, None, None

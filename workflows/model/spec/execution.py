@@ -129,6 +129,7 @@ class Adjustment(SpecPart):
     """New limits by model or URL; what is left out stays."""
     max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
     no_improvement: Annotated[int, Field(le=100_000)] | None = None
+    min_delta: Distance | None = None
     score: ScoreValue | None = None
 
     @model_validator(mode="after")
