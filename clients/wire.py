@@ -232,6 +232,16 @@ class Done(Payload):
     message: str
 
 
+class EndedExperiment(Payload):
+    """What an external runner announces."""
+
+    workflow_id: str = Field(max_length=1_000)
+    """The trial: `completion.workflow_id` of the request that triggered the experiment."""
+    experiment_id: str = Field(max_length=1_000)
+    """The runner's own id of it."""
+    status: str = Field(default="completed", max_length=100)
+
+
 class StopWish(Payload):
     """Why the run is to stop early."""
 

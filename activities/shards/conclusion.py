@@ -224,6 +224,7 @@ class Concluding:
         try:
             async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
                 returned = await self._calls.call(plugin, given)
+                await self._calls.threads.run(partial(plugin.validate, {"score": returned}, {}))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None

@@ -398,15 +398,19 @@ class ShardAtWork:
         return context_of(self._shard, self._suite, self._overlay, replicate=pair.replicate, seed=seed)
 
     def _refuse_other_overlay(self, output: Output) -> None:
-        if output.overlay_hash is not None and not self._overlay.is_named_by(output.overlay_hash):
-            mine = self._overlay.config_hash
+        echoed, mine, told = output.overlay_hash, self._overlay.config_hash, ""
+        if echoed is None and self._suite.target.demands_echo:
+            told = f"the target does not say that it used overlay {mine}; target.must_echo demands the hash that it is told"
+        elif echoed is not None and not self._overlay.is_named_by(echoed):
+            used = shorten(echoed, 80)
+            told = f"the target used overlay {used} instead of {mine}; it must answer with the configuration it is given"
+        if told:
             raise CandidateFault(
-                f"the target used overlay {shorten(output.overlay_hash, 80)} instead of {mine}; it must answer with the "
-                "configuration it is given",
+                told,
                 tokens=output.tokens,
                 cost=output.cost,
                 latency_ms=output.latency_ms,
-                kind="other overlay",
+                kind="no echo" if echoed is None else "other overlay",
                 billed="yes",
             )
 

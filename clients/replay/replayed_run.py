@@ -49,6 +49,7 @@ GOES_ON = "the run goes on: no stop rule and no budget calls for an end"
 OF_PEOPLE = {StopReason.STOPPED_EARLY, StopReason.CANCELLED}
 OF_PROPOSERS = {
     StopReason.PROPOSAL_FAILURE,
+    StopReason.TIME_BUDGET,
     StopReason.SAMPLE_BUDGET,
     StopReason.TOKEN_BUDGET,
     StopReason.COST_BUDGET,
@@ -334,7 +335,7 @@ class ReplayedRun(Surroundings):
         own = {"person": OF_PEOPLE, "proposer": OF_PROPOSERS, "failure": {StopReason.EXECUTION_FAILURE}}.get(by)
         if own is not None and reason not in own:
             self.findings.append(ReplayDifference("result.stop_reason", reason.value, f"no end that comes from the {by}"))
-        sooner = {"optimizer": by_rules, "proposer": after_round}.get(by)
+        sooner = {"policy": by_rules, "optimizer": by_rules, "proposer": after_round}.get(by)
         if sooner is not None:
             self.findings.append(ReplayDifference("result.ending.by", by, f"rules: {sooner.message}"))
             return sooner

@@ -59,6 +59,10 @@ class Surroundings(Protocol):
         """Tell the optimizer of the baseline."""
         return
 
+    async def stopped_by_policy(self) -> RunEnded | None:
+        """The end of the run, where the spec's own rule calls for it."""
+        return None
+
     def stopped_by_optimizer(self) -> RunEnded | None:
         """The end of the run, where the optimizer calls for it."""
         return None
@@ -126,12 +130,13 @@ class RoundLoop:
             await self.step()
 
     async def _end_if_decided(self) -> None:
-        """People come first, then the rules, then the optimizer."""
+        """People come first, then the rules, the spec's own last, then the optimizer."""
         state, surroundings = self._state, self._surroundings
         if state.stop_requested is not None:
             self._end(RunEnded(StopReason.STOPPED_EARLY, state.stop_requested))
         await surroundings.check_clock()
         self._end(ended_by_rules(state, surroundings.now()))
+        self._end(await surroundings.stopped_by_policy())
         self._end(surroundings.stopped_by_optimizer())
 
     async def step(self) -> None:

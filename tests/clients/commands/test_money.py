@@ -59,7 +59,7 @@ class TestEstimates:
         alone = await estimated(tmp_path, chat())
         judge = {"kind": "rubric", "name": "exact", "rubric": "Good?", "model": "judge"}
         judged = await estimated(tmp_path, chat(scorers=[judge]))
-        proposed = await estimated(tmp_path, chat(optimizer={"proposer": {"kind": "model", "model": "m"}}))
+        proposed = await estimated(tmp_path, chat(optimizer={"name": "refine", "proposer": {"kind": "model", "model": "m"}}))
         data = {**chat()["dataset"], "splits": {"validation": 0.5, "test": 0.5}}
         confirmed = await estimated(tmp_path, chat(dataset=data))
         assert (judged.cost or 0) > (alone.cost or 0) < (proposed.cost or 0)

@@ -103,6 +103,10 @@ class Scripted:
     def initialize(self) -> None:
         self.calls.append("initialize")
 
+    async def stopped_by_policy(self) -> RunEnded | None:
+        self.calls.append("stopped_by_policy")
+        return None
+
     def stopped_by_optimizer(self) -> RunEnded | None:
         self.calls.append("stopped_by_optimizer")
         if self.optimizer_stops_after is None or self.run.round < self.optimizer_stops_after:
@@ -145,7 +149,7 @@ async def to_its_end(scripted: Scripted) -> RunEnded:
 FREE: dict[str, Any] = {"max_rounds": 0, "no_improvement": 0}
 
 BASELINE = ["show measuring the baseline", "flush", "measure 1 baseline", "record 0", "initialize"]
-ASKS = ["check_clock", "stopped_by_optimizer", "rest", "continue_as_new"]
+ASKS = ["check_clock", "stopped_by_policy", "stopped_by_optimizer", "rest", "continue_as_new"]
 NOISE: dict[str, Any] = {"judgement": {"noise": {"samples": 4, "replicates": 2}}}
 
 
@@ -191,7 +195,7 @@ async def test_who_rested_is_asked_again_whether_to_stop() -> None:
     scripted = Scripted(state(stop=FREE), [[0.6]], pauses=True, stopped_while_resting=True)
     end = await to_its_end(scripted)
     assert (end.reason, end.by) == (StopReason.STOPPED_EARLY, "person")
-    assert scripted.calls == [*BASELINE, "check_clock", "stopped_by_optimizer", "rest"]
+    assert scripted.calls == [*BASELINE, *ASKS[:-1]]
 
 
 async def test_a_round_goes_on_in_surroundings_that_want_to_see_more() -> None:

@@ -73,6 +73,8 @@ class Prepared(Payload):
     cross_fits: bool = False
     """Nothing is held back: the winner is confirmed on the samples of the search, by cross-fitting."""
     versions: dict[str, str] = Field(default_factory=dict)
+    descriptions: dict[str, str] = Field(default_factory=dict)
+    """What plug-ins say of themselves, by reference."""
     read: ReadPrompt | None = None
     """The prompt that the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
 
@@ -192,12 +194,16 @@ class InspectInput(Payload):
     """A user's optimizer, which has to have its methods and to take its options."""
     search: OptimizerSpec | None = None
     """An optimizer that needs packages which not every worker has."""
+    describable: tuple[str, ...] = ()
+    """Those that may say in words what they are."""
 
 
 class Inspected(Payload):
     """What each plug-in is: a hash of its source, or the version the spec states."""
 
     evaluators: dict[str, str]
+    descriptions: dict[str, str] = Field(default_factory=dict)
+    """What some say of themselves."""
 
 
 class ShownSamples(Payload):
@@ -350,14 +356,15 @@ class FactorChange(Payload):
     after: JsonValue
 
 
-EndedBy = Literal["rules", "optimizer", "proposer", "person", "failure"]
+EndedBy = Literal["rules", "policy", "optimizer", "proposer", "person", "failure"]
 
 
 class Ending(Payload):
     """Who ended the run, and what that was decided on: `ratchet replay` decides it again."""
 
     by: EndedBy
-    """`rules`: the stop rules and budgets of the spec. `proposer`: it failed, or the budget did not cover it."""
+    """`rules`: the stop rules and budgets of the spec. `policy`: the spec's own. `proposer`: it failed, or the budget did not
+    cover it."""
     decided_at: datetime
     paused_for: Elapsed = timedelta(0)
     limits: LimitsInForce | None = None
