@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
-<<<<<<< HEAD
 from activities.plugins.source_hashes import source_hash
-from workflows.model.failures import INVALID_REQUEST, described, shorten
-=======
 from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
->>>>>>> exact
 from workflows.model.spec.named_plugins import is_of_program
 
 if TYPE_CHECKING:
