@@ -168,6 +168,10 @@ def test_a_run_that_fails_says_why(home: Path) -> None:
 
 
 def test_a_program_that_is_killed_or_interrupted_goes_on_where_it_was(tmp_path: Path, home: Path) -> None:
+    measured = ratchet.measure(name="closed", target=large_enough, configuration=K, data=ROWS[:1], home=home)
+    ratchet.close()
+    with pytest.raises(ratchet.RunError, match="let go of the servers"):
+        measured.answers()
     (tmp_path / "program.py").write_text(PROGRAM)
     calls = tmp_path / "calls"
 
