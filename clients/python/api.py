@@ -76,7 +76,11 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
         shown = sys.stdout.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
     context = Context(json=not shown, home=home)
     options = RunOptions(
-        new=bool(given.get("new")), yes=bool(given.get("yes")), ask_above=given.get("ask_above", 1.0), words=WORDS
+        new=bool(given.get("new")),
+        yes=bool(given.get("yes")),
+        ask_above=given.get("ask_above", 1.0),
+        words=WORDS,
+        asks_after_look=False,
     )
     engine = engine_at(home)
     with spec_of(spec, fields) as arguments:
