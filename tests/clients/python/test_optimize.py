@@ -120,7 +120,7 @@ async def test_a_run_is_followed_and_steered_from_the_loop_that_its_target_runs_
     await asyncio.to_thread(run.resume)
     gate.set()
     result = await run
-    assert (result.score, result.message) == (1.0, "Reached maximum iterations: 3")
+    assert (result.score, result.message) == (1.0, "Reached the limit of 2 rounds")
     assert 8 in [trial["configuration"]["k"] for trial in result.trials()]
     assert [event["type"] async for event in events][-1] == "run_finished"
     stopped = ratchet.start(name="stopped", target=answer, configuration=K, data=ROWS, scorer="exact", home=home, seed=1)
