@@ -6,6 +6,11 @@ BIN := .venv/bin
 DEMO := .venv/.demo
 ENGINE := .venv/.engine
 INSTALLED := .venv/.installed
+# Tests wait a good deal: for timeouts, for processes that start. Twice as many processes as most machines for CI have cores
+# fill that time. Some environments set PYTHONDONTWRITEBYTECODE; then each of them would compile every test.
+PROCESSES ?= 4
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo engine nethack dev test test-fast picture test-kills lint format docs bench clean setup lock
@@ -44,16 +49,16 @@ dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, unti
 	@$(BIN)/ratchet dev
 
 test: $(INSTALLED) ## Run every test, through the real engines
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(SHARED)
 
 test-fast: $(INSTALLED) ## Run the tests that start no servers and no processes, in about a minute
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	@$(SHARED) -m "not slow"
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
-	@RATCHET_PICTURE=docs/page.png $(BIN)/python -m pytest -q tests/clients/page/test_picture.py
+	@RATCHET_PICTURE=docs/page.png $(PYTEST) -q tests/clients/page/test_picture.py
 
 test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
-	@RATCHET_KILL_SEEDS=20 $(BIN)/python -m pytest tests/system/durability -p no:cacheprovider
+	@RATCHET_KILL_SEEDS=20 $(PYTEST) tests/system/durability -p no:cacheprovider
 
 lint: $(INSTALLED) ## Check style, types and the walls between the rooms
 	@$(BIN)/ruff check .

@@ -54,7 +54,9 @@ from activities.ingesting import PluginDatasets
 from activities.plugins.blocked_interpreter import ended_when_blocked
 from activities.plugins.calls import PluginCalls
 from activities.plugins.loader import Plugins
+from activities.plugins.loops import PluginLoops
 from activities.plugins.lost_attempts import AttemptLimits
+from activities.plugins.program import Program
 from activities.releases.candidate_tags import TemporaryTags
 from activities.releases.override_stores import Overrides
 from activities.releasing import PromptReleasing
@@ -141,10 +143,12 @@ async def schedule_cleanup(client: Client, task_queue: str) -> None:
 
 
 @asynccontextmanager
-async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None = None) -> AsyncIterator[None]:
+async def serving(
+    client: Client, settings: Settings, calls_end: CallsEnd | None = None, program: Program | None = None
+) -> AsyncIterator[None]:
     """Serve until the block is left, then drain: shards in flight get the grace period to hand back what they have.
 
-    Once `calls_end` is set, no call begins any more.
+    Once `calls_end` is set, no call begins any more. `program` is the one that this worker runs in, with its functions.
     """
     async with AsyncExitStack() as stack:
         database = await Database.open(settings.database_url)
@@ -175,12 +179,12 @@ async def serving(client: Client, settings: Settings, calls_end: CallsEnd | None
             workers.append(_workflow_worker(client, settings, served))
             await schedule_cleanup(client, settings.task_queue)
         if settings.role in {"all", "evaluation"}:
-            plugins = Plugins.from_environment(settings.plugins, settings.plugin_path)
+            plugins = Plugins.from_environment(settings.plugins, settings.plugin_path, program)
             limits = SharedLimits(store.rate_limits, is_away, settings.rate_limits)
             gates = Gates(limits, lambda url, model: SharedRateMemory(store.learned_rates, (url, model), is_away))
             in_flight = RunLimits(store.runs.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
-            calls = PluginCalls()
+            calls = PluginCalls(loops=PluginLoops(program=None if program is None else program.loop))
             stack.callback(calls.loops.close)
             journal = CallJournal(settings.state_dir, of_all_workers=settings.state_dir is not None)
             stack.callback(journal.close)

@@ -5,7 +5,8 @@
 Nothing is measured but the product's own rules (`workflows.rules.statistics`, `workflows.rules.decisions.verdicts`,
 `workflows.rules.proposals.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass
 probabilities of the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its
-own, from SEEDS. Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and `judgement_runs`.
+own, from SEEDS. Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and
+`judgement_runs`; what runs of every optimizer say in the end is in `judgement_confirmations`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from benchmarks.figures import Figure, main
 from benchmarks.judgement_cells import error_rates
 from benchmarks.judgement_compression import WORLDS, by_document_000, by_ratchet, draw_prompt
+from benchmarks.judgement_confirmations import confirmations
 from benchmarks.judgement_rules import RULES, Trials
 from benchmarks.judgement_runs import whole_runs
 from benchmarks.judgement_worlds import Array, broken, changed, pass_probabilities, passes
@@ -62,6 +64,7 @@ async def measure(quick: bool) -> list[Figure]:
         *compression(sizes),
         *error_rates(quick),
         *whole_runs(quick),
+        *confirmations(quick),
     ]
 
 

@@ -123,12 +123,10 @@ def environment_of_children(**also: str) -> dict[str, str]:
     return {**os.environ, **also}
 
 
-def change_environment(changes: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Set variables for this process and those that it starts; None takes one away. Return what undoes it."""
-    before = {name: os.environ.get(name) for name in changes}
+def change_environment(changes: Mapping[str, str | None]) -> None:
+    """Set variables for this process and those that it starts; None takes one away."""
     for name, value in changes.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    return before

@@ -68,16 +68,13 @@ def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlug
     )
 
 
-async def connect(address: str | None = None, namespace: str | None = None, *, serves: bool = True) -> Client:
-    """Return a client for the server named by the arguments, else by Temporal's own environment variables and profiles.
+async def connect(address: str | None = None, *, serves: bool = True) -> Client:
+    """Return a client for the server at the address, else for the one that Temporal's own environment variables and profiles
+    name: their keys are for that one alone.
 
     One that `serves` may be given to workers; one that only asks loads less.
     """
-    config: dict[str, Any] = dict(ClientConfig.load_client_connect_config())
-    if address is not None:
-        config["target_host"] = address
-    if namespace is not None:
-        config["namespace"] = namespace
+    config: dict[str, Any] = dict(ClientConfig.load_client_connect_config()) if address is None else {"target_host": address}
     config.setdefault("target_host", DEFAULT_ADDRESS)
     if serves:
         return await Client.connect(**config, plugins=[ratchet_plugin()])

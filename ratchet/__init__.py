@@ -1,9 +1,10 @@
-"""Ratchet's public package: the types that plug-ins are written against.
+"""Ratchet's public package: the types that plug-ins are written against, and runs of a program's own functions.
 
-Importing it pulls in neither Temporal nor any other part of Ratchet. Only the optimizer protocol stands on pydantic, and is
-loaded when one of its names is asked for.
+Importing it pulls in neither Temporal nor any other part of Ratchet. The optimizer protocol stands on pydantic, and `optimize`
+and its like on the engine; each is loaded when one of its names is asked for.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ratchet.experiment import (
@@ -16,6 +17,24 @@ from ratchet.experiment import (
 from ratchet.plugins import ExperimentContext, Output, Record, Sample, Score, TryAgain
 
 if TYPE_CHECKING:
+    from clients.python.api import Result as Result
+    from clients.python.api import Run as Run
+    from clients.python.api import aoptimize as aoptimize
+    from clients.python.api import close as close
+    from clients.python.api import compress as compress
+    from clients.python.api import explore as explore
+    from clients.python.api import measure as measure
+    from clients.python.api import optimize as optimize
+    from clients.python.api import start as start
+    from ratchet._factors import choice as choice
+    from ratchet._factors import flag as flag
+    from ratchet._factors import frozen as frozen
+    from ratchet._factors import integer as integer
+    from ratchet._factors import json as json
+    from ratchet._factors import number as number
+    from ratchet._factors import order as order
+    from ratchet._factors import text as text
+    from ratchet.errors import RunError, SpecError
     from ratchet.optimizer import (
         CandidateProposal,
         Direction,
@@ -23,6 +42,7 @@ if TYPE_CHECKING:
         OptimizerState,
         RunContext,
         StopDecision,
+        StopFacts,
         StopReason,
         TrialFacts,
         TrialHistory,
@@ -37,9 +57,12 @@ __all__ = [
     "Output",
     "Record",
     "RunContext",
+    "RunError",
     "Sample",
     "Score",
+    "SpecError",
     "StopDecision",
+    "StopFacts",
     "StopReason",
     "TrialFacts",
     "TrialHistory",
@@ -52,15 +75,24 @@ __all__ = [
 ]
 
 
+_FACTORS = ("choice", "flag", "frozen", "integer", "json", "number", "order", "text")
+_ENGINE = ("Result", "Run", "aoptimize", "close", "compress", "explore", "measure", "optimize", "start")
+"""Not in `__all__`: `from ratchet import *` takes what needs no engine, and hides nothing of Python's own."""
+
+
 def __getattr__(name: str) -> Any:
-    """Return a name of the optimizer protocol."""
+    """Return a name that is loaded when it is asked for."""
+    if name in _ENGINE:
+        return getattr(import_module("ratchet._engine").python_api(name), name)
+    if name in _FACTORS:
+        return getattr(import_module("ratchet._factors"), name)
+    if name in ("RunError", "SpecError"):
+        return getattr(import_module("ratchet.errors"), name)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ratchet import optimizer
-
-    return getattr(optimizer, name)
+    return getattr(import_module("ratchet.optimizer"), name)
 
 
 def __dir__() -> list[str]:
     """List the public names, those that are not loaded yet among them."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_FACTORS, *_ENGINE})

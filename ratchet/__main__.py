@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-ENGINE = 'pip install "ratchet-optimizer[engine]", and with `,embedded` for servers on this machine'
+from ratchet._engine import ENGINE, prefer_checkout
 
 
 def main() -> int:
     """Run the command. It belongs to the engine, which is an extra: where that is missing, say how to get it."""
-    root = Path(__file__).resolve().parents[1]
-    if (root / "pyproject.toml").is_file():
-        sys.path.insert(0, str(root))  # a checkout: what has a room's name on PYTHONPATH must not be taken for the room
+    prefer_checkout()
     try:
         from clients.cli import main as run
     except ModuleNotFoundError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import importlib
 import inspect
 import sys
@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
-from workflows.model.failures import INVALID_REQUEST, described, shorten
+from activities.plugins.program import Program
+from activities.plugins.source_hashes import source_hash
+from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
+from workflows.model.spec.named_plugins import is_of_program
 
 if TYPE_CHECKING:
     from temporalio.exceptions import ApplicationError
@@ -25,6 +28,9 @@ OWN_NAMES = ("ratchet", *(CHECKOUT_NAMES or (_TOP,)))
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
 
 ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+
+LONGEST_DESCRIPTION = 200
+"""Characters of what a plug-in says of itself."""
 
 VERSION = "version:"
 """Begins the fingerprint of a plug-in whose version the spec states."""
@@ -59,9 +65,19 @@ class Plugin:
         named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
         return {name: value for name, value in offered.items() if name in named}
 
+    def description(self) -> str | None:
+        """What it says of itself in words, where it has a `description` of its own."""
+        describe = getattr(self.call, "description", None)
+        if not callable(describe):
+            return None
+        said = describe()
+        if not isinstance(said, str) or not said.strip():
+            raise ValueError(f"its description() returned {said!r:.50}; return a few words")
+        return shorten(one_line(said), LONGEST_DESCRIPTION)
+
     def validate(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        """Let a proposer look at each new value before it is used, where it has a `validate` of its own; that raises where a
-        value is none that it stands for."""
+        """Let a plug-in look at each value that is new before it is used, where it has a `validate` of its own; that raises
+        where a value is none that it stands for."""
         look = getattr(self.call, "validate", None)
         if callable(look):
             for name, value in values.items():
@@ -72,19 +88,37 @@ class Plugin:
 class Plugins:
     """Resolves references under allowed module prefixes; each is imported once per process."""
 
-    def __init__(self, allowed: Sequence[str] = (), search_path: Path | None = None) -> None:
+    def __init__(self, allowed: Sequence[str] = (), search_path: Path | None = None, program: Program | None = None) -> None:
         """`allowed` are module prefixes (`my_pkg` allows `my_pkg` and all below it). `search_path`, the spec's directory,
-        comes last on the import path, so that it can never shadow what is installed; every module in it is allowed."""
+        comes last on the import path, so that it can never shadow what is installed; every module in it is allowed.
+        `program` is the one that this worker runs in, where its functions are served."""
         self.allowed = tuple(prefix for prefix in (part.strip().strip(".") for part in allowed) if prefix)
         self.search_path = search_path.resolve() if search_path is not None else None
+        self._program = program or Program()
         self._resolved: dict[tuple[str, int], Plugin] = {}
         if self.search_path is not None and str(self.search_path) not in sys.path:
             sys.path.append(str(self.search_path))
 
     @classmethod
-    def from_environment(cls, value: str, search_path: Path | None = None) -> Plugins:
+    def from_environment(cls, value: str, search_path: Path | None = None, program: Program | None = None) -> Plugins:
         """As `RATCHET_PLUGINS` says: module prefixes, separated by commas."""
-        return cls(value.split(","), search_path)
+        return cls(value.split(","), search_path, program)
+
+    def of_program(self, reference: str) -> bool:
+        """Whether it is a function of the program that this worker runs in. It is never imported, and runs where it is."""
+        return reference in self._program.functions
+
+    def import_elsewhere(self, reference: str) -> dict[str, Any]:
+        """What another process is told to import it."""
+        own = self._program.functions.get(reference)
+        if own is None:
+            place = None if self.search_path is None else str(self.search_path)
+            return {"reference": reference, "allowed": list(self.allowed), "search_path": place}
+        if own.place is None:
+            raise invalid(f"plug-in {reference}: no other process can import it; define it at the top level of a module")
+        module, directory = own.place.reference.partition(":")[0], own.place.directory
+        found = {"reference": own.place.reference, "allowed": [module]}
+        return {**found, "search_path": None if directory is None else str(directory)}
 
     def resolve(self, reference: str, arguments: int) -> Plugin:
         """The plug-in behind a reference, which must accept so many positional arguments."""
@@ -94,7 +128,7 @@ class Plugins:
         return known if known is not None else self._resolved.setdefault(key, self._load(reference, arguments))
 
     def fingerprint(self, reference: str, version: str | None) -> str:
-        """What the plug-in is: the version the spec states, or a hash of the source of its module."""
+        """What the plug-in is: the version the spec states, or a hash of its source."""
         plugin = self.resolve(reference, 0)
         return f"{VERSION}{version}" if version is not None else plugin.source_hash
 
@@ -107,7 +141,23 @@ class Plugins:
                 self.resolve(reference, count)
         return {reference: self.fingerprint(reference, version) for reference, version in references.items()}
 
+    def descriptions(self, references: Sequence[str]) -> dict[str, str]:
+        """What plug-ins say of themselves, those that do."""
+        said: dict[str, str] = {}
+        for reference in references:
+            try:
+                words = self.resolve(reference, 0).description()
+            except Exception as error:
+                told = str(error) if isinstance(error, ValueError) else f"its description() raised {described(error)}"
+                raise invalid(f"plug-in {reference}: {told}") from error
+            if words is not None:
+                said[reference] = words
+        return said
+
     def _load(self, reference: str, arguments: int) -> Plugin:
+        own = self._program.functions.get(reference)
+        if own is not None:
+            return _plugin(reference, own.call, arguments, source_hash="")
         module_name, _, path = reference.partition(":")
         self._refuse_forbidden(reference, module_name)
         module = self._imported(reference, module_name)
@@ -117,12 +167,12 @@ class Plugins:
             raise invalid(f"plug-in {reference}: {error}") from None
         if not callable(target):
             raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
-        if arguments:
-            _refuse_wrong_signature(reference, target, arguments)
-        return Plugin(reference, target, _is_async(target), _source_hash(module_name, target))
+        return _plugin(reference, target, arguments, _source_hash(module_name, path, target))
 
     def _refuse_forbidden(self, reference: str, module_name: str) -> None:
         top = module_name.partition(".")[0]
+        if is_of_program(reference):
+            raise invalid(f"plug-in {reference}: is a function of the program that started the run, which alone serves it")
         if top in OWN_NAMES:
             told = f"plug-in {reference}: {top!r} is a module of Ratchet itself; rename yours and refer to the new name"
             if top in CHECKOUT_NAMES:
@@ -189,24 +239,48 @@ def _is_async(target: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
 
 
-def _refuse_wrong_signature(reference: str, target: Callable[..., Any], arguments: int) -> None:
+MAY_LEAVE_OUT_THE_LAST = 3
+"""Targets and proposers are called with so many arguments; they may do without the last of them."""
+
+
+def _plugin(reference: str, target: Callable[..., Any], arguments: int, source_hash: str) -> Plugin:
+    """The plug-in, called with as many of the arguments as it takes."""
+    call = target
+    if arguments and not _takes(target, arguments):
+        if arguments != MAY_LEAVE_OUT_THE_LAST or not _takes(target, arguments - 1):
+            raise invalid(
+                f"plug-in {reference}: is called with {arguments} positional arguments, "
+                f"but takes {inspect.signature(target)}; change its parameters"
+            )
+        call = _without_the_last(target)
+    return Plugin(reference, call, _is_async(target), source_hash)
+
+
+def _without_the_last(target: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(target)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return target(*arguments[:-1], **named)
+
+    return call
+
+
+def _takes(target: Callable[..., Any], arguments: int) -> bool:
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
-        return  # some callables written in C do not tell
+        return True  # some callables written in C do not tell
     try:
         signature.bind(*[None] * arguments)
     except TypeError:
-        raise invalid(
-            f"plug-in {reference}: is called with {arguments} positional arguments, "
-            f"but takes {signature}; change its parameters"
-        ) from None
+        return False
+    return True
 
 
-def _source_hash(module_name: str, target: Any) -> str:
-    """The hash of the file that really defines the callable, which may not be the module that the reference names."""
+def _source_hash(module_name: str, path: str, target: Any) -> str:
+    """The hash of what it depends on in the file that defines it, which may not be the module that the reference names."""
     defining = sys.modules.get(getattr(target, "__module__", None) or module_name) or sys.modules[module_name]
     file = getattr(defining, "__file__", None) or getattr(sys.modules[module_name], "__file__", None)
     if file is None:
         raise invalid(f"module {module_name!r} has no source file; state a version for the plug-in in the spec")
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    name: str = getattr(target, "__qualname__", path)
+    return source_hash(Path(file).read_bytes(), name.partition(".")[0])

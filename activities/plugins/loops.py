@@ -6,6 +6,7 @@ All plug-ins of one package share a loop, because what they share, a client for 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import sys
 import threading
@@ -18,6 +19,7 @@ from typing import Any
 import structlog
 
 from activities.plugins.threads import RaisedCancelledError
+from workflows.model.spec.named_plugins import PROGRAM, is_of_program
 
 log = structlog.get_logger("plugins")
 
@@ -41,15 +43,18 @@ class LoopBlocked(Exception):
 class PluginLoops:
     """The worker's loops for plug-ins, by package; each starts with the first call."""
 
-    def __init__(self, longest_block: float = LONGEST_BLOCK) -> None:
+    def __init__(self, longest_block: float = LONGEST_BLOCK, program: asyncio.AbstractEventLoop | None = None) -> None:
+        """`program` is the loop of the program that the worker runs in, where that has one."""
         self._longest_block = longest_block
+        self._program = program
         self._loops: dict[str, PluginLoop] = {}
 
     def of(self, reference: str) -> PluginLoop:
-        package = reference.partition(":")[0].partition(".")[0]
+        package = PROGRAM if is_of_program(reference) else reference.partition(":")[0].partition(".")[0]
         loop = self._loops.get(package)
         if loop is None:
-            loop = self._loops[package] = PluginLoop(package, self._longest_block)
+            loop = PluginLoop(package, self._longest_block, self._program if package == PROGRAM else None)
+            self._loops[package] = loop
         return loop
 
     def close(self) -> None:
@@ -79,12 +84,16 @@ class _Call:
 class PluginLoop:
     """One loop in a thread, and a watch over whether it still turns."""
 
-    def __init__(self, name: str, longest_block: float) -> None:
+    def __init__(self, name: str, longest_block: float, program: asyncio.AbstractEventLoop | None = None) -> None:
+        """`program` is a loop that turns already, and that others end."""
         self._name = name
         self._longest_block = longest_block
-        self._loop = _new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"plugin-loop-{name}", daemon=True)
-        self._thread.start()
+        self._is_ours = program is None
+        self._loop = program or _new_event_loop()
+        self._thread: int | None = None
+        """Known once it has turned."""
+        if self._is_ours:
+            threading.Thread(target=self._loop.run_forever, name=f"plugin-loop-{name}", daemon=True).start()
         self._calls: set[_Call] = set()
         self._watching: asyncio.Task[None] | None = None
         self._turned_at = time.monotonic()
@@ -92,7 +101,13 @@ class PluginLoop:
         """Its plug-ins have blocked it for too long before, and should run in processes."""
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._is_ours:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """In a loop that others have closed nothing begins any more: whoever waits is let go by them, too."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *arguments)
 
     async def run(self, make: Callable[[], Awaitable[Any]], timeout: float | None = None) -> Any:
         """What the awaitable gives or raises, whatever that is, `SystemExit` included. The time counts from when it begins.
@@ -104,7 +119,7 @@ class PluginLoop:
         if self._watching is None or self._watching.done():
             self._turned_at = time.monotonic()
             self._watching = asyncio.create_task(self._watch())
-        self._loop.call_soon_threadsafe(self._begin, call)
+        self._soon(self._begin, call)
         try:
             await self._finished(call, timeout)
         except BaseException:
@@ -141,8 +156,9 @@ class PluginLoop:
         call.task = self._loop.create_task(_settled(call.make), context=call.context)
         call.task.add_done_callback(lambda task: self._deliver(call, task))
 
-    @staticmethod
-    def _deliver(call: _Call, task: asyncio.Task[Any]) -> None:
+    def _deliver(self, call: _Call, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() and not self._is_ours:
+            return  # a program that ends cancels all that is under way: that is no answer
         answer = (RaisedCancelledError(), None) if task.cancelled() else task.result()
         try:
             call.home.call_soon_threadsafe(call.settle, answer)
@@ -158,13 +174,13 @@ class PluginLoop:
 
     async def _give_up(self, call: _Call) -> None:
         call.given_up = True
-        self._loop.call_soon_threadsafe(self._cancel, call)
+        self._soon(self._cancel, call)
         await asyncio.wait({call.done}, timeout=GRACE)
 
     async def _watch(self) -> None:
         """As long as there are calls: have the loop show that it turns, and let nobody wait for one that does not."""
         while self._calls:
-            self._loop.call_soon_threadsafe(self._turn)
+            self._soon(self._turn)
             pause, since = min(SECONDS_BETWEEN_PULSES, self._longest_block / 4), time.monotonic()
             await asyncio.sleep(pause)
             if time.monotonic() - since > pause + self._longest_block / 4:
@@ -179,7 +195,7 @@ class PluginLoop:
                 call.settle((LoopBlocked(self._told()), None))
 
     def _turn(self) -> None:
-        self._turned_at = time.monotonic()
+        self._turned_at, self._thread = time.monotonic(), threading.get_ident()
 
     @property
     def _is_stuck(self) -> bool:
@@ -194,7 +210,7 @@ class PluginLoop:
 
     def _where(self) -> str:
         """The place in other people's code that the loop's thread is in."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
+        frame = sys._current_frames().get(self._thread or 0)
         frames = traceback.extract_stack(frame) if frame is not None else []
         theirs = [place for place in frames if Path(place.filename) not in _OURS and "asyncio" not in place.filename]
         return f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno} ({theirs[-1].name})" if theirs else "an unknown place"

@@ -24,7 +24,8 @@ DONE = "done"
 
 async def import_elsewhere(plugins: Plugins, references: Sequence[str], longest: float) -> None:
     """Refuse what cannot be imported without losing the process. Other errors are told by the import that follows here."""
-    unknown = [reference for reference in references if reference.partition(":")[0] not in sys.modules]
+    imported = [reference for reference in references if not plugins.of_program(reference)]
+    unknown = [reference for reference in imported if reference.partition(":")[0] not in sys.modules]
     if not unknown:
         return
     process = await asyncio.create_subprocess_exec(

@@ -26,6 +26,7 @@ from ratchet._explanation import explain
 from ratchet._placeholders import placeholders
 from store.write.datasets import SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
+from workflows.model.spec.named_plugins import is_of_program
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.rules.decisions.budget import needs_of, refuse_baseline
@@ -114,6 +115,20 @@ async def check_spec(
         file = await asyncio.to_thread(read_spec_file, path)
     except SpecFileError as error:
         return Checked(path, [Finding(str(error), error.line)])
+    return await check_content(file, own_worker=own_worker, endpoints=endpoints, whole_engine=whole_engine, home=home)
+
+
+async def check_content(
+    file: SpecFile,
+    *,
+    own_worker: bool = True,
+    endpoints: bool = True,
+    whole_engine: bool = True,
+    home: Path | None = None,
+    by_program: bool = False,
+) -> Checked:
+    """Check what a spec file says, or what a program says instead of one; `by_program`, its own functions may be named."""
+    path = file.path
     try:
         request = OptimizationRequest.model_validate(file.content)
     except pydantic.ValidationError as error:
@@ -144,7 +159,10 @@ async def check_spec(
     confirmed = told_of_confirmation(known, sizes.get(Split.TEST, 0)) if sizes else None
     if confirmed is not None:
         findings.append(Finding(f"dataset: {confirmed}", file.line_of("dataset: "), "warning"))
-    plugins = await inspect_plugins(plugin_uses(request), path.parent)
+    uses = plugin_uses(request)
+    of_program = {use.reference: f"version:{use.version}" for use in uses if by_program and is_of_program(use.reference)}
+    plugins = await inspect_plugins([use for use in uses if use.reference not in of_program], path.parent)
+    plugins = replace(plugins, fingerprints=plugins.fingerprints | of_program)
     told = [f"{where}: {problem}" for where, problem in plugins.problems.items()]
     findings += _located(file, [*data_findings, *told])
     if endpoints:

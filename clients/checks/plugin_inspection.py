@@ -164,8 +164,8 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
             fingerprints[use.reference] = plugins.fingerprint(use.reference, use.version)
         except ApplicationError as error:
             problems[use.field] = error.message
-    places = {name: path for name, module in list(sys.modules.items()) if (path := _file_of(module)) is not None}
-    own = {name: path for name, path in places.items() if _is_own(name, path, directory)}
+    places = {name: path for name, module in list(sys.modules.items()) if (path := file_of(module)) is not None}
+    own = {name: path for name, path in places.items() if is_own(name, path, directory)}
     loaded = {*own.values(), *(places[name] for name in defining if name in places)}
     hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in loaded}
     return {
@@ -176,12 +176,13 @@ def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _file_of(module: object) -> Path | None:
+def file_of(module: object) -> Path | None:
+    """Where a module was loaded from."""
     file = getattr(module, "__file__", None)
     return Path(file).resolve() if file else None
 
 
-def _is_own(name: str, path: Path, directory: Path | None) -> bool:
+def is_own(name: str, path: Path, directory: Path | None) -> bool:
     """Whether a module is the user's own: neither ours, nor installed, nor of the standard library.
 
     The spec's directory may lie among what is installed, as that of an example does.

@@ -150,7 +150,6 @@ def _add_storing(prompts: typer.Typer) -> None:
         tag: Annotated[
             str | None, typer.Option("--tag", help="The tag that moves. [default: the one that the run began with]")
         ] = None,
-        force: Annotated[bool, typer.Option("--force", help="Although the confirmation shows a regression.")] = False,
         by: ByOption = None,
         reason: ReasonOption = "",
     ) -> int:
@@ -162,7 +161,7 @@ def _add_storing(prompts: typer.Typer) -> None:
         from clients.prompts.application import apply_run
         from clients.runs.interruption import run_async
 
-        return run_async(context, lambda _: apply_run(context, run_id, tag, by, reason, force))
+        return run_async(context, lambda _: apply_run(context, run_id, tag, by, reason))
 
     @command(prompts, "export", PANEL)
     def export(

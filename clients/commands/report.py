@@ -86,7 +86,7 @@ async def show_report(
     if form == "json" and output is None:
         print_json(report_json(facts) | gates_json(judged))
         return code
-    text = _formatted(facts, ending.verbosity, form, judged, answers)
+    text = formatted(facts, ending.verbosity, form, judged, answers)
     if output is None:
         print(visible(text), end="", flush=True)
         return code
@@ -95,9 +95,14 @@ async def show_report(
     return code
 
 
-def _formatted(
-    facts: RunFacts, verbosity: Verbosity, form: str, judged: Sequence[GateResult], answers: Mapping[str, str]
+def formatted(
+    facts: RunFacts,
+    verbosity: Verbosity,
+    form: str,
+    judged: Sequence[GateResult] = (),
+    answers: Mapping[str, str] | None = None,
 ) -> str:
+    """The report in one of its forms; `answers` are what is inlined into HTML."""
     from clients.reports.history.entries import report_json
     from clients.reports.history.files import history_text
     from clients.reports.html import html
@@ -113,7 +118,7 @@ def _formatted(
         case "markdown":
             return markdown(facts, verbosity, judged)
         case "html":
-            return html(facts, answers, judged)
+            return html(facts, answers or {}, judged)
     told = [gate.words[:1].upper() + gate.words[1:] for gate in judged]
     return "\n".join([box(facts, verbosity), *told]) + "\n"
 

@@ -19,14 +19,14 @@ from workflows.rules.releases.versions import FIRST, ChangeClass, Version, next_
 from workflows.rules.spec.prompt_factors import template_of
 
 
-async def apply_run(context: Context, run_id: str, tag: str | None, by: str | None, reason: str, force: bool) -> int:
+async def apply_run(context: Context, run_id: str, tag: str | None, by: str | None, reason: str) -> int:
     """Put the sections that a run made shorter in force, if the tag still points to what they were compared with."""
     async with reach_run(context.home, run_id) as (servers, _):
         detail = await servers.reader.runs.load(run_id)
     if detail is None or detail.result is None:
         raise CommandError(f"{run_id} has no result yet; `ratchet status {run_id}` shows where it stands")
     request, result = OptimizationRequest.model_validate(detail.spec), detail.result
-    template, compression = _compressed(request, result, force)
+    template, compression = _compressed(request, result)
     named = released_prompt(request)
     tag = tag or (named.tag if named else "stable")
     change = Change(
@@ -49,14 +49,14 @@ async def apply_run(context: Context, run_id: str, tag: str | None, by: str | No
     return ExitCode.DONE
 
 
-def _compressed(request: OptimizationRequest, result: OptimizationResult, force: bool) -> tuple[PromptTemplate, Compression]:
+def _compressed(request: OptimizationRequest, result: OptimizationResult) -> tuple[PromptTemplate, Compression]:
     """What the run compressed, and how; refused where modifications are not all that its winner is."""
     run_id, template, compression = result.optimization_id, template_of(request), result.compression
     if compression is None:
         raise CommandError(f"{run_id} compressed nothing; `ratchet release {run_id}` ships what other runs found")
     if template is None:
         raise CommandError(f"the spec of {run_id} has no prompt; `ratchet release {run_id} --prompt NAMESPACE/KEY` makes one")
-    refuse_unproven(request, result, force=force)
+    refuse_unproven(request, result, force=False)
     sections = {SECTION + each.section_path for each in compression.modifications}
     changes = result.unproven.changes if result.unproven else result.changes
     others = [name for name in changes if name not in sections]

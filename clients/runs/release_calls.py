@@ -93,7 +93,7 @@ def refuse_unproven(request: OptimizationRequest, result: OptimizationResult, *,
     if shown is None and unproven is not None:
         shown = f"{NOTHING_HOLDS}; {unproven.candidate_id}: {unproven.why}"
     if shown is not None and not force:
-        told = f"{run_id} is not released: {shown}; --force releases it all the same"
+        told = f"{run_id} is not released: {shown}; `ratchet release {run_id} --force` releases it all the same"
         raise CommandError(told, ExitCode.GATE_NOT_MET, facts={"run_id": run_id, "regression": shown})
 
 

@@ -23,6 +23,7 @@ import pydantic
 from clients.checks.plugin_inspection import PluginUse, first_changed, inspect_plugins, modules_of, plugin_uses
 from clients.embedded.home import Home
 from clients.private_files import make_private_folder, open_private
+from clients.runs.identity import plugin_task_queue
 from clients.runs.lookup import KnownRun, first_execution, memo_of
 from clients.runs.servers import Servers
 from clients.runs.workers import PluginCode
@@ -167,15 +168,18 @@ def _note_of(notes: CodeNotes, run: KnownRun) -> CodeNote | None:
     return note if note is not None and note.execution == first_execution(run) else None
 
 
-async def code_to_retry(notes: CodeNotes, run_id: str, request: OptimizationRequest) -> RunCode | None:
-    """The code of a finished run, which may outlive its execution; its stored spec must name what was noted, no more."""
+async def code_to_retry(notes: CodeNotes, run_id: str, request: OptimizationRequest, task_queue: str) -> RunCode | None:
+    """The code of a finished run as it is now, perhaps mended; its stored spec must name what was noted, no more."""
     note = await asyncio.to_thread(notes.read, run_id)
     if note is None or note.code.uses != tuple(plugin_uses(request)):
         return None
     if note.code.task_queue != request.execution.evaluation_task_queue:
         return None
-    await _refuse_changed(note.code, run_id)
-    return note.code
+    inspection = await inspect_plugins(note.code.uses, Path(note.code.directory))
+    if inspection.problems:
+        raise CodeMissing(f"{run_id} cannot be retried: {next(iter(inspection.problems.values()))}")
+    queue = plugin_task_queue(task_queue, inspection.code_hash)
+    return note.code.model_copy(update={"task_queue": queue, "files": inspection.files})
 
 
 async def _refuse_changed(code: RunCode, run_id: str) -> None:
@@ -201,7 +205,10 @@ def told_changed(run_id: str, code: RunCode, path: str | None) -> str:
 
 async def told_foreign(run: KnownRun) -> str:
     """Why a run that needs code is shown, and not served."""
-    host = (await memo_of(run)).get("host")
+    memo = await memo_of(run)
+    if memo.get("program"):
+        return f"{run.run_id} calls functions of the program that started it: that program serves them, run it again"
+    host = memo.get("host")
     of = f" (on {shorten(one_line(host), LONGEST_HOST)}, it says)" if isinstance(host, str) and host else ""
     return (
         f"{run.run_id} was not started from here{of}: it is shown, and no code is imported for it, whatever it says of itself; "
@@ -211,7 +218,8 @@ async def told_foreign(run: KnownRun) -> str:
 
 async def needs_code(run: KnownRun) -> bool:
     """Whether a run says of itself that it has plug-ins of its own. That is enough to tell a person, and for nothing else."""
-    return bool((await memo_of(run)).get("plugins"))
+    memo = await memo_of(run)
+    return bool(memo.get("plugins") or memo.get("program"))
 
 
 def why_unserved(notes: CodeNotes, run: KnownRun) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +20,7 @@ from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home
 from clients.embedded.stack import StackError, embedded_stack
 from clients.runs.ended_runs import look_now
-from clients.settings import change_environment, client_settings, environment_of_children
+from clients.settings import client_settings
 from clients.temporal import DEFAULT_ADDRESS, connect
 from store.connection import Database, StoreAway, is_away
 from store.read.reader import StoreReader
@@ -33,7 +33,6 @@ AWAY_AT_MOST = 120.0
 SECONDS_BETWEEN_STEPS = 0.5
 T = TypeVar("T")
 _AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
-NO_PROFILE = {"TEMPORAL_CONFIG_FILE": os.devnull}
 
 
 class ServersAway(CommandError):
@@ -67,6 +66,7 @@ class Servers:
             "DATABASE_URL": self.database_url,
             "TEMPORAL_ADDRESS": self.temporal_address,
             "TEMPORAL_NAMESPACE": self.namespace,
+            "TEMPORAL_CONFIG_FILE": os.devnull,
         }
 
     def page_of(self, run_id: str) -> str | None:
@@ -119,24 +119,12 @@ async def reach_servers(home: Path) -> AsyncIterator[Servers]:
         async with _connected(None, settings.database_url, settings.ui_url) as servers:
             yield servers
         return
-    with _without_other_servers():
-        async with AsyncExitStack() as exits:
-            try:
-                stack = await exits.enter_async_context(embedded_stack(home))
-            except StackError as error:
-                raise ServersAway(f"the embedded servers do not start: {error}") from error
-            yield await exits.enter_async_context(_connected(stack.temporal_address, stack.database_url, stack.ui_url))
-
-
-@contextmanager
-def _without_other_servers() -> Iterator[None]:
-    """A key or a profile meant for another server must not be sent to the embedded one."""
-    named = dict.fromkeys(name for name in environment_of_children() if name.startswith("TEMPORAL_"))
-    before = change_environment({**named, **NO_PROFILE})
-    try:
-        yield
-    finally:
-        change_environment(before)
+    async with AsyncExitStack() as exits:
+        try:
+            stack = await exits.enter_async_context(embedded_stack(home))
+        except StackError as error:
+            raise ServersAway(f"the embedded servers do not start: {error}") from error
+        yield await exits.enter_async_context(_connected(stack.temporal_address, stack.database_url, stack.ui_url))
 
 
 @asynccontextmanager

@@ -137,11 +137,13 @@ class Workers:
     """The workers of one command."""
 
     processes: list[WorkerProcess]
+    served_here: frozenset[str] = frozenset()
+    """What is served in this process beside them."""
 
     @property
     def task_queues(self) -> frozenset[str]:
         """What they serve together."""
-        return frozenset().union(*(process.task_queues for process in self.processes))
+        return self.served_here.union(*(process.task_queues for process in self.processes))
 
     async def until_hopeless(self) -> CommandError:
         """Returns when one of the workers does not start, whatever is tried."""
@@ -173,11 +175,8 @@ async def workers_for(
     place = Home.at(home)
     logs = place.logs
     wanted: list[WorkerProcess] = []
-    base = _environment(servers) | {ALLOWED_FILE: str(place.allowed)}
-    lock = None
-    if servers.embedded:
-        lock = place.workers_lock
-        base |= {STATE_DIR: str(place.calls)}
+    base = environment_of_worker(servers, place)
+    lock = place.workers_lock if servers.embedded else None
     if servers.embedded and role is not None:
         wanted.append(WorkerProcess("worker", role, base, logs, lock))
     if plugins is not None:
@@ -196,8 +195,13 @@ async def workers_for(
             await asyncio.gather(*(process.stop() for process in wanted))
 
 
-def _environment(servers: Servers) -> dict[str, str]:
-    """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS); which queues are served is our decision."""
-    inherited = {name: value for name, value in environment_of_children().items() if name not in (EVALUATION_TASK_QUEUE, ROLE)}
-    ours = {TASK_QUEUE.name: task_queue(), "PYTHONPATH": python_path()}
-    return inherited | servers.worker_environment() | ours
+def environment_of_worker(servers: Servers, home: Home) -> dict[str, str]:
+    """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS); which queues are served is our decision. A
+    key or a profile meant for another server must not be sent to the embedded one."""
+    theirs = ("TEMPORAL_",) if servers.embedded else ()
+    decided = (EVALUATION_TASK_QUEUE, ROLE)
+    inherited = environment_of_children().items()
+    kept = {name: value for name, value in inherited if name not in decided and not name.startswith(theirs)}
+    kept |= servers.worker_environment() | {TASK_QUEUE.name: task_queue(), "PYTHONPATH": python_path()}
+    kept[ALLOWED_FILE] = str(home.allowed)
+    return kept | {STATE_DIR: str(home.calls)} if servers.embedded else kept

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+import ratchet
 from activities.preparing.prompt_snapshot import with_file
+from clients.embedded.stack import StackAddresses
 from clients.testing import World, simulate
 from ratchet import ExperimentContext, Output, Sample, in_experiment
 from ratchet._canonical import canonical_json
@@ -161,14 +164,17 @@ class _App:
 def _stand_ins(code: str) -> dict[str, Any]:
     """What an example takes for granted."""
     is_awaited = "await my_agent" in code
-    own = {
+    own: dict[str, Any] = {
         "my_agent": _model if is_awaited else lambda _: _Reply("billing"),
         "my_model": _model,
         "app": _App(),
         "shop": _Shop(),
+        "report": {"modifications": []},
     }
     return own | {"text": TEMPLATE.read_text(encoding="utf-8"), "spec": AROUND}
 
+
+STARTS_A_RUN = re.compile(r"ratchet\.(optimize|start)\(")
 
 PYTHON = [
     pytest.param(block.text, id=f"{name_of(path)}:{block.line}")
@@ -179,7 +185,8 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_python_that_is_shown_runs(code: str, shown_plugins: None, stored_prompt: None, a_run_that_ends: list[Any]) -> None:
+def test_python_that_is_shown_runs(code: str, shown_plugins: None, stored_prompt: None, request: pytest.FixtureRequest) -> None:
+    started = request.getfixturevalue("runs_of_a_program" if STARTS_A_RUN.search(code) else "a_run_that_ends")
     names: dict[str, Any] = {"__name__": "shown", **_stand_ins(code)}
     compiled = compile(code, "shown", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     given = names.keys() | {"__builtins__"}
@@ -187,7 +194,10 @@ def test_python_that_is_shown_runs(code: str, shown_plugins: None, stored_prompt
         done = eval(compiled, names)  # the documents are ours
         if inspect.iscoroutine(done):
             asyncio.run(done)
-    assert not a_run_that_ends or names["result"] == {"status": "completed"}
+    assert not started or names["result"] == {"status": "completed"}
+    if STARTS_A_RUN.search(code):  # which called what it defines
+        assert (names["result"].status, names["result"].score) == ("completed", 1.0)
+        return
     for name in (name for name in CALLS if name in names.keys() - given):
         called = CALLS[name](names[name])
         assert (asyncio.run(called) if inspect.iscoroutine(called) else called) is not None
@@ -209,6 +219,15 @@ def stored_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
     for one in renderers:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def runs_of_a_program(unserved_stack: StackAddresses) -> Iterator[None]:
+    """The real servers, for what starts runs by itself."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RATCHET_HOME", str(unserved_stack.home))
+        yield
+    ratchet.close()
 
 
 @pytest.fixture

@@ -38,7 +38,36 @@ def test_the_types_of_plugins_need_nothing_that_is_installed() -> None:
     assert {name.partition(".")[0] for name in loaded} - {"ratchet"} <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("program", ["from ratchet import *", "import ratchet.prompts", "import ratchet.domains"])
+WITHOUT_TEMPORAL = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "temporalio":
+            raise ModuleNotFoundError("No module named 'temporalio'", name="temporalio")
+sys.meta_path.insert(0, Missing())
+import ratchet
+try:
+    ratchet.optimize
+except ImportError as error:
+    assert "ratchet.optimize needs the engine" in str(error) and "ratchet-optimizer[engine]" in str(error), error
+else:
+    raise AssertionError
+"""
+
+
+def test_a_run_needs_the_engine_and_says_so_where_it_is_missing() -> None:
+    loaded_by(WITHOUT_TEMPORAL)
+    assert "temporalio" in loaded_by("import ratchet; ratchet.optimize, ratchet.start, ratchet.Result")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from ratchet import *",
+        "import ratchet.prompts",
+        "import ratchet.domains, ratchet; ratchet.text(''), ratchet.SpecError('')",
+    ],
+)
 def test_nothing_of_the_library_loads_the_engine(program: str) -> None:
     loaded = {name.partition(".")[0] for name in loaded_by(program)}
     assert "pydantic" in loaded

@@ -70,9 +70,9 @@ class TestSchemaThatMovedOn:
     """While an upgrade goes on, old workers serve for a while. No run ends because of that."""
 
     STATEMENTS: Final = [
-        "ALTER TABLE outcomes RENAME COLUMN feedback TO told",
-        "ALTER TABLE outcomes DROP CONSTRAINT outcomes_pkey, ADD COLUMN tenant text NOT NULL",
-        "ALTER TABLE outcomes RENAME TO answers",
+        "ALTER TABLE scores RENAME COLUMN feedback TO told",
+        "ALTER TABLE answers DROP CONSTRAINT answers_pkey, ADD COLUMN tenant text NOT NULL",
+        "ALTER TABLE answers RENAME TO given_answers",
     ]
 
     @pytest.mark.parametrize("migration", STATEMENTS)
@@ -151,3 +151,43 @@ class TestRefusals:
         with pytest.raises(StoreError, match="postgresql://user:password@host:port/database") as caught:
             await Database.open(url)
         assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_answers_of_before_are_kept_when_they_are_parted_from_their_scores(postgres: PostgresServer) -> None:
+    """What one migration turns into other tables: nothing that was paid for is lost, nor counted twice."""
+    first = [migration for migration in migrations() if migration.version < 27]
+    database = await asyncpg.connect(postgres.url(await postgres.new_database(template="template0")))
+    await migrate(database, tuple(first))
+    await database.execute(
+        """
+        INSERT INTO outcomes (config_hash, evaluator, run_id, item_hash, replicate, trial_id, scored_by, status, output, error,
+                              passed, scores, score_details, feedback, tokens, cost)
+        VALUES ('c', 'e', 'run', 'judged', 0, 't', 'later', 'answered', '"yes"', NULL, true, '{"tone": 1}',
+                '{"tone": {"passed": true, "tokens": 30, "cost": 0.5}}', 'fine', 40, 0.75),
+               ('c', 'e', 'run', 'failed', 0, 't', NULL, 'failed', NULL, 'boom', false, '{}', NULL, 'boom', 10, 0.25);
+        INSERT INTO datasets VALUES ('d', 'd', 2);
+        INSERT INTO runs (run_id, execution_id, task_queue, name, use_case, experiment, optimizer, objective, direction,
+                          dataset_id, evaluation_suite_id, search_split, baseline_config_hash, spec, status)
+        VALUES ('run', 'x', 'q', 'n', 'n', 'n', 'o', 'tone', 'maximize', 'd', 's', 'all', 'c', '{}', 'running');
+        INSERT INTO suites VALUES ('run', 'all', 's', 'd', 'e', 2, '{"evaluator": "e", "metric": "tone"}');
+        INSERT INTO unscored_answers (run_id, config_hash, evaluator, item_hash, replicate, trial_id, output, tokens, cost)
+        VALUES ('run', 'c', 'e', 'waiting', 0, 't', '"no"', 10, 0.25);
+        """
+    )
+    await migrate(database)
+    rows = await database.fetch(
+        "SELECT item_hash, status, output #>> '{}' AS output, error, scored_by, tokens, cost, scoring_tokens, scores::text"
+        " FROM outcomes ORDER BY item_hash"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("failed", "failed", None, "boom", None, 10, 0.25, 0, "{}"),
+        ("judged", "answered", "yes", None, "later", 40, 0.75, 30, '{"tone": 1}'),
+    ]
+    waiting = await database.fetch(
+        "SELECT item_hash, tokens FROM answers WHERE answer_id NOT IN (SELECT answer_id FROM scores)"
+    )
+    assert [tuple(row) for row in waiting] == [("waiting", 10)]
+    suite = await database.fetchrow("SELECT target, scorer, body ->> 'scorer_fingerprint' FROM suites")
+    assert suite is not None and tuple(suite) == ("e", "e", "e")
+    assert await database.fetchval("SELECT nextval('answer_ids') > max(answer_id) FROM answers")
+    await database.close()

@@ -65,6 +65,17 @@ async def test_recording_the_same_end_again_changes_nothing(example: ExampleRun)
     assert await rows(run, EVERYTHING) == before
 
 
+async def test_a_trial_that_begins_as_its_run_ends_leaves_the_counts_of_the_run_alone(example: ExampleRun) -> None:
+    run = await example.open()
+    await run.store.runs.finish(run.finish("cancelled"))
+    ended = await rows(run, "SELECT completed, failed, stopped, paid_trials FROM runs")
+    await run.store.trials.begin(run.trial())
+    await run.record(run.trial(), None, status="cancelled", paid_samples=2)
+
+    assert await rows(run, "SELECT completed, failed, stopped, paid_trials FROM runs") == ended
+    assert await rows(run, "SELECT paid_samples FROM runs") == [(2,)]  # what was paid is told all the same
+
+
 async def test_a_finished_trial_never_runs_again(example: ExampleRun) -> None:
     run = await example.open()
     await run.store.trials.begin(run.trial())

@@ -36,6 +36,7 @@ from clients.reports.text.summary import (
     adjusted_text,
     can_find,
     errors_text,
+    first_look_text,
     importance_text,
     lost_text,
     means_text,
@@ -117,6 +118,7 @@ def _outcome(facts: RunFacts, found: Headline, verbosity: Verbosity) -> list[str
     rows += [row for label, text in beside if text for row in _labelled(label, text)]
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))
+    rows += _labelled("First look:", first_look_text(facts)) if first_look_text(facts) else []
     rows += _labelled("Errors:", errors_text(facts)) if errors_met(facts) else []
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")

@@ -80,7 +80,11 @@ def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
 
 def _to_tell(facts: RunFacts) -> Iterator[IterationStep]:
     """A round is told once it is decided: what is printed stays, and a mere score might not become the best."""
-    return takewhile(lambda step: facts.is_over or decision_on(facts, step.iteration) is not None, steps(facts))
+
+    def is_settled(step: IterationStep) -> bool:
+        return facts.is_over or not step.iteration.round or decision_on(facts, step.iteration) is not None
+
+    return takewhile(is_settled, steps(facts))
 
 
 def _prefix(facts: RunFacts) -> str:

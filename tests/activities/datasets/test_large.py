@@ -1,4 +1,4 @@
-"""A hundred thousand samples: brought into the store in bounded memory and time, whatever the format."""
+"""Thirty thousand samples: brought into the store in bounded memory, whatever the format. They are 27 MB of text."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ import pytest
 from store.connection import Database
 from store.read.reader import StoreReader
 
-SAMPLES = 100_000
-MOST_MEGABYTES = 200
-MOST_SECONDS = 60
+SAMPLES = 30_000
+MOST_MEGABYTES = 25
 ROOT = Path(__file__).parents[3]
 
 INGEST = textwrap.dedent(
     """
-    import asyncio, json, resource, sys, time
+    import asyncio, json, resource, sys
     from pathlib import Path
     from activities.datasets import ingest
     from store.connection import Database
 
     def megabytes():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * (1024 if sys.platform == "darwin" else 1))
+        if sys.platform == "darwin":
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 / 1024
+        # Linux counts into ru_maxrss what the process had that started this one.
+        return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
 
     async def main():
         database = await Database.open(sys.argv[1])
-        before, begun = megabytes(), time.perf_counter()
+        before = megabytes()
         stored = await ingest(database, Path(sys.argv[2]))
-        print(json.dumps({"id": stored.dataset_id, "count": stored.count, "seconds": time.perf_counter() - begun,
-                          "megabytes": megabytes() - before}))
+        print(json.dumps({"id": stored.dataset_id, "count": stored.count, "megabytes": megabytes() - before}))
         await database.close()
 
     asyncio.run(main())
@@ -82,14 +83,14 @@ def python(program: str, *arguments: str) -> str:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet"])
-async def test_it_takes_bounded_memory_and_time(
+async def test_it_takes_bounded_memory(
     database: Database, database_url: str, reader: StoreReader, tmp_path: Path, form: str
 ) -> None:
     file = tmp_path / f"tickets.{form}"
     python(WRITE, str(file), str(SAMPLES))
     told = json.loads(python(INGEST, database_url, str(file)))
     assert told["count"] == SAMPLES
-    assert told["seconds"] < MOST_SECONDS
+    print(told)
     assert told["megabytes"] < MOST_MEGABYTES
     [last] = await reader.datasets.samples(told["id"], offset=SAMPLES - 1)
     assert (last.item_id, last.expected) == (f"t{SAMPLES - 1}", f"class {(SAMPLES - 1) % 7}")

@@ -80,10 +80,10 @@ def test_a_detached_run_is_listed_and_waits_for_a_worker(bench: Bench) -> None:
     waiting = [run for run in bench.facts("list")["runs"] if run["run_id"] == run_id]
     assert waiting == [{"run_id": run_id, "status": "initialized", "waits_for": "a worker on task queue 'optimization'"}]
     assert bench.facts("status", run_id)["message"].startswith("waits for a worker")
-    assert bench.ratchet("delete", run_id).returncode == 2
+    assert bench.ratchet("delete", run_id, "--yes").returncode == 2
     watched = bench.facts("watch", run_id)
     assert (watched["run_id"], watched["status"]) == (run_id, "completed")
-    assert bench.facts("delete", run_id) == {"run_id": run_id, "deleted": True}
+    assert bench.facts("delete", run_id, "--yes") == {"run_id": run_id, "deleted": True}
     assert run_id not in json.dumps(bench.facts("list"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.prompts import Overrides, OverrideStore, PromptTemplate, open_store, prompt_part
 from tests.support.engines import Engines
-from tests.support.prompt_places import BACKENDS, place_of_kind
+from tests.support.prompt_places import BACKENDS, Place, place_of_kind
 from tests.support.shells import Shell
 
 TEMPLATE = PromptTemplate.model_validate(
@@ -32,7 +32,7 @@ TEMPLATE = PromptTemplate.model_validate(
         "parameters": {"tone": {"type": "choice", "value": "kind", "choices": ["kind", "calm"]}},
     }
 )
-OVERRIDDEN = "Give one label and nothing more than one label. Whatever happens, stay {{factors.tone}} and be of good cheer."
+OVERRIDDEN = "Give one label and nothing more than one label. Whatever happens, be kind and of good cheer."
 SHORTER = {
     "section:rules/labels": "Labels: billing, shipping.",
     "section:tools/lookup": "Finds an order by its number.",
@@ -73,23 +73,41 @@ async def compressed(engines: Engines) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
-async def test_the_report_of_a_run_applies_to_the_prompt_in_every_store(
-    compressed: dict[str, Any], engines: Engines, kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    place, run_id = place_of_kind(kind, request), compressed["optimization_id"]
+@pytest.fixture(params=BACKENDS)
+def place(request: pytest.FixtureRequest) -> Place:
+    return place_of_kind(request.param, request)
+
+
+def _shell(engines: Engines, place: Place, folder: Path) -> Shell:
     at = engines.addresses
     servers = {"TEMPORAL_ADDRESS": at.temporal_address, "DATABASE_URL": at.database_url, "RATCHET_OVERRIDES": place.url}
-    shell = Shell(tmp_path, servers | place.environment)
+    return Shell(folder, servers | place.environment)
+
+
+async def test_the_report_of_a_run_applies_to_the_prompt_in_every_store(
+    compressed: dict[str, Any], engines: Engines, place: Place, tmp_path: Path
+) -> None:
     async with await place.open() as store:
         await in_production(store)
-        applied = await shell.ratchet("prompts", "apply", run_id, "--by", "ann", "--json")
+        applied = await _shell(engines, place, tmp_path).ratchet(
+            "prompts", "apply", compressed["optimization_id"], "--by", "ann", "--json"
+        )
         assert (applied.code, applied.facts["version"]) == (0, "1.1.0"), applied
         in_force = await store.resolve(TEMPLATE.name, tag="stable")
-        assert in_force.configuration == prompt_part(compressed["best_configuration"])
-        assert (in_force.state.change.action, in_force.state.change.by) == ("apply", "ann")
-        assert (await shell.ratchet("prompts", "apply", run_id, "--json")).facts["revision"] == in_force.state.revision
+    assert in_force.configuration == prompt_part(compressed["best_configuration"])
+    assert (in_force.state.change.action, in_force.state.change.by) == ("apply", "ann")
+
+
+async def test_what_was_applied_stays_so_and_a_tag_that_is_elsewhere_does_not_move(
+    compressed: dict[str, Any], engines: Engines, tmp_path: Path
+) -> None:
+    place, run_id = Place("file", f"file:{tmp_path / 'prompts'}"), compressed["optimization_id"]
+    shell = _shell(engines, place, tmp_path)
+    async with await place.open() as store:
+        await in_production(store)
         await store.copy_tag(TEMPLATE.name, source="1.0.0", tag="other", expected=None)
+        first, again = [(await shell.ratchet("prompts", "apply", run_id, "--json")).facts for _ in range(2)]
+        assert first == again and first["version"] == "1.1.0"
         stale = await shell.ratchet("prompts", "apply", run_id, "--tag", "other")
         assert (stale.code, "not at what this was validated on" in stale.errors) == (1, True)
 
@@ -102,4 +120,4 @@ def test_the_report_names_sections_as_an_override_must(compressed: dict[str, Any
     }
     found = {f"section:{each['section_path']}": each["proposed_body"] for each in report["modifications"]}
     assert found.items() >= SHORTER.items()
-    assert [edit["section_path"] for edit in report["rejected"] if edit["regression_count"]] == ["tools/lookup", "rules/labels"]
+    assert [edit["section_path"] for edit in report["rejected"] if edit["regression_count"]] == ["tools/lookup"]

@@ -157,7 +157,7 @@ async def test_a_run_over_many_samples_hands_around_none_of_them(engines: Engine
     stored = await ingest(engines.database, file)
     handle = await engines.start(
         spec(
-            dataset={"name": "many.jsonl"},
+            dataset={"name": "many.jsonl", "splits": "none"},
             stop={"max_rounds": 0},
             optimizer={"proposer": {"kind": "noop"}},
             budget={"trials": 1},

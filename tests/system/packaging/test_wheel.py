@@ -115,6 +115,8 @@ def test_the_library_alone_is_lean(wheel: Path, tmp_path: Path) -> None:
     asked = environment.run("ratchet", "demo")
     assert asked.returncode == 1
     assert 'pip install "ratchet-optimizer[engine]"' in asked.stderr
+    asked = environment.run("python", "-c", "import ratchet; ratchet.optimize")
+    assert "ratchet.optimize needs the engine" in asked.stderr
     asked = environment.run("python", "-c", "import asyncio, ratchet.prompts as p; asyncio.run(p.open_store('postgres'))")
     assert "install ratchet-optimizer[postgres]" in asked.stderr
 
@@ -129,6 +131,11 @@ def test_a_temporal_project_with_all_of_our_names_is_checked_and_run(installed: 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     run = json.loads(ran.stdout)
     assert (run["status"], run["baseline_score"], run["best_score"]) == ("completed", 0.25, 1.0)
+    program = (
+        "import ratchet; print(ratchet.optimize('spec.yaml').id, ratchet.measure('spec.yaml', target=lambda c, s: '').score)"
+    )
+    asked = installed.run("python", "-c", program, cwd=tmp_path)
+    assert asked.stdout.split() == [run["optimization_id"], "0.0"], asked.stderr
     imported = installed.run("python", "-c", "import ratchet, worker, store; print(worker.__file__)", cwd=tmp_path)
     assert imported.stdout.strip() == str(tmp_path / "worker.py")
 

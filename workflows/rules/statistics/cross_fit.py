@@ -128,7 +128,8 @@ def cross_fit(
     pairs = Pairs(gained.reference, gained.reference + _signed(found, direction), found, gained.shares, evidence.missing)
     measured = _widened(moments(pairs, spec.score_range), float(by_chance.std()))
     low, high = interval(measured, CONFIDENCE)
-    p_better = float(1 + (by_chance >= pairs.effect - SAME).sum()) / (flips + 1)
+    # By the answers that it was chosen for a winner looks better than it is: what these do not show is never claimed.
+    p_better = max(evidence.p_better, float(1 + (by_chance >= pairs.effect - SAME).sum()) / (flips + 1))
     p_worse = float(1 + (by_chance <= pairs.effect + SAME).sum()) / (flips + 1)
     return evidence.model_copy(
         update={
@@ -143,7 +144,7 @@ def cross_fit(
             "confidence": CONFIDENCE,
             "bound": lower_bound(measured, 1 - spec.alpha),
             "p_better": p_better,
-            "p_not_worse": p_above(measured, -spec.margin) if spec.margin > 0 else p_better,
+            "p_not_worse": max(evidence.p_not_worse, p_above(measured, -spec.margin)) if spec.margin > 0 else p_better,
             "p_worse": p_worse,
             "better": int((found > SAME).sum()),
             "worse": int((found < -SAME).sum()),
@@ -203,7 +204,7 @@ def _shortest(shorter_by: Sequence[int], spec: JudgementSpec) -> Choice:
         enough = means - hypothesis > stdtrit(max(n - 1, 1), 1 - spec.alpha) * np.sqrt(spread) + SAME
         if not len(order):
             return np.zeros(len(sums), dtype=np.int64), np.zeros(len(sums), dtype=np.bool_)
-        return order[enough.argmax(axis=1)], enough.any(axis=1)
+        return order[enough.argmax(axis=1)], np.asarray(enough.any(axis=1))
 
     return choose
 

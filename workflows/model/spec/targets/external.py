@@ -64,7 +64,9 @@ class ActivityTarget(Target):
     before every call, also before one that failed is made again, and what a failed call may have taken counts. Default: 1.5
     times the dearest answer so far, after a first call made alone."""
     version: ShortText | None = None
-    """Names the code behind the activity; another version is another evaluator, whose answers are not mixed with these."""
+    """Names the code behind the activity; another version is another target, whose answers are not mixed with these."""
+    must_echo: bool = False
+    """Whether an answer fails that does not say which configuration was used (`overlay_hash`)."""
 
     def calls(self, sample_timeout: timedelta) -> ActivityCalls:
         """What a trial needs to know of this target."""
@@ -76,6 +78,10 @@ class ActivityTarget(Target):
             heartbeat=self.heartbeat,
             attempts=self.attempts,
         )
+
+    @property
+    def demands_echo(self) -> bool:
+        return self.must_echo
 
     @property
     def stated(self) -> AtMost | None:
@@ -114,7 +120,7 @@ class ExternalTarget(Target):
     timeout: PositiveDuration = timedelta(hours=24)
     """The longest an experiment may take; then it is cancelled, and the trial ends as `timeout`."""
     version: ShortText | None = None
-    """Names the code behind the runner; another version is another evaluator, whose answers are not mixed with these."""
+    """Names the code behind the runner; another version is another target, whose answers are not mixed with these."""
 
     @model_validator(mode="after")
     def _polls_grow(self) -> ExternalTarget:

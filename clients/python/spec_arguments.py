@@ -1,0 +1,171 @@
+"""From the arguments of `ratchet.optimize` to what a spec file would say."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypedDict
+
+import pydantic
+
+from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
+from clients.python.given_rows import dataset_of
+from clients.python.program_functions import ProgramFunctions, name_of
+from ratchet.errors import SpecError
+
+CALLED: Final = "ratchet.optimize()"
+"""What stands for the spec file in messages and memos."""
+
+
+SOURCES: Final = ("items", "path", "paths", "ref", "version", "id")
+"""Where a dataset says that its samples are."""
+
+
+class SpecFields(TypedDict, total=False):
+    """Everything that a spec says, by the same names, and what Python has other words for."""
+
+    target: Callable[..., Any] | Mapping[str, Any]
+    configuration: Mapping[str, Any]
+    data: Any
+    scorer: Any
+    name: str
+    prompt: str | Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    scorers: Sequence[Any]
+    objective: Callable[..., Any] | str | Mapping[str, Any]
+    optimizer: Any
+    judgement: Mapping[str, Any]
+    replicates: int | Literal["auto"]
+    samples_per_trial: int
+    stop: Mapping[str, Any]
+    budget: Mapping[str, Any]
+    execution: Mapping[str, Any]
+    reuse: Literal["run", "always", "never"]
+    prices: Mapping[str, Any]
+    release: Mapping[str, Any]
+    use_case: str
+    experiment: str
+    flags: Mapping[str, Any]
+    seed: int
+
+
+class CallOptions(SpecFields, total=False):
+    """What else a call may say."""
+
+    home: str | Path
+    """Where the embedded servers keep their data; default: RATCHET_HOME, else `.ratchet` here."""
+    new: bool
+    """Run it again although it ran before, and pay again."""
+    yes: bool
+    """Spend more than `ask_above` without being asked."""
+    ask_above: float
+    progress: bool
+    """Show it, as the command line does. Default: where standard output is a terminal."""
+
+
+@dataclass
+class SpecArguments(AbstractContextManager["SpecArguments"]):
+    """A spec that a program gave, with its functions; data that is too large for a spec lies in files until the end."""
+
+    content: dict[str, Any]
+    path: Path
+    program: ProgramFunctions = field(default_factory=ProgramFunctions)
+    _files: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def file(self) -> SpecFile:
+        """What `ratchet check` would read."""
+        return SpecFile(self.path, self.content, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._files is not None:
+            self._files.cleanup()
+
+    def _give_rows(self, data: Any) -> None:
+        """Samples from the program, in the place of those that the spec names; how they are split and read stays."""
+        before = self.content.get("dataset")
+        dataset = {name: part for name, part in before.items() if name not in SOURCES} if isinstance(before, Mapping) else {}
+        if callable(data):
+            self.content["dataset"] = self.program.named(data, "data", dataset)
+            return
+        self._files = tempfile.TemporaryDirectory(prefix="ratchet-data-")
+        given = dataset_of(data, Path(self._files.name), self.content.get("name") or "data")
+        self.content["dataset"] = given | dataset
+
+    def _give_functions(self) -> None:
+        """Put a reference in the place of every function."""
+        content = self.content
+        if "target" in content:
+            content["target"] = self._plugin(content["target"], "target")
+        scorers = content.get("scorers")
+        if isinstance(scorers, Sequence) and not isinstance(scorers, str):
+            content["scorers"] = [self._scorer(scorer, f"scorers[{place}]") for place, scorer in enumerate(scorers)]
+        if callable(content.get("objective")):
+            content["objective"] = self.program.named(content["objective"], "objective", {"kind": "python"})
+        optimizer = content.get("optimizer")
+        if callable(optimizer):
+            content["optimizer"] = self.program.named(optimizer, "optimizer", {"name": "python"})
+        elif isinstance(optimizer, Mapping):
+            named = self.program.named(optimizer["ref"], "optimizer", dict(optimizer)) if callable(optimizer.get("ref")) else {}
+            content["optimizer"] = {**optimizer, **named}
+            if "proposer" in optimizer:
+                content["optimizer"]["proposer"] = self._plugin(optimizer["proposer"], "optimizer.proposer")
+
+    def _plugin(self, given: Any, where: str) -> Any:
+        if callable(given):
+            return self.program.named(given, where, {"kind": "python"})
+        if isinstance(given, Mapping) and callable(given.get("ref")):
+            return self.program.named(given["ref"], where, {"kind": "python", **given})
+        return given
+
+    def _scorer(self, given: Any, where: str) -> Any:
+        if isinstance(given, str):
+            return {"kind": given}
+        function = given.get("ref") if isinstance(given, Mapping) else given
+        found = self._plugin(given, where)
+        return {"name": name_of(function), **found} if callable(function) else found
+
+
+def spec_of(given: Any, fields: Mapping[str, Any]) -> SpecArguments:
+    """The spec that a call means: a file, a mapping or a model, with keywords in the place of its fields."""
+    path = Path.cwd() / CALLED
+    content: dict[str, Any] = {}
+    if isinstance(given, str | Path):
+        path = Path(given)
+        try:
+            content = dict(read_spec_file(path).content)
+        except SpecFileError as error:
+            raise SpecError(f"{path}: {error}") from None
+    elif isinstance(given, pydantic.BaseModel):
+        content = given.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    elif isinstance(given, Mapping):
+        content = dict(given)
+    elif given is not None:
+        raise SpecError(f"spec: is a {type(given).__name__}; give a mapping, an OptimizationRequest or the path of a file")
+    both = [one for one in ("scorer", "scorers") if one in fields]
+    if len(both) > 1:
+        raise SpecError("scorer: is given beside scorers; give one of them")
+    said = {name: value for name, value in fields.items() if name not in ("data", "scorer")}
+    if "scorer" in fields:
+        scorer = fields["scorer"]
+        said["scorers"] = list(scorer) if isinstance(scorer, list | tuple) else [scorer]
+    arguments = SpecArguments({**content, **said}, path)
+    if "data" in fields:
+        arguments._give_rows(fields["data"])
+    arguments._give_functions()
+    arguments.content.setdefault("objective", _first_score(arguments.content))
+    return arguments
+
+
+def _first_score(content: Mapping[str, Any]) -> str:
+    """What goes without saying where there is one score."""
+    scorers = content.get("scorers") or [{"kind": "exact"}]
+    first = scorers[0] if isinstance(scorers, Sequence) else {}
+    return str(first.get("name") or first.get("kind") or "exact") if isinstance(first, Mapping) else "exact"
