@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import inspect
 import sys
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
-from workflows.model.failures import INVALID_REQUEST, described, shorten
+from activities.plugins.source_hashes import source_hash
+from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
 from workflows.model.spec.named_plugins import is_of_program
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ OWN_NAMES = ("ratchet", *(CHECKOUT_NAMES or (_TOP,)))
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
 
 ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+
+LONGEST_DESCRIPTION = 200
+"""Characters of what a plug-in says of itself."""
 
 VERSION = "version:"
 """Begins the fingerprint of a plug-in whose version the spec states."""
@@ -62,9 +65,19 @@ class Plugin:
         named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
         return {name: value for name, value in offered.items() if name in named}
 
+    def description(self) -> str | None:
+        """What it says of itself in words, where it has a `description` of its own."""
+        describe = getattr(self.call, "description", None)
+        if not callable(describe):
+            return None
+        said = describe()
+        if not isinstance(said, str) or not said.strip():
+            raise ValueError(f"its description() returned {said!r:.50}; return a few words")
+        return shorten(one_line(said), LONGEST_DESCRIPTION)
+
     def validate(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        """Let a proposer look at each new value before it is used, where it has a `validate` of its own; that raises where a
-        value is none that it stands for."""
+        """Let a plug-in look at each value that is new before it is used, where it has a `validate` of its own; that raises
+        where a value is none that it stands for."""
         look = getattr(self.call, "validate", None)
         if callable(look):
             for name, value in values.items():
@@ -115,7 +128,7 @@ class Plugins:
         return known if known is not None else self._resolved.setdefault(key, self._load(reference, arguments))
 
     def fingerprint(self, reference: str, version: str | None) -> str:
-        """What the plug-in is: the version the spec states, or a hash of the source of its module."""
+        """What the plug-in is: the version the spec states, or a hash of its source."""
         plugin = self.resolve(reference, 0)
         return f"{VERSION}{version}" if version is not None else plugin.source_hash
 
@@ -127,6 +140,19 @@ class Plugins:
             for count in counts:
                 self.resolve(reference, count)
         return {reference: self.fingerprint(reference, version) for reference, version in references.items()}
+
+    def descriptions(self, references: Sequence[str]) -> dict[str, str]:
+        """What plug-ins say of themselves, those that do."""
+        said: dict[str, str] = {}
+        for reference in references:
+            try:
+                words = self.resolve(reference, 0).description()
+            except Exception as error:
+                told = str(error) if isinstance(error, ValueError) else f"its description() raised {described(error)}"
+                raise invalid(f"plug-in {reference}: {told}") from error
+            if words is not None:
+                said[reference] = words
+        return said
 
     def _load(self, reference: str, arguments: int) -> Plugin:
         own = self._program.functions.get(reference)
@@ -141,7 +167,7 @@ class Plugins:
             raise invalid(f"plug-in {reference}: {error}") from None
         if not callable(target):
             raise invalid(f"plug-in {reference}: is a {type(target).__name__}, not callable; refer to a function")
-        return _plugin(reference, target, arguments, _source_hash(module_name, target))
+        return _plugin(reference, target, arguments, _source_hash(module_name, path, target))
 
     def _refuse_forbidden(self, reference: str, module_name: str) -> None:
         top = module_name.partition(".")[0]
@@ -250,10 +276,11 @@ def _takes(target: Callable[..., Any], arguments: int) -> bool:
     return True
 
 
-def _source_hash(module_name: str, target: Any) -> str:
-    """The hash of the file that really defines the callable, which may not be the module that the reference names."""
+def _source_hash(module_name: str, path: str, target: Any) -> str:
+    """The hash of what it depends on in the file that defines it, which may not be the module that the reference names."""
     defining = sys.modules.get(getattr(target, "__module__", None) or module_name) or sys.modules[module_name]
     file = getattr(defining, "__file__", None) or getattr(sys.modules[module_name], "__file__", None)
     if file is None:
         raise invalid(f"module {module_name!r} has no source file; state a version for the plug-in in the spec")
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    name: str = getattr(target, "__qualname__", path)
+    return source_hash(Path(file).read_bytes(), name.partition(".")[0])

@@ -23,6 +23,7 @@ import pydantic
 from clients.checks.plugin_inspection import PluginUse, first_changed, inspect_plugins, modules_of, plugin_uses
 from clients.embedded.home import Home
 from clients.private_files import make_private_folder, open_private
+from clients.runs.identity import plugin_task_queue
 from clients.runs.lookup import KnownRun, first_execution, memo_of
 from clients.runs.servers import Servers
 from clients.runs.workers import PluginCode
@@ -167,15 +168,18 @@ def _note_of(notes: CodeNotes, run: KnownRun) -> CodeNote | None:
     return note if note is not None and note.execution == first_execution(run) else None
 
 
-async def code_to_retry(notes: CodeNotes, run_id: str, request: OptimizationRequest) -> RunCode | None:
-    """The code of a finished run, which may outlive its execution; its stored spec must name what was noted, no more."""
+async def code_to_retry(notes: CodeNotes, run_id: str, request: OptimizationRequest, task_queue: str) -> RunCode | None:
+    """The code of a finished run as it is now, perhaps mended; its stored spec must name what was noted, no more."""
     note = await asyncio.to_thread(notes.read, run_id)
     if note is None or note.code.uses != tuple(plugin_uses(request)):
         return None
     if note.code.task_queue != request.execution.evaluation_task_queue:
         return None
-    await _refuse_changed(note.code, run_id)
-    return note.code
+    inspection = await inspect_plugins(note.code.uses, Path(note.code.directory))
+    if inspection.problems:
+        raise CodeMissing(f"{run_id} cannot be retried: {next(iter(inspection.problems.values()))}")
+    queue = plugin_task_queue(task_queue, inspection.code_hash)
+    return note.code.model_copy(update={"task_queue": queue, "files": inspection.files})
 
 
 async def _refuse_changed(code: RunCode, run_id: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.support.command_bench import Bench
 
 ESCAPE = "\x1b[31m"
@@ -38,17 +40,24 @@ def test_answers_are_shown_readably_and_filtered(bench: Bench) -> None:
     assert "  Now         yes\n" in changed.stdout
     assert bench.facts("answers", run_id, "--changed-from", "baseline", "--failed")["answers"] == []
 
+    assert bench.ratchet("best", run_id, "k").stdout == "4\n"
+    piped = bench.ratchet("best", run_id)
+    assert (piped.stdout, piped.stderr) == ("k: 4\n", "")
+    assert bench.facts("best", run_id)["configuration"] == {"k": 4}
+
 
 def test_what_cannot_be_shown_is_told_with_the_fix(bench: Bench) -> None:
     bench.write(name="told")
     run_id = bench.facts("run", "spec.yaml")["run_id"]
     for arguments, told in (
-        ((f"{run_id}/r9-nothing",), "r9-nothing"),
-        ((f"{run_id}x",), "did you mean"),
-        ((run_id, "--changed-from", "nobody"), "nobody"),
-        ((run_id, "--failed", "--passed"), "give one of them"),
+        (("answers", f"{run_id}/r9-nothing"), "r9-nothing"),
+        (("answers", f"{run_id}x"), "did you mean"),
+        (("answers", run_id, "--changed-from", "nobody"), "nobody"),
+        (("answers", run_id, "--failed", "--passed"), "give one of them"),
+        (("best", run_id, "promt"), "has no factor 'promt'; it has k"),
+        (("delete", run_id), "give --yes to delete them"),
     ):
-        done = bench.ratchet("answers", *arguments)
+        done = bench.ratchet(*arguments)
         assert done.returncode == 2, done.stdout
         assert told in done.stderr
 
@@ -62,20 +71,43 @@ def test_where_a_target_raised_is_told_with_its_answers_and_with_the_end_of_the_
     assert where in ended.stdout
     line = next(line for line in ended.stdout.splitlines() if "Termination" in line)
     assert "The baseline failed: 2 of the" in line
+    assert "printed: looking for luck" in ended.stdout
     run_id = bench.facts("list")["runs"][0]["run_id"]
 
     shown = bench.ratchet("answers", run_id, "--failed")
     assert "  Error       target raised RuntimeError: the target has no luck\n" in shown.stdout
     assert "mine.py:" in shown.stdout
     assert where in shown.stdout
+    assert "  Printed     looking for luck\n" in shown.stdout
     report = bench.ratchet("report", run_id, "--format", "markdown").stdout
     assert "```\n  mine.py:" in report
 
 
-def test_where_a_scorer_raised_is_told_with_the_end_of_the_run(bench: Bench) -> None:
+def test_where_a_scorer_raised_is_told_and_once_it_is_mended_no_answer_is_paid_again(bench: Bench) -> None:
     scorer = {"kind": "python", "ref": "judging:judge", "name": "exact"}
     bench.write(name="scoring", scorers=[scorer])
     (bench.directory / "judging.py").write_text("def judge(output, sample):\n    return 1 / len('')\n")
     ended = bench.ratchet("run", "spec.yaml")
     assert ended.returncode == 1
     assert "judging.py:2 in judge: return 1 / len('')" in ended.stdout
+    assert "execution.max_failed_scores allows 1; first: sample" in ended.stdout
+    run_id, paid = bench.facts("list")["runs"][0]["run_id"], len(bench.calls)
+    shown = bench.ratchet("answers", run_id + "/baseline").stdout
+    assert ": unscored" in shown and "judging.py:2 in judge" in shown
+
+    (bench.directory / "judging.py").write_text("def judge(output, sample):\n    return output.value == sample.expected\n")
+    again = bench.ratchet("retry", run_id, "--json")
+    assert "it is retried with the code as it is now" in again.stderr
+    retried = json.loads(again.stdout)
+    assert (retried["status"], retried["reused"]) == ("completed", paid)
+
+    calls = len(bench.calls)
+    bench.write(name="scoring", scorers=[{"kind": "exact", "ignore_case": True}])
+    anew = bench.facts("rescore", retried["run_id"], "--spec", "spec.yaml")
+    assert (anew["status"], anew["spend"]["samples"], len(bench.calls)) == ("completed", 0, calls)
+    assert anew["run_id"] != retried["run_id"]
+    assert f"rescored from {retried['run_id']}" in bench.ratchet("report", anew["run_id"]).stdout
+    bench.write(name="scoring", scorers=[scorer], seed=99)
+    refused = bench.ratchet("rescore", retried["run_id"], "--spec", "spec.yaml")
+    assert refused.returncode == 2
+    assert f"seed: differs from that of {retried['run_id']}" in refused.stderr

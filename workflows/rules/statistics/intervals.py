@@ -38,4 +38,5 @@ def _wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
     z2 = float(ndtri((1 + confidence) / 2)) ** 2
     center = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = math.sqrt(z2 * share * (1 - share) / n + z2 * z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, center - reach), min(1.0, center + reach)
+    # The last digit must not put the share outside of its own interval.
+    return min(max(0.0, center - reach), share), max(min(1.0, center + reach), share)
