@@ -192,7 +192,7 @@ def _decisions(facts: RunFacts) -> list[list[str]]:
     told = [
         f"  {iteration.number}: {decision.explanation}"
         for iteration in facts.iterations
-        if (decision := decision_on(facts, iteration)) is not None and iteration.round
+        if (decision := decision_on(facts, iteration)) is not None and decision.explanation and iteration.round
     ]
     return [["Decisions:", *(row for text in told for row in _hanging(one_line(text)))]] if told else []
 
