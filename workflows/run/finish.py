@@ -142,7 +142,8 @@ class Closing:
         last = last_round(self._state, end.reason, end.status)
         if last is not None:
             self._outbox.add(last)
-        self._showing.show(end.status, end.message)
+        confirmed = f"; {confirmation.explanation}" if confirmation is not None else ""
+        self._showing.show(end.status, f"{result.message}{confirmed}")
         try:
             await self._write(FinishInput(run_id=self._state.run_id, result=result, records=self._outbox.waiting))
         except ActivityError as error:  # then at least that it is over, and why
