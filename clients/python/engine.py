@@ -85,8 +85,16 @@ class Engine:
         self._opened: tuple[Servers, Workers] | None = None
         self._attended: set[Future[Any]] = set()
         self._is_over = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ratchet", daemon=True)
+        self._thread = threading.Thread(target=self._turn, name="ratchet", daemon=True)
         self._thread.start()
+
+    def _turn(self) -> None:
+        self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.close()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Have something done in our loop, and do not wait for it. The program's end waits."""
