@@ -90,10 +90,7 @@ class Engine:
 
     def _turn(self) -> None:
         self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(_ended(asyncio.all_tasks(self._loop)))
         self._loop.close()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -151,6 +148,12 @@ class Engine:
             asyncio.run_coroutine_threadsafe(self._exits.aclose(), self._loop).result(ENDING_TAKES_AT_MOST)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDING_TAKES_AT_MOST)
+
+
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _told(work: Coroutine[Any, Any, T]) -> T:
