@@ -7,9 +7,10 @@ DEMO := .venv/.demo
 ENGINE := .venv/.engine
 INSTALLED := .venv/.installed
 # Tests wait a good deal: for timeouts, for processes that start. Twice as many processes as most machines for CI have cores
-# fill that time. Some environments set PYTHONDONTWRITEBYTECODE; then each of them would compile every test.
+# fill that time. Some environments set PYTHONDONTWRITEBYTECODE; then each of them would compile every test. Threads of linear
+# algebra that wait for each other spin: on a busy machine a test took 25 CPU seconds instead of 3.
 PROCESSES ?= 4
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

@@ -206,6 +206,7 @@ class StoreBookkeeping(Bookkeeping):
             train_samples=plan.train.suite.samples if plan.train else 0,
             plan=foreseen,
             cross_fits=not plan.test_samples and not spec.dataset.holds_nothing_back,
+            confirms_in_time=True,
             search_attributes=self._search_attributes,
             duplicates_dropped=dataset.duplicates_dropped,
             left_out=given.left_out if given is not None else {},

@@ -28,7 +28,7 @@ from workflows.rules.statistics import compare
 from workflows.rules.statistics.cross_fit import search_cross_fitted
 
 SAMPLES, BUDGET, PASSES = 30, 500, 0.6
-RUNS, QUICK_RUNS = 200, 4
+RUNS, QUICK_RUNS = 200, 2
 GAIN = 0.3
 MODEL = {"kind": "model", "model": "simulated"}
 X = {"value": 100, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}

@@ -328,7 +328,8 @@ class ShardAtWork:
             self._keep(pair, output, printed.text, reservation, taken)
             return await self._scored(pair, output, context, was_kept=True)
         try:
-            return replace(await self._scored(pair, output, context, was_kept=False), printed=printed.text)
+            scored = await self._scored(pair, output, context, was_kept=False)
+            return replace(scored, printed=printed.text, echoed=output.overlay_hash is not None)
         except BaseException:
             self._keep(pair, output, printed.text, reservation, taken)
             raise
@@ -350,6 +351,7 @@ class ShardAtWork:
             ttft_ms=output.ttft_ms,
             trace=output.trace,
             printed=printed,
+            echoed=output.overlay_hash is not None,
         )
         self._commit(pair, kept, taken)
 

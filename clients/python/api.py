@@ -72,7 +72,9 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
     fields = {name: value for name, value in given.items() if name not in CallOptions.__annotations__.keys() - _SPEC_FIELDS}
     shown = given.get("progress")
     home = home_of(None if given.get("home") is None else Path(given["home"])).absolute()
-    context = Context(json=not (sys.stdout.isatty() if shown is None else shown), home=home)
+    if shown is None:
+        shown = sys.stdout.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
+    context = Context(json=not shown, home=home)
     options = RunOptions(
         new=bool(given.get("new")),
         yes=bool(given.get("yes")),

@@ -84,27 +84,31 @@ class Engine:
         self._opening = asyncio.Lock()
         self._opened: tuple[Servers, Workers] | None = None
         self._attended: set[Future[Any]] = set()
+        self._is_over = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="ratchet", daemon=True)
         self._thread.start()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Have something done in our loop, and do not wait for it. The program's end waits."""
-        future = asyncio.run_coroutine_threadsafe(_told(work), self._loop)
+        future = self._asked(work)
         self._attended.add(future)
         future.add_done_callback(self._attended.discard)
         return future
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Have something done in our loop, and wait for it, interruptibly."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RunError("a target or scorer cannot wait for a run: it would wait for itself")
-        future = asyncio.run_coroutine_threadsafe(_told(work), self._loop)
+        future = self._asked(work)
         try:
             return future.result()
         except KeyboardInterrupt:
             future.cancel()
             raise
+
+    def _asked(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if self._is_over:
+            work.close()
+            raise RunError("ratchet.close() let go of the servers; make the call again, which reaches them anew")
+        return asyncio.run_coroutine_threadsafe(_told(work), self._loop)
 
     def soon(self, event: asyncio.Event) -> None:
         """Set an event of our loop from anywhere."""
@@ -130,6 +134,7 @@ class Engine:
 
     def end(self) -> None:
         """Let go of what is attended, then of the servers."""
+        self._is_over = True
         self.soon(self.let_go)
         for future in list(self._attended):
             with contextlib.suppress(Exception):

@@ -64,7 +64,7 @@ class CallOptions(SpecFields, total=False):
     """Spend more than `ask_above` without being asked."""
     ask_above: float
     progress: bool
-    """Show it, as the command line does. Default: where standard output is a terminal."""
+    """Show it, as the command line does. Default: on a terminal, and line by line in a notebook."""
 
 
 @dataclass

@@ -32,6 +32,7 @@ from workflows.run.ended import RunEnded
 from workflows.run.ending import (
     confirmation_references,
     confirmed,
+    cut_off,
     ended_by_rules,
     ending_of,
     result_of,
@@ -116,6 +117,7 @@ class ReplayedRun(Surroundings):
             train_samples=samples.get(Split.TRAIN, 0) if facts.search_split is not Split.TRAIN else 0,
             plan=assumed_plan(facts.request, searched, samples.get(Split.TEST, 0)),
             cross_fits=not samples.get(Split.TEST) and not facts.request.dataset.holds_nothing_back,
+            confirms_in_time=True,
         )
 
     # -- what the loop asks -----------------------------------------------------------------------------------------------
@@ -369,7 +371,7 @@ class ReplayedRun(Surroundings):
             judged = await self.trials.judged(baseline, winner, Asked((reference,)))
             if how == "fresh_answers" and await self._alike((baseline, winner)):
                 judged, how = await self._cross_fitted(judged), "cross_fitting"
-        found = confirmed(state, results[0].objective_score, results[-1].objective_score, judged, how)
+        found = cut_off(results, how) or confirmed(state, results[0].objective_score, results[-1].objective_score, judged, how)
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
         return found.model_copy(update=seen)
 

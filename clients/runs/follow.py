@@ -15,11 +15,12 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from clients.commands.context import CommandError, Context, ExitCode
+from clients.reports.facts import looks_further
 from clients.reports.load import facts_of, request_in_force
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.first_look import first_look_lines
 from clients.reports.text.live import LiveDisplay, PlainDisplay
-from clients.reports.text.progress_lines import decision_texts, progress_lines, told
+from clients.reports.text.progress_lines import OF_THE_SEARCH, decision_texts, progress_lines, told
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import TERMINAL, known_run
 from clients.runs.pollers import unserved_target
@@ -182,6 +183,8 @@ class RunFollower:
         facts = facts_of(report)
         self.request = request_in_force(report.run)
         lines = progress_lines(facts, shown=self.shown)
+        if self.shown is None and looks_further(facts):
+            lines.insert(1, OF_THE_SEARCH)
         if facts.first_look is not None and not self.shown and told(facts):  # after the line of the baseline
             look = first_look_lines(facts.first_look, min(shutil.get_terminal_size().columns, WIDEST))
             place = lines.index(next(line for line in lines if " Iteration 0: " in line)) + 1

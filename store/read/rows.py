@@ -304,6 +304,8 @@ class ItemRow(Payload):
     created_at: datetime
     printed: str | None
     """The end of what target and scorers printed, where they are code of the user's."""
+    echoed: bool
+    """Whether the target said that it used the candidate's configuration."""
 
 
 class ItemPage(Payload):

@@ -179,14 +179,15 @@ async def _insert(
             SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
         ), stored AS (
             INSERT INTO answers (config_hash, target, run_id, trial_id, answer_id, item_hash, replicate, status, output, error,
-                                 error_class, tokens, cost, latency_ms, ttft_ms, trace, printed)
+                                 error_class, tokens, cost, latency_ms, ttft_ms, trace, printed, echoed)
             SELECT $1, $2, $4, $5, coalesce(given.answer_id, nextval('answer_ids')), given.item_hash, given.replicate,
                    given.status, given.output, given.error, given.error_class, given.tokens, given.cost, given.latency_ms,
-                   given.ttft_ms, given.trace, given.printed
+                   given.ttft_ms, given.trace, given.printed, given.echoed
             FROM alive, unnest($6::bigint[], $7::text[], $8::int[], $9::text[], $10::json[], $11::text[], $12::text[],
-                               $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[])
+                               $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[],
+                               $19::bool[])
                 AS given (answer_id, item_hash, replicate, status, output, error, error_class, tokens, cost, latency_ms,
-                          ttft_ms, trace, printed)
+                          ttft_ms, trace, printed, echoed)
             ON CONFLICT DO NOTHING RETURNING answer_id, item_hash, replicate
         )
         INSERT INTO scores (answer_id, scorer, scored_by, passed, scores, details, feedback, fault, error, error_class, tokens,
@@ -194,8 +195,8 @@ async def _insert(
         SELECT coalesce(stored.answer_id, earlier.answer_id), $3, earlier.scored_by, given.passed, given.scores, given.details,
                given.feedback, given.fault, given.error, given.error_class, nullif(given.tokens, 0), nullif(given.cost, 0),
                given.printed
-        FROM alive, unnest($19::bigint[], $20::text[], $21::int[], $22::bool[], $23::bool[], $24::jsonb[], $25::jsonb[],
-                           $26::text[], $27::text[], $28::text[], $29::text[], $30::bigint[], $31::float8[], $32::text[])
+        FROM alive, unnest($20::bigint[], $21::text[], $22::int[], $23::bool[], $24::bool[], $25::jsonb[], $26::jsonb[],
+                           $27::text[], $28::text[], $29::text[], $30::text[], $31::bigint[], $32::float8[], $33::text[])
             AS given (answer_id, item_hash, replicate, was_kept, passed, scores, details, feedback, fault, error, error_class,
                       tokens, cost, printed)
         LEFT JOIN stored ON stored.item_hash = given.item_hash AND stored.replicate = given.replicate
@@ -235,6 +236,7 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[An
         [answer.ttft_ms for answer in new],
         [optional_json(answer.trace) for answer in new],
         [optional_text(answer.printed) for answer in new],
+        [answer.echoed or None for answer in new],
     ]
 
 

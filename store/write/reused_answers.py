@@ -46,9 +46,11 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
             WHERE EXISTS (SELECT FROM runs WHERE run_id = $1 FOR KEY SHARE)
         ), copied AS (
             INSERT INTO answers (answer_id, tokens, cost, latency_ms, ttft_ms, replicate, config_hash, target, run_id,
-                                 item_hash, trial_id, reused_from, status, output, error, error_class, trace, printed)
+                                 item_hash, trial_id, reused_from, status, output, error, error_class, trace, printed,
+                                 echoed)
             SELECT copy_id, tokens, cost, latency_ms, ttft_ms, replicate, $3, $4, $1, item_hash,
-                   $10, coalesce(reused_from, run_id), status, output, error, error_class, trace, printed
+                   $10, coalesce(reused_from, run_id), status, output, error, error_class, trace, printed,
+                   echoed
             FROM source
             ON CONFLICT DO NOTHING RETURNING answer_id
         )

@@ -97,11 +97,15 @@ class Bench:
         path = self.directory / "calls"
         return path.read_text().split() if path.exists() else []
 
-    def until(self, condition: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[[], bool], seconds_between: float = 0.05) -> None:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, "it did not happen"
-            time.sleep(0.05)
+            time.sleep(seconds_between)
+
+    def until_told(self, run_id: str, what: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until `ratchet status` says so. Each time is a command, which computes for longer than others wait."""
+        self.until(lambda: what(self.facts("status", run_id)), seconds_between=0.5)
 
     def waits_in_round_1(self) -> bool:
         """Whether a candidate has been asked something; the gate keeps its answer back."""

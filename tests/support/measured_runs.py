@@ -146,6 +146,7 @@ class MeasuredRun:
                 from_json(row["score_details"]) or {},
                 row["error_class"],
                 printed=row["printed"],
+                echoed=row["echoed"],
             )
             for row in rows
         }

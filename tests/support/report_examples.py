@@ -10,6 +10,7 @@ from clients.reports.facts import Iteration, IterationStatus, RunFacts, Statisti
 from ratchet._canonical import content_hash
 from ratchet.optimizer import StopReason
 from workflows.model.run.contract import Confirmation, OptimizationResult, Unproven
+from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import Counts, RoundRecord, RunStatus, Spend
 from workflows.model.spec.judgement import Evidence, Judged, Verdict
 from workflows.model.spec.request import OptimizationRequest
@@ -90,6 +91,7 @@ def facts(
                 best_candidate_id=iteration.candidate_id if score is not None else None,
                 best_so_far=best.score if best else None,
                 best_so_far_id=best.candidate_id if best else None,
+                decisions=(Decision(candidate_id=iteration.candidate_id, kept=new_best),),
                 decided_at=STARTED + timedelta(seconds=30 * number + 21),
             )
         )

@@ -120,6 +120,8 @@ class Outcome:
     printed: str | None = None
     """The end of what the target printed."""
     scorers_printed: str | None = None
+    echoed: bool = False
+    """Whether the target said that it used the overlay."""
     was_kept: bool = False
     """Its answer was stored before it was scored."""
 
@@ -147,6 +149,7 @@ class UnscoredAnswer:
     error_class: str | None = None
     printed: str | None = None
     """The end of what the target printed."""
+    echoed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

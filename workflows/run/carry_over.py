@@ -26,6 +26,7 @@ def carried(state: RunState) -> CarriedState:
         started_at=state.started_at,
         paused_for=state.paused_for,
         unserved=state.unserved,
+        opened_in=state.opened_in,
         round=state.round,
         baseline=state.baseline,
         best=state.best,
@@ -73,7 +74,7 @@ def pick_up(state: RunState, saved: CarriedState) -> None:
     """Go on from what an earlier execution carried over, before anybody tells the run anything new."""
     state.prepared, state.baseline, state.best, state.last = saved.prepared, saved.baseline, saved.best, saved.last
     state.started_at, state.paused_for, state.unserved = saved.started_at, saved.paused_for, saved.unserved
-    state.round, state.optimizer_state = saved.round, saved.optimizer
+    state.round, state.optimizer_state, state.opened_in = saved.round, saved.optimizer, saved.opened_in
     state.counts, state.spending = saved.counts, Spending.carried(saved)
     state.consecutive_failures, state.rounds_without_admission = saved.consecutive_failures, saved.rounds_without_admission
     state.rounds_without_proposal, state.last_failure = saved.rounds_without_proposal, saved.last_failure

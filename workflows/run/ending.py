@@ -20,6 +20,8 @@ from workflows.rules.scoring.objective_score import gain
 from workflows.run.ended import RunEnded
 from workflows.run.state import RunState
 
+OUT_OF_TIME = "the time budget (budget.wall_time) was over before baseline and winner were measured again; allow more"
+
 
 def ended_by_rules(state: RunState, now: datetime) -> RunEnded | None:
     """The end of the run, where its stop rules or its budget call for it now."""
@@ -97,6 +99,14 @@ def confirmation_references(state: RunState, pair: Sequence[Candidate]) -> list[
         )
         for one, replicates in zip(pair, (state.design.baseline_replicates, state.design.replicates), strict=False)
     ]
+
+
+def cut_off(results: Sequence[TrialResult], how: How) -> Confirmation | None:
+    """What is left of a confirmation that the time budget ended."""
+    if all(result.status != "timeout" for result in results):
+        return None
+    found = Confirmation(how=how, refused=OUT_OF_TIME)
+    return found.model_copy(update={"explanation": on_confirmation(found)})
 
 
 def confirmed(state: RunState, baseline: float | None, winner: float | None, judged: Judged | None, how: How) -> Confirmation:

@@ -21,7 +21,7 @@ from workflows.model.trial import Purpose, Split
 from workflows.optimizers.frame import Reporting
 from workflows.policies import LOCAL_STORE, STORE
 from workflows.run.ended import RunEnded
-from workflows.run.ending import confirmation_references, confirmed, ending_of, result_of, to_confirm, uncovered
+from workflows.run.ending import confirmation_references, confirmed, cut_off, ending_of, result_of, to_confirm, uncovered
 from workflows.run.error_reason import reason_of
 from workflows.run.outbox import RoundOutbox
 from workflows.run.references import references_of
@@ -100,7 +100,7 @@ class Closing:
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
             [judged], how = found.judged, "cross_fitting" if found.alike else how
-        return confirmed(state, scores[0], scores[-1], judged, how)
+        return cut_off(results, how) or confirmed(state, scores[0], scores[-1], judged, how)
 
     async def _cross_fitted(self) -> Confirmation:
         """Without another call: from what the search has measured."""

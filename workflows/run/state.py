@@ -61,6 +61,8 @@ class RunState:
         """How long the run has stood still: paused, or served by nobody."""
         self.unserved: timedelta | None = None
         """For how long nobody had served it when the store was last asked."""
+        self.opened_in = timedelta(0)
+        """What it took until the baseline was measured."""
         self.resting_since: datetime | None = None
         self.status: RunStatus = "initialized"
         self.phase = "preparing"
@@ -393,19 +395,34 @@ class RunState:
         return LimitsInForce(stop=self.limits.stop, budget=self.limits.budget) if self.adjusted else None
 
     @property
-    def deadline(self) -> datetime | None:
+    def end_of_time(self) -> datetime | None:
         """When the time budget is over."""
         allowed = self.limits.budget.wall_time
         return self.started_at + self.paused_for + allowed if allowed else None
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time of the search is over."""
+        end = self.end_of_time
+        return None if end is None else end - self.time_to_confirm
+
+    @property
+    def time_to_confirm(self) -> timedelta:
+        """What the search leaves of the time budget: what the confirmation takes, if its calls take as long as those of the
+        opening did, but never more than half of it."""
+        allowed, needs = self.limits.budget.wall_time, self.needs
+        if not allowed or self.prepared is None or not self.prepared.confirms_in_time or not needs.opening_calls:
+            return timedelta(0)
+        return min(self.opened_in * (needs.confirmation_calls / needs.opening_calls), allowed / 2)
 
     def elapsed(self, now: datetime) -> timedelta:
         """Time since the start during which the run was served, and not paused."""
         return max((self.resting_since or now) - self.started_at - self.paused_for, timedelta(0))
 
     def is_out_of_time(self, now: datetime) -> bool:
-        """Whether the time budget is over, by what is known."""
+        """Whether the time of the search is over, by what is known."""
         allowed = self.limits.budget.wall_time
-        return bool(allowed) and self.elapsed(now) >= allowed
+        return bool(allowed) and self.elapsed(now) + self.time_to_confirm >= allowed
 
     @property
     def clock(self) -> RunClock | None:
@@ -441,6 +458,7 @@ class RunState:
             best_score=self.best.score if self.best else None,
             improved_round=self.best.since_round if self.best else 0,
             elapsed=self.elapsed(now),
+            time_to_confirm=self.time_to_confirm,
             spend=self.spending.counted,
             rounds_without_admission=self.rounds_without_admission,
             consecutive_failures=self.consecutive_failures,

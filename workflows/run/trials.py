@@ -159,7 +159,7 @@ class TrialRuns:
             concurrent_samples=state.concurrent_samples,
             min_coverage=execution.min_coverage,
             max_failed_scores=execution.max_failed_scores,
-            deadline=None if purpose is Purpose.CONFIRMATION else state.deadline,
+            deadline=self._deadline(purpose),
             clock=state.clock,
             records=records,
             references=references_of(state) if purpose is Purpose.CANDIDATE else (),
@@ -169,6 +169,13 @@ class TrialRuns:
             activity=target.calls(execution.sample_timeout) if asks_the_target else None,
             experiment=target.rules() if asks_the_target else None,
         )
+
+    def _deadline(self, purpose: Purpose) -> datetime | None:
+        """When a trial is cut off."""
+        state = self._state
+        if purpose is not Purpose.CONFIRMATION:
+            return state.deadline
+        return state.end_of_time if state.prepared and state.prepared.confirms_in_time else None
 
     def _samples(self, candidate: Candidate, purpose: Purpose) -> tuple[Split, int]:
         """On which samples a trial is run, and how many these are."""

@@ -225,7 +225,13 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         "unproven": result.unproven.model_dump(mode="json") if result and result.unproven else None,
         "confirmation": result.confirmation.model_dump(mode="json") if result and result.confirmation else None,
         "confirmed": [
-            {"candidate_id": one.candidate_id, "score": one.score, "low": one.low, "high": one.high}
+            {
+                "candidate_id": one.candidate_id,
+                "score": one.score,
+                "low": one.low,
+                "high": one.high,
+                "pass_rate": one.statistics.success_rate,
+            }
             for one in confirmed_trials(facts)
         ],
         "compression": result.compression.model_dump(mode="json") if result and result.compression else None,

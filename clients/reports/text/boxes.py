@@ -72,9 +72,17 @@ class Verbosity(StrEnum):
     FULL = "full"
 
 
+def _mode(facts: RunFacts) -> str:
+    """What the run was for: to measure one configuration, to explore several, or to optimize."""
+    optimizer = facts.request.optimizer
+    if not optimizer.is_comparison:
+        return "OPTIMIZE"
+    return "EXPLORE" if optimizer.looks_further else "MEASURE"
+
+
 def box(facts: RunFacts, verbosity: Verbosity = Verbosity.SUMMARY) -> str:
     """The run's report. Plain text: print it without markup."""
-    heading = _hanging(f"OPTIMIZE: {facts.use_case} / {facts.experiment}")
+    heading = _hanging(f"{_mode(facts)}: {facts.use_case} / {facts.experiment}")
     found = headline_of(facts)
     leads = _headline(found)
     if verbosity is Verbosity.MINIMAL:
@@ -184,7 +192,7 @@ def _decisions(facts: RunFacts) -> list[list[str]]:
     told = [
         f"  {iteration.number}: {decision.explanation}"
         for iteration in facts.iterations
-        if (decision := decision_on(facts, iteration)) is not None and iteration.round
+        if (decision := decision_on(facts, iteration)) is not None and decision.explanation and iteration.round
     ]
     return [["Decisions:", *(row for text in told for row in _hanging(one_line(text)))]] if told else []
 

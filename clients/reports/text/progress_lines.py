@@ -11,6 +11,8 @@ from clients.reports.text.terminal_text import ellipsized, one_line
 from workflows.model.failures import without_traceback
 
 LONGEST_REASON = 200
+OF_THE_SEARCH = "(these are scores of the search; what holds is confirmed at the end)"
+"""Said once before the first of them."""
 
 
 def starting_line(facts: RunFacts) -> str:
@@ -77,9 +79,12 @@ def decision_texts(facts: RunFacts, told_rounds: int = 0) -> list[str]:
 
 
 def _to_tell(facts: RunFacts) -> Iterator[IterationStep]:
-    """Where a verdict decides what becomes the best, a round is told once it is decided: a mere score would look like one."""
-    waits = not facts.is_over and facts.request.judgement.accept != "score"
-    return takewhile(lambda step: not waits or decision_on(facts, step.iteration) is not None, steps(facts))
+    """A round is told once it is decided: what is printed stays, and a mere score might not become the best."""
+
+    def is_settled(step: IterationStep) -> bool:
+        return facts.is_over or not step.iteration.round or decision_on(facts, step.iteration) is not None
+
+    return takewhile(is_settled, steps(facts))
 
 
 def _prefix(facts: RunFacts) -> str:

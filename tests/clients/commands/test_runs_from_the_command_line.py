@@ -107,7 +107,7 @@ def test_pause_adjust_and_resume_reach_a_run_that_somebody_watches(bench: Bench)
     bench.until(bench.waits_in_round_1)
     assert "pausing" in bench.facts("pause", run_id)["message"]
     bench.open_gate()
-    bench.until(lambda: bench.facts("status", run_id)["status"] == "paused")
+    bench.until_told(run_id, lambda told: told["status"] == "paused")
     assert bench.ratchet("adjust", run_id, "--max-rounds", "2", "--wall-time", "1h").returncode == 0
     assert bench.facts("resume", run_id)["message"] == "going on"
     code, said = ending(process)
@@ -224,7 +224,7 @@ def test_dev_serves_until_ctrl_c_and_lets_open_runs_go_on(alone: Bench) -> None:
     assert f"{run_id} goes on" in said
     [link] = re.findall(r"http://127\.0\.0\.1:\d+/\?token=(\S+)", said)
     assert (alone.home / "serve.token").read_text().strip() == link
-    alone.until(lambda: alone.facts("status", run_id)["status"] == "completed")
+    alone.until_told(run_id, lambda told: told["status"] == "completed")
     dev.send_signal(signal.SIGINT)
     assert ending(dev)[0] == 0
     assert processes_of(alone) == []

@@ -120,7 +120,7 @@ async def test_a_run_is_followed_and_steered_from_the_loop_that_its_target_runs_
     await asyncio.to_thread(run.resume)
     gate.set()
     result = await run
-    assert (result.score, result.message) == (1.0, "Reached maximum iterations: 3")
+    assert (result.score, result.message) == (1.0, "Reached the limit of 2 rounds")
     assert 8 in [trial["configuration"]["k"] for trial in result.trials()]
     assert [event["type"] async for event in events][-1] == "run_finished"
     stopped = ratchet.start(name="stopped", target=answer, configuration=K, data=ROWS, scorer="exact", home=home, seed=1)
@@ -168,6 +168,10 @@ def test_a_run_that_fails_says_why(home: Path) -> None:
 
 
 def test_a_program_that_is_killed_or_interrupted_goes_on_where_it_was(tmp_path: Path, home: Path) -> None:
+    measured = ratchet.measure(name="closed", target=large_enough, configuration=K, data=ROWS[:1], home=home)
+    ratchet.close()
+    with pytest.raises(ratchet.RunError, match="let go of the servers"):
+        measured.answers()
     (tmp_path / "program.py").write_text(PROGRAM)
     calls = tmp_path / "calls"
 

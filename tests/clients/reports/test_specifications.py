@@ -9,6 +9,7 @@ import yaml
 
 from clients.reports.facts import RunFacts
 from clients.reports.history.specifications import write_measurements
+from clients.reports.text.boxes import box
 from tests.support.report_examples import BETTER, facts, request, the_example
 
 
@@ -26,6 +27,11 @@ def test_one_configuration_is_the_specification_of_its_use_case(tmp_path: Path) 
     assert document["factorSuit"] == request().baseline
     assert document["statistics"]["sampleCount"] == 20
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
+
+
+def test_a_report_says_what_the_run_was_for() -> None:
+    runs = {"MEASURE": _measured(), "EXPLORE": _measured({"model": "gpt-5"}), "OPTIMIZE": the_example()}
+    assert all(f"{mode}: shopping-assistant" in box(run) for mode, run in runs.items())
 
 
 def test_several_are_an_exploration_and_differ_where_they_are_different(tmp_path: Path) -> None:

@@ -30,9 +30,6 @@ class Served(Bench):
     def environment(self) -> dict[str, str]:
         return super().environment() | self.variables
 
-    def status(self, run_id: str) -> str:
-        return str(self.facts("status", run_id)["status"])
-
     def spec(self) -> dict[str, Any]:
         found: dict[str, Any] = yaml.safe_load((self.directory / "spec.yaml").read_text())
         return found
@@ -42,6 +39,10 @@ class Served(Bench):
 def alone(tmp_path: Path) -> Iterator[Served]:
     for bench in bench_in(tmp_path, tmp_path / ".ratchet"):
         yield Served(bench.directory, bench.home, bench.started)
+
+
+def is_completed(told: dict[str, Any]) -> bool:
+    return bool(told["status"] == "completed")
 
 
 def stop(process: Any) -> None:
@@ -57,7 +58,7 @@ def test_a_run_that_is_started_and_left_is_taken_up_by_the_dev_that_is_up(alone:
     left = alone.ratchet("run", "spec.yaml", "--detach")
     assert "the stack that is up here serves it" in left.stdout
     run_id = left.stdout.split("Started ")[1].split()[0]
-    alone.until(lambda: alone.status(run_id) == "completed")
+    alone.until_told(run_id, is_completed)
     stop(dev)
 
 
@@ -71,7 +72,7 @@ def test_a_run_whose_command_is_killed_is_taken_up_by_the_dev_that_is_up(alone: 
     alone.until(alone.waits_in_round_1)
     os.kill(command.pid, signal.SIGKILL)
     alone.open_gate()
-    alone.until(lambda: alone.status(run_id) == "completed")
+    alone.until_told(run_id, is_completed)
     stop(dev)
 
 
@@ -123,10 +124,7 @@ def test_every_view_names_the_queue_that_nobody_serves(alone: Served) -> None:
     facts = json.loads(dev.stdout.readline())
     page, token = facts["page"], Path(facts["token_file"]).read_text().strip()
 
-    def waits_on_q3() -> bool:
-        return alone.facts("status", "waiting").get("waits_for") == "a worker on task queue 'q3'"
-
-    alone.until(waits_on_q3)
+    alone.until_told("waiting", lambda told: told.get("waits_for") == "a worker on task queue 'q3'")
     [listed] = alone.facts("list")["runs"]
     assert listed == {"run_id": "waiting", "status": "initialized", "waits_for": "a worker on task queue 'q3'"}
     assert "waiting waits for a worker on task queue 'q3'" in alone.ratchet("list").stdout
@@ -161,7 +159,7 @@ def test_a_run_that_lost_its_worker_is_not_shown_as_running(alone: Served) -> No
         pass
     facts = json.loads(line)
     page, token = facts["page"], Path(facts["token_file"]).read_text().strip()
-    alone.until(lambda: "optimization-evaluation-" in alone.facts("status", run_id).get("waits_for", ""))
+    alone.until_told(run_id, lambda told: "optimization-evaluation-" in told.get("waits_for", ""))
     assert "has changed since" in alone.ratchet("status", run_id).stdout
     _, detail = asked(page, token, f"optimizations/{run_id}")
     [queue] = detail["waits_for"]
@@ -170,5 +168,5 @@ def test_a_run_that_lost_its_worker_is_not_shown_as_running(alone: Served) -> No
     assert listed["items"][0]["waits_for"] == [queue]
     (alone.directory / "mine.py").write_text(MINE)
     alone.open_gate()
-    alone.until(lambda: alone.status(run_id) == "completed")
+    alone.until_told(run_id, is_completed)
     stop(dev)

@@ -37,6 +37,13 @@ async def hill_of_the_searched(configuration: Mapping[str, Any], sample: Sample,
     return Output({"height": 1 - found.value["height"]}) if confirming else found
 
 
+async def never_confirmed(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `hill` while it is searched; the confirmation waits for ever."""
+    if "/confirm" in context.id:
+        await asyncio.Event().wait()
+    return await hill(configuration, sample, context)
+
+
 def given_items() -> Iterator[dict[str, Any]]:
     """A dataset."""
     return ({"id": f"s{n}", "input": n} for n in range(8))

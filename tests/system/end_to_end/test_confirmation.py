@@ -63,3 +63,17 @@ async def test_a_large_dataset_has_samples_held_back_without_being_asked_for(eng
     evidence = result["confirmation"]["judged"]["evidence"]
     assert (result["confirmation"]["how"], result["confirmation"]["holds"], evidence["n"]) == ("test_split", True, 40)
     assert result["spend"]["samples"] == 2 * 60 + 2 * 40
+
+
+async def test_a_confirmation_that_the_time_budget_ends_is_told_and_leaves_the_baseline(engines: Engines, spec: Spec) -> None:
+    asked = spec(
+        name="late",
+        target={"kind": "python", "ref": "plugged:never_confirmed"},
+        dataset=samples(8) | {"splits": {"validation": 0.5, "test": 0.5}},
+        stop={"max_rounds": 1, "no_improvement": 0},
+        budget={"wall_time": "4s"},
+    )
+    result = await engines.run(asked, run_id="late")
+    assert result["status"] == "completed" and result["unproven"] is not None and not result["changes"]
+    assert result["unproven"]["why"].startswith("not confirmed: the time budget (budget.wall_time) was over before")
+    await nothing_differs(engines.database, "late")

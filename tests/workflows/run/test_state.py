@@ -220,6 +220,22 @@ def test_time_spent_paused_does_not_count() -> None:
     assert run.elapsed(NOW) == timedelta(0)
 
 
+def test_the_search_leaves_the_confirmation_the_time_that_it_will_take() -> None:
+    run = state(samples=60, budget={"wall_time": "1h"})
+    assert run.prepared
+    run.opened_in = timedelta(minutes=6)
+    run.prepared = run.prepared.model_copy(update={"test_samples": 40, "confirms_in_time": True})
+    assert run.time_to_confirm == timedelta(minutes=8), "2 x 40 calls, where 60 took six minutes"
+    assert (run.deadline, run.end_of_time) == (NOW + timedelta(minutes=52), NOW + timedelta(minutes=60))
+    assert not run.is_out_of_time(NOW + timedelta(minutes=51)) and run.is_out_of_time(NOW + timedelta(minutes=52))
+    assert decide(run.limits, run.facts(NOW + timedelta(minutes=52))).reason is StopReason.TIME_BUDGET
+    assert not decide(run.limits, run.facts(NOW + timedelta(minutes=51))).should_stop
+    run.opened_in = timedelta(minutes=50)
+    assert run.time_to_confirm == timedelta(minutes=30), "but never more than half"
+    run.prepared = run.prepared.model_copy(update={"test_samples": 0})
+    assert run.deadline == run.end_of_time
+
+
 def test_time_that_nobody_serves_does_not_count_and_counts_once_within_a_pause() -> None:
     run = state(budget={"wall_time": "1h"})
     assert run.clock is None  # nothing was asked, and nothing will be

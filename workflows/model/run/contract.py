@@ -72,6 +72,8 @@ class Prepared(Payload):
     """What the run can find out, as far as that can be said before anything is measured."""
     cross_fits: bool = False
     """Nothing is held back: the winner is confirmed on the samples of the search, by cross-fitting."""
+    confirms_in_time: bool = False
+    """The time budget holds for the confirmation, too."""
     versions: dict[str, str] = Field(default_factory=dict)
     descriptions: dict[str, str] = Field(default_factory=dict)
     """What plug-ins say of themselves, by reference."""
@@ -107,6 +109,8 @@ class CarriedState(Payload):
     """How long the run has stood still: paused, or served by nobody."""
     unserved: timedelta | None = None
     """For how long nobody had served it when the store was last asked; None when it never was."""
+    opened_in: timedelta = timedelta(0)
+    """What it took until the baseline was measured."""
     round: int = 0
     baseline: TrialFacts
     best: Standing

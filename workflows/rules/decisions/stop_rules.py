@@ -25,6 +25,8 @@ class Facts:
     """The round of the last improvement that counts."""
     elapsed: timedelta
     spend: Spend
+    time_to_confirm: timedelta = timedelta(0)
+    """What is left to the confirmation of the time budget."""
     rounds_without_admission: int = 0
     consecutive_failures: int = 0
     direction: Direction = Direction.MAXIMIZE
@@ -110,7 +112,7 @@ def _budget_rules(budget: Budget, facts: Facts) -> Iterator[Rule]:
             "wall time",
             StopReason.TIME_BUDGET,
             time_is_over(budget),
-            _share(facts.elapsed.total_seconds(), budget.wall_time.total_seconds()),
+            _share((facts.elapsed + facts.time_to_confirm).total_seconds(), budget.wall_time.total_seconds()),
         )
     spend = facts.spend
     counted = (
