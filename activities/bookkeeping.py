@@ -74,12 +74,12 @@ def _assumed_plan(spec: OptimizationRequest, samples: int, held_back: int) -> Pl
     return assumed_plan(spec, samples, held_back)
 
 
-def _optimizer_version(prepare: PrepareInput) -> dict[str, str]:
-    """Which code a user's optimizer is, if it is one."""
-    own = prepare.request.optimizer.own_class
-    if own is None or own.ref not in prepare.evaluators:
-        return {}
-    return {version_key(own.ref): prepare.evaluators[own.ref]}
+def _deciding_versions(prepare: PrepareInput) -> dict[str, str]:
+    """Which code decides what a run does, where that is the user's: the optimizer, the stop policy."""
+    own, policy = prepare.request.optimizer.own_class, prepare.request.stop.policy
+    deciding = {"optimizer": own.ref if own else None, "stop policy": policy.ref if policy else None}
+    known = {role: ref for role, ref in deciding.items() if ref is not None and ref in prepare.evaluators}
+    return {version_key(role, ref): prepare.evaluators[ref] for role, ref in known.items()}
 
 
 class StoreBookkeeping(Bookkeeping):
@@ -180,7 +180,7 @@ class StoreBookkeeping(Bookkeeping):
         except NotCanonical as error:
             raise invalid_request([f"the spec has no canonical form: {error}"]) from None
         info = activity.info()
-        versions = self._versions | _optimizer_version(prepare)
+        versions = self._versions | _deciding_versions(prepare)
         foreseen = await asyncio.to_thread(_assumed_plan, spec, plan.search.suite.samples, plan.test_samples)
         await self._store.runs.open(
             NewRun(

@@ -26,6 +26,7 @@ from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import missing_extras
 from activities.proposals.computation_runner import Computing
 from activities.proposals.custom_optimizers import OwnOptimizers
+from activities.proposals.custom_stop_policies import StopPolicies
 from activities.proposals.new_values import Proposing
 from activities.proposals.optimizer_classes import refuse_no_optimizer
 from activities.releases.candidate_tags import TemporaryTags
@@ -51,6 +52,7 @@ from workflows.contracts import Evaluating
 from workflows.model.activities.computation import Computed, ComputeInput
 from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.activities.stop_policies import PolicyAnswer, PolicyInput
 from workflows.model.run.contract import Inspected, InspectInput, ProposalInput, Proposed
 from workflows.model.spec.judgement import RaceDecision
 from workflows.model.suite import EvaluationSuite, Outcome, UnscoredAnswer
@@ -97,6 +99,7 @@ class ShardEvaluation(Evaluating):
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
         self._judging = Judging(store)
         self._computing = Computing(store, plugins, self._calls, self._isolation)
+        self._stop_policies = StopPolicies(store, plugins, self._calls, self._isolation)
         self._own_optimizers = OwnOptimizers(store, plugins, self._calls, self._isolation)
         self._concluding = Concluding(store, plugins, self._calls, self._judging, self._isolation)
         self._proposing = Proposing(store, models, plugins, self._calls, is_away, self._isolation)
@@ -118,15 +121,17 @@ class ShardEvaluation(Evaluating):
             # Importing runs other people's code, which may take its time.
             try:
                 async with asyncio.timeout(LONGEST_IMPORT):
-                    return Inspected(evaluators=await self._calls.threads.run(lambda: self._fingerprints(request)))
+                    inspected: Inspected = await self._calls.threads.run(lambda: self._inspected(request))
+                    return inspected
             except TimeoutError:
                 names = ", ".join(request.references)
                 raise invalid(f"plug-ins {names}: importing them took longer than {LONGEST_IMPORT:g} s; import less") from None
 
-    def _fingerprints(self, request: InspectInput) -> dict[str, str]:
+    def _inspected(self, request: InspectInput) -> Inspected:
         if request.optimizer is not None:
             refuse_no_optimizer(self._plugins, request.optimizer)
-        return self._plugins.fingerprints(request.references, request.arguments)
+        evaluators = self._plugins.fingerprints(request.references, request.arguments)
+        return Inspected(evaluators=evaluators, descriptions=self._plugins.descriptions(request.describable))
 
     @activity.defn(name="evaluate_shard")
     async def evaluate_shard(self, shard: ShardInput) -> ShardResult:
@@ -307,6 +312,14 @@ class ShardEvaluation(Evaluating):
             await self._refuse_other_code({step.optimizer.ref: step.fingerprint} if step.fingerprint else {})
             with store_errors():
                 return await self._own_optimizers.step(step)
+
+    @activity.defn(name="ask_stop_policy")
+    async def ask_stop_policy(self, asked: PolicyInput) -> PolicyAnswer:
+        async with heartbeating():
+            await import_elsewhere(self._plugins, [asked.ref], LONGEST_IMPORT)
+            await self._refuse_other_code({asked.ref: asked.fingerprint} if asked.fingerprint else {})
+            with store_errors():
+                return await self._stop_policies.ask(asked)
 
     async def _refuse_other_code(self, plugins: Mapping[str, str]) -> None:
         """A worker whose plug-ins are not those that the run began with must not answer for it."""

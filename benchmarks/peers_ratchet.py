@@ -27,7 +27,7 @@ MANY_ROUNDS = 100_000
 
 TEXT = {
     "configuration": {"instruction": {"value": "0", "change": "text", "max_length": 100}},
-    "optimizer": {"proposer": {"kind": "python", "ref": f"{PLUGIN}:propose"}, "parent": "last"},
+    "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": f"{PLUGIN}:propose"}, "parent": "last"},
 }
 """The proposer that every peer gets: one candidate follows from the one before."""
 

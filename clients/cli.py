@@ -14,6 +14,7 @@ import typer
 from clients.commands import (
     answers,
     begin,
+    best_configuration,
     check,
     compare,
     datasets,
@@ -67,7 +68,7 @@ def shared(
     """Take what is given before the command."""
 
 
-RUNS = (run, look, answers, steer, report, export, replay, compare)
+RUNS = (run, look, answers, best_configuration, steer, report, export, replay, compare)
 SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)

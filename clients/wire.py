@@ -14,6 +14,7 @@ from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import FrontMember
+from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
 from workflows.model.spec.execution import Budget, Stop
 from workflows.model.spec.judgement import Verdict
@@ -93,6 +94,8 @@ class OptimizationDetail(ListedOptimization):
     limits: dict[str, Any]
     """What was adjusted while it ran: concurrency, priority, rate limits."""
     result: OptimizationResult | None
+    first_look: FirstLook | None
+    """What there is to see in the baseline's answers, once it was measured."""
     lost: Unanswered
     in_flight: InFlight
     seconds_left: float | None
@@ -227,6 +230,16 @@ class Done(Payload):
     optimization_id: str
     status: str
     message: str
+
+
+class EndedExperiment(Payload):
+    """What an external runner announces."""
+
+    workflow_id: str = Field(max_length=1_000)
+    """The trial: `completion.workflow_id` of the request that triggered the experiment."""
+    experiment_id: str = Field(max_length=1_000)
+    """The runner's own id of it."""
+    status: str = Field(default="completed", max_length=100)
 
 
 class StopWish(Payload):

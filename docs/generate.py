@@ -69,6 +69,7 @@ def _root_table(schema: Mapping[str, Any]) -> list[str]:
         if list(_kinds(field)):
             shown["properties"][name] = {**field, "oneOf": [{"const": "one of the kinds below"}]}
             shown["properties"][name].pop("items", None)
+            shown["properties"][name].pop("anyOf", None)
     return [
         line.replace("`one of the kinds below`", "one of the kinds below") for line in fields(shown, _here, schema["$defs"])
     ]

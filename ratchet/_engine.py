@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -17,11 +19,25 @@ def prefer_checkout() -> None:
 
 
 def python_api(name: str) -> ModuleType:
-    """Return the module with the Python API; where the engine is missing, say how to get it."""
-    try:
+    """Return the module with the Python API, of which `name` is asked for."""
+    with _told(name):
         from clients.python import api
+    return api
+
+
+def optimizer_kit(name: str) -> ModuleType:
+    """Return the module with the test kit for optimizers."""
+    with _told(name):
+        from clients import testing
+    return testing
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Where the engine is missing, say how to get it."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in sys.modules:
             raise
         raise ImportError(f"ratchet.{name} needs the engine, which lacks the package {error.name!r}: {ENGINE}") from None
-    return api

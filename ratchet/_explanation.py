@@ -143,12 +143,9 @@ def _is_tag(location: tuple[int | str, ...], index: int) -> bool:
         return True
     if before[0] == "target" and before[-2:-1] == ("messages",) and isinstance(before[-1], int):
         return True
-    return before in {
-        ("target",),
-        ("replicates",),
-        ("optimizer",),
-        ("optimizer", "refine", "proposer"),
-    } or _follows_a_scorers_number(before)
+    if before[0] == "optimizer" and before[2:] == ("proposer",):
+        return True
+    return before in {("target",), ("replicates",), ("optimizer",)} or _follows_a_scorers_number(before)
 
 
 def _follows_a_scorers_number(before: tuple[int | str, ...]) -> bool:

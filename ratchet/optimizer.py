@@ -140,6 +140,27 @@ class TrialHistory(_Fact):
     trials: tuple[TrialFacts, ...] = ()
 
 
+class StopFacts(_Fact):
+    """What a stop policy is told after a round."""
+
+    round: int
+    """Rounds finished after the baseline."""
+    direction: Direction
+    baseline_score: float | None
+    best_score: float | None
+    best_candidate_id: str | None
+    improved_round: int
+    """The round of the last improvement."""
+    elapsed_seconds: float
+    """Since the start, as long as the run was served and not paused."""
+    trials: int
+    samples: int
+    tokens: int
+    cost: float
+    history: TrialHistory = TrialHistory()
+    """Every finished trial of the search."""
+
+
 class StopReason(StrEnum):
     """Why a run ended. One enum for optimizers and for the frame."""
 
@@ -153,6 +174,7 @@ class StopReason(StrEnum):
     COST_BUDGET = "cost_budget"
     SAMPLE_BUDGET = "sample_budget"
     BASELINE_FAILED = "baseline_failed"
+    FIRST_LOOK = "first_look"
     PROPOSAL_FAILURE = "proposal_failure"
     SCORING_FAILURE = "scoring_failure"
     EXECUTION_FAILURE = "execution_failure"

@@ -25,6 +25,7 @@ from workflows.model.activities.external_trials import (
 )
 from workflows.model.activities.judge import JudgeInput, Judgements, RaceLookInput
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
+from workflows.model.activities.stop_policies import PolicyAnswer, PolicyInput
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, RunClock
 from workflows.model.run.contract import (
@@ -196,6 +197,11 @@ class Evaluating(ABC):
     @abstractmethod
     async def step_optimizer(self, step: CustomStepInput) -> CustomStepResult:
         """One step of a user's optimizer: it observes, decides, proposes."""
+
+    @activity.defn(name="ask_stop_policy")
+    @abstractmethod
+    async def ask_stop_policy(self, asked: PolicyInput) -> PolicyAnswer:
+        """Ask a user's rule whether the run ends."""
 
 
 class Ingesting(ABC):

@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.run.outbox import RoundOutbox
     from workflows.run.prepare import prepared
     from workflows.run.state import RunState
+    from workflows.run.timed_calls import TimedCalls
     from workflows.run.trials import TrialRuns
     from workflows.run.ui import Showing
     from workflows.run.workflow_surroundings import WorkflowSurroundings
@@ -64,9 +65,10 @@ class OptimizationWorkflow:
         self.outbox = RoundOutbox(self.state)
         self.showing = Showing(self.state)
         self.trials = trials = TrialRuns(self.state, self.outbox, self.evaluation_task_queue)
-        frame = WorkflowFrame(self.state, self.evaluation_task_queue, self.outbox.flush)
+        calls = TimedCalls(self.state, self.evaluation_task_queue, trials.ask_whether_time_is_over)
+        frame = WorkflowFrame(self.state, calls, self.outbox.flush)
         optimizer = build_optimizer(request.optimizer, frame)
-        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.outbox, trials, self.showing)
+        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.outbox, trials, self.showing, calls)
         self.loop = RoundLoop(self.state, surroundings)
         self.closing = Closing(self.state, self.outbox, trials, self.showing, optimizer)
 

@@ -8,11 +8,12 @@ be handed one: what that may know, its experiment, `ratchet.current_experiment` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from activities.concurrency.in_flight_limits import NOBODY, Caller
 from activities.endpoints.breaker import Effort
+from activities.plugins.printed_text import PrintedText
 from workflows.model.run.amounts import Amount
 
 Bound = Callable[[], Amount | None]
@@ -81,3 +82,5 @@ class CallContext:
     beginning: Beginning = FREE
     effort: Effort | None = None
     """What a breaker hears of; without one nobody is held up."""
+    printed: PrintedText = field(default_factory=PrintedText)
+    """What the user's own code prints."""

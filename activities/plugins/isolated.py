@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from activities.plugins.isolation import READY
 from activities.plugins.loader import Plugin, Plugins
+from activities.plugins.printed_text import PrintedText
 from activities.plugins.tracebacks import traceback_of
 from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from activities.targets.patience_requests import TRY_AGAIN
-from ratchet import ExperimentContext, Output, Record, Sample, Score, TrialFacts, TryAgain, in_experiment
+from ratchet import ExperimentContext, Output, Record, Sample, Score, StopFacts, TrialFacts, TryAgain, in_experiment
 from ratchet._canonical import normalize
 from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
@@ -107,10 +108,14 @@ def _proposer_arguments(request: dict[str, Any]) -> tuple[Any, ...]:
     return dict(request["configuration"]), _records(request), list(request["factors"])
 
 
+def _scored(plugin: Plugin, request: dict[str, Any]) -> Any:
+    returned = _settled(plugin.call(request["statistics"]))
+    plugin.validate({"score": returned}, {})
+    return returned
+
+
 def _proposed(plugin: Plugin, request: dict[str, Any]) -> Any:
-    returned = plugin.call(*_proposer_arguments(request), **plugin.taken(request["offered"]))
-    if inspect.isawaitable(returned):
-        returned = asyncio.run(_awaited(returned))
+    returned = _settled(plugin.call(*_proposer_arguments(request), **plugin.taken(request["offered"])))
     if isinstance(returned, Mapping):
         plugin.validate(returned, request["configuration"])
     return returned
@@ -131,6 +136,11 @@ def _number(returned: Any) -> Any:
         return {"number": finite(returned)}
     except ScoringFailed as error:
         return {"problem": str(error)}
+
+
+def _words(returned: Any) -> Any:
+    """Why the run ends, or None; anything else as the name of what it is, for the worker to refuse."""
+    return {"words": returned} if returned is None or isinstance(returned, str) else {"type": type(returned).__name__}
 
 
 def _items(plugin: Plugin, request: dict[str, Any]) -> Any:
@@ -163,8 +173,9 @@ def _step(plugin: Plugin, request: dict[str, Any]) -> Any:
 _KINDS = {
     "target": _Kind("target", 3, _target_arguments, lambda returned: dataclasses.asdict(output_from(returned))),
     "scorer": _Kind("scorer", 2, _scorer_arguments, _scores),
-    "objective": _Kind("objective", 1, lambda request: (request["statistics"],), _number),
+    "objective": _Kind("objective", 1, lambda request: (), _number, _scored),
     "proposer": _Kind("proposer", 3, _proposer_arguments, _mapping, _proposed),
+    "policy": _Kind("stop policy", 1, lambda request: (StopFacts.model_validate(request["facts"]),), _words),
     "classifier": _Kind("plug-in", 1, lambda request: (_records(request),), lambda returned: {"value": normalize(returned)}),
     "dataset": _Kind("dataset", 0, lambda request: (), lambda returned: None, _items),
     "optimizer": _Kind("optimizer", 0, lambda request: (), lambda returned: returned, _step),
@@ -215,13 +226,20 @@ def answer_here(plugins: Plugins, reference: str, kind: str, request: dict[str, 
 
 
 def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
+    """One line of JSON, with what was printed meanwhile."""
+    printed = PrintedText()
+    with printed.heard():
+        answered = _answered(plugin, kind, request)
+    return answered if printed.text is None else f'{answered[:-1]}, "printed": {json.dumps(printed.text)}}}'
+
+
+def _answered(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     try:
         arguments = kind.arguments(request)
         started = time.perf_counter()
         with in_experiment(_context(request), _prompt(request)):
             returned = plugin.call(*arguments) if kind.call is None else kind.call(plugin, request)
-            if inspect.isawaitable(returned):
-                returned = asyncio.run(_awaited(returned))
+            returned = _settled(returned)
         elapsed_ms = (time.perf_counter() - started) * 1000
         return json.dumps({"answer": kind.answer(returned), "elapsed_ms": elapsed_ms})
     except CandidateFault as error:
@@ -234,6 +252,10 @@ def _answer(plugin: Plugin, kind: _Kind, request: dict[str, Any]) -> str:
     except BaseException as error:
         told = {"fault": f"{kind.name} raised {described(error)}", "kind": f"raised {type(error).__name__}"}
         return json.dumps({**told, "traceback": traceback_of(error)})
+
+
+def _settled(returned: Any) -> Any:
+    return asyncio.run(_awaited(returned)) if inspect.isawaitable(returned) else returned
 
 
 async def _awaited(returned: Any) -> Any:

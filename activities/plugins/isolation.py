@@ -20,6 +20,7 @@ from workflows.model.failures import shorten
 
 if TYPE_CHECKING:
     from activities.plugins.loader import Plugins
+    from activities.plugins.printed_text import PrintedText
     from ratchet.prompts.template import PromptTemplate
 
 LONGEST_START = 60.0
@@ -94,8 +95,8 @@ class PluginProcess:
         if line.decode().strip() != READY:
             await self._understood(line)
 
-    async def call(self, request: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-        """The answer to one call."""
+    async def call(self, request: dict[str, Any], timeout: float | None, printed: PrintedText | None = None) -> dict[str, Any]:
+        """The answer to one call; `printed` is told what was printed meanwhile."""
         self._send(request)
         try:
             async with asyncio.timeout(timeout):
@@ -103,7 +104,7 @@ class PluginProcess:
         except TimeoutError:
             whose = "the sample timeout of " if self._kind in ("target", "scorer") else ""
             raise IsolatedFault(f"took longer than {whose}{timeout:g} s", "timeout") from None
-        return await self._understood(line)
+        return await self._understood(line, printed)
 
     @property
     def is_alive(self) -> bool:
@@ -134,14 +135,16 @@ class PluginProcess:
         except ValueError:  # it wrote more than fits
             return b""
 
-    async def _understood(self, line: bytes) -> dict[str, Any]:
+    async def _understood(self, line: bytes, printed: PrintedText | None = None) -> dict[str, Any]:
         if not line.endswith(b"\n"):
             raise ProcessDied(f"{self._kind} killed its process ({ending(await self._exit_code())})")
-        return _understood(line)
+        return _understood(line, printed)
 
 
-def _understood(line: bytes | str) -> dict[str, Any]:
+def _understood(line: bytes | str, printed: PrintedText | None = None) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(line)
+    if printed is not None and answer.get("printed"):
+        printed.add(answer["printed"])
     if "fault" in answer:
         kind = shorten(answer.get("kind", "import failed"), 80)
         told = without_secrets(shorten(answer["fault"]))
@@ -168,14 +171,23 @@ class Isolation:
         timeout: float,
         template: PromptTemplate | None = None,
         begins: Callable[[], None] = lambda: None,
+        printed: PrintedText | None = None,
     ) -> Output:
         request = target_request(configuration, sample, context, template)
-        return target_output(await self._call(plugins, reference, "target", request, timeout, begins))
+        return target_output(await self._call(plugins, reference, "target", request, timeout, begins, printed))
 
-    async def call_scorer(self, plugins: Plugins, reference: str, output: Output, sample: Sample, timeout: float) -> list[Any]:
+    async def call_scorer(
+        self,
+        plugins: Plugins,
+        reference: str,
+        output: Output,
+        sample: Sample,
+        timeout: float,
+        printed: PrintedText | None = None,
+    ) -> list[Any]:
         """What the scorer returned, scores as mappings."""
         request = {"output": dataclasses.asdict(output), "sample": dataclasses.asdict(sample)}
-        answer = await self._call(plugins, reference, "scorer", request, timeout)
+        answer = await self._call(plugins, reference, "scorer", request, timeout, printed=printed)
         return list(answer["answer"])
 
     async def call(
@@ -192,14 +204,15 @@ class Isolation:
         request: dict[str, Any],
         timeout: float | None,
         begins: Callable[[], None] = lambda: None,
+        printed: PrintedText | None = None,
     ) -> dict[str, Any]:
         async with self._places:
             if plugins.of_program(reference):
-                return await self._called_here(plugins, reference, kind, request, timeout, begins)
+                return await self._called_here(plugins, reference, kind, request, timeout, begins, printed)
             process = await PluginProcess.started(plugins, reference, kind)
             try:
                 begins()
-                return await process.call(request, timeout)
+                return await process.call(request, timeout, printed)
             finally:
                 await process.kill()
 
@@ -211,6 +224,7 @@ class Isolation:
         request: dict[str, Any],
         timeout: float | None,
         begins: Callable[[], None],
+        printed: PrintedText | None,
     ) -> dict[str, Any]:
         """A function of the program is called where it is, in a thread of its own: what it kills is its own program."""
         from activities.plugins.isolated import answer_here
@@ -218,7 +232,8 @@ class Isolation:
         begins()
         try:
             async with asyncio.timeout(timeout):
-                return _understood(await self._threads.run(lambda: answer_here(plugins, reference, kind, request)))
+                line = await self._threads.run(lambda: answer_here(plugins, reference, kind, request))
+                return _understood(line, printed)
         except TimeoutError:
             raise IsolatedFault(f"took longer than {timeout:g} s", "timeout") from None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from activities.plugins.plugin_names import NotDefinedThere, defined_in
 from activities.plugins.program import Program
 from activities.plugins.source_hashes import source_hash
-from workflows.model.failures import INVALID_REQUEST, described, shorten
+from workflows.model.failures import INVALID_REQUEST, described, one_line, shorten
 from workflows.model.spec.named_plugins import is_of_program
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ OWN_NAMES = ("ratchet", *(CHECKOUT_NAMES or (_TOP,)))
 """Names of our own: a plug-in of the same name would be shadowed by them, or shadow them."""
 
 ENVIRONMENT_VARIABLE = "RATCHET_PLUGINS"
+
+LONGEST_DESCRIPTION = 200
+"""Characters of what a plug-in says of itself."""
 
 VERSION = "version:"
 """Begins the fingerprint of a plug-in whose version the spec states."""
@@ -62,9 +65,19 @@ class Plugin:
         named = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
         return {name: value for name, value in offered.items() if name in named}
 
+    def description(self) -> str | None:
+        """What it says of itself in words, where it has a `description` of its own."""
+        describe = getattr(self.call, "description", None)
+        if not callable(describe):
+            return None
+        said = describe()
+        if not isinstance(said, str) or not said.strip():
+            raise ValueError(f"its description() returned {said!r:.50}; return a few words")
+        return shorten(one_line(said), LONGEST_DESCRIPTION)
+
     def validate(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        """Let a proposer look at each new value before it is used, where it has a `validate` of its own; that raises where a
-        value is none that it stands for."""
+        """Let a plug-in look at each value that is new before it is used, where it has a `validate` of its own; that raises
+        where a value is none that it stands for."""
         look = getattr(self.call, "validate", None)
         if callable(look):
             for name, value in values.items():
@@ -127,6 +140,19 @@ class Plugins:
             for count in counts:
                 self.resolve(reference, count)
         return {reference: self.fingerprint(reference, version) for reference, version in references.items()}
+
+    def descriptions(self, references: Sequence[str]) -> dict[str, str]:
+        """What plug-ins say of themselves, those that do."""
+        said: dict[str, str] = {}
+        for reference in references:
+            try:
+                words = self.resolve(reference, 0).description()
+            except Exception as error:
+                told = str(error) if isinstance(error, ValueError) else f"its description() raised {described(error)}"
+                raise invalid(f"plug-in {reference}: {told}") from error
+            if words is not None:
+                said[reference] = words
+        return said
 
     def _load(self, reference: str, arguments: int) -> Plugin:
         own = self._program.functions.get(reference)

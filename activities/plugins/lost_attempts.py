@@ -67,6 +67,7 @@ BOUNDED: Final[Mapping[str, str]] = {
     "propose_values": "asking for new values",
     "compute": "the optimizer's computation",
     "step_optimizer": "the optimizer's step",
+    "ask_stop_policy": "asking the stop policy",
     "load_calls": "reading what is to be called",
     "reserve_retries": "setting budget aside",
     "score_answers": "scoring the answers",

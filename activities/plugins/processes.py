@@ -13,6 +13,7 @@ from ratchet import ExperimentContext, Output, Sample
 
 if TYPE_CHECKING:
     from activities.plugins.loader import Plugins
+    from activities.plugins.printed_text import PrintedText
     from ratchet.prompts.template import PromptTemplate
 
 LONGEST_IDLE = 30.0
@@ -56,6 +57,7 @@ class _Pool:
         timeout: float,
         template: PromptTemplate | None = None,
         begins: Callable[[], None] = lambda: None,
+        printed: PrintedText | None = None,
     ) -> Output:
         request = target_request(configuration, sample, context, template)
         async with self._places:
@@ -63,16 +65,21 @@ class _Pool:
             if used is not None:
                 # What an earlier sample left behind, such as a thread, may kill a process that has served before.
                 with suppress(ProcessDied):
-                    return target_output(await self._called(used, request, timeout, begins))
+                    return target_output(await self._called(used, request, timeout, begins, printed))
             fresh = await PluginProcess.started(self._plugins, self._reference, "target")
-            return target_output(await self._called(fresh, request, timeout, begins))
+            return target_output(await self._called(fresh, request, timeout, begins, printed))
 
     async def _called(
-        self, process: PluginProcess, request: dict[str, Any], timeout: float, begins: Callable[[], None]
+        self,
+        process: PluginProcess,
+        request: dict[str, Any],
+        timeout: float,
+        begins: Callable[[], None],
+        printed: PrintedText | None,
     ) -> dict[str, Any]:
         begins()
         try:
-            answer = await process.call(request, timeout)
+            answer = await process.call(request, timeout, printed)
         except IsolatedFault as fault:
             if fault.leaves_the_process_usable:
                 self._give_back(process)

@@ -17,7 +17,6 @@ from ratchet.optimizer import Part, TrialFacts
 from store.write.repositories import Store
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult
 from workflows.model.failures import OPTIMIZER_FAILED, shorten
-from workflows.model.run.contract import HistoryPage
 from workflows.model.trial import Split
 from workflows.rules.proposals.optimizer_step import OwnOptimizerFailed, take_step, with_what_is_stored
 
@@ -35,7 +34,7 @@ class OwnOptimizers:
         ref = step.optimizer.ref
         isolates = attempts_before().isolates
         stored = await self._store.search_history.trials(step.run_id)
-        history = with_what_is_stored(await self._history(step.run_id), stored)
+        history = with_what_is_stored(await self._store.search_history.facts(step.run_id), stored)
         observed = None
         if step.observed is not None:
             completed = with_what_is_stored(step.observed, stored)
@@ -59,15 +58,6 @@ class OwnOptimizers:
         except IsolatedFault as fault:
             told = f"optimizer {ref} {fault}" if fault.kind == "told" else f"optimizer {ref}: {fault}"
             raise failure_of_isolated(fault, told, OPTIMIZER_FAILED) from None
-
-    async def _history(self, run_id: str) -> list[TrialFacts]:
-        facts: list[TrialFacts] = []
-        while True:
-            page = HistoryPage(run_id=run_id, after=len(facts))
-            rows = await self._store.search_history.page(page)
-            facts += [row.facts for row in rows]
-            if len(rows) < page.limit:
-                return facts
 
     async def _with_records(self, step: CustomStepInput, trial: TrialFacts) -> TrialFacts:
         """What went wrong on the samples that it was measured on."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from activities.plugins.isolation import IsolatedFault, Isolation
-from activities.plugins.loader import Plugins
 from activities.plugins.tracebacks import traceback_of
 from activities.scorers.grades import Grade
 from activities.secret_texts import without_secrets
@@ -25,9 +24,10 @@ async def python(scorer: PythonScorer, output: Output, sample: Sample, tools: Sc
     plugin = tools.plugins.resolve(scorer.ref, 2)
     try:
         if tools.isolation is not None:
-            returned = await _isolated(scorer, output, sample, tools.plugins, tools.isolation)
+            returned = await _isolated(scorer, output, sample, tools.isolation, tools)
         else:
-            returned = await tools.calls.call(plugin, output, sample)
+            with tools.context.printed.heard():
+                returned = await tools.calls.call(plugin, output, sample)
     except IsolatedFault as fault:
         raise ScoringFailed(with_traceback(f"scorer {scorer.score_name!r}: {fault}", fault.traceback)) from None
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -39,6 +39,8 @@ async def python(scorer: PythonScorer, output: Output, sample: Sample, tools: Sc
     return [Grade(part if isinstance(part, Score) else Score(scorer.score_name, part)) for part in given]
 
 
-async def _isolated(scorer: PythonScorer, output: Output, sample: Sample, plugins: Plugins, isolation: Isolation) -> list[Any]:
-    given = await isolation.call_scorer(plugins, scorer.ref, output, sample, LONGEST_ISOLATED)
+async def _isolated(
+    scorer: PythonScorer, output: Output, sample: Sample, isolation: Isolation, tools: ScorerTools
+) -> list[Any]:
+    given = await isolation.call_scorer(tools.plugins, scorer.ref, output, sample, LONGEST_ISOLATED, tools.context.printed)
     return [Score(**part) if isinstance(part, dict) and "value" in part else part for part in given]

@@ -17,13 +17,16 @@ from activities.plugins.tracebacks import traceback_of
 from activities.secret_texts import without_secrets
 from activities.shards.evidence import Judging
 from ratchet.optimizer import TrialStatus
+from store.read.rows import ItemRow
 from store.write.repositories import Store
 from workflows.model.failures import described, shorten, with_remark, with_traceback
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.run.decisions import Reference
+from workflows.model.run.first_look import FirstLook, SeenAnswer
 from workflows.model.spec.judgement import Evidence, Noise, Plan
 from workflows.model.suite import EvaluationSuite, MeasuredSample
-from workflows.model.trial import Conclusion, Planning, TrialInput, TrialResult
+from workflows.model.trial import Conclusion, Planning, Purpose, TrialInput, TrialResult
+from workflows.rules.scoring.first_look import MOST_SEEN, first_look
 from workflows.rules.scoring.objective_score import (
     ScoringFailed,
     TrialStatistics,
@@ -80,9 +83,11 @@ class Concluding:
         if metered:
             lost += await self._store.budgets.settle_trial(trial)
         evidence = await self._evidence(conclusion, tally) if status == "completed" else []
-        noise, plan = None, None
-        if status == "completed" and trial.planning is not None:
+        noise, plan, look = None, None, None
+        if status == "completed" and trial.purpose is Purpose.NOISE and trial.planning is not None:
             noise, plan = await self._planned(trial, suite, trial.planning)
+        if score is not None and trial.purpose is Purpose.BASELINE and trial.planning is not None:
+            plan, look = await self._looked_at(trial, tally, facts, score, trial.planning)
         result = TrialResult(
             optimization_id=trial.run_id,
             candidate_id=trial.candidate.candidate_id,
@@ -105,13 +110,14 @@ class Concluding:
             evidence=tuple(evidence),
             noise=noise,
             plan=plan,
+            first_look=look.warnings if look is not None else (),
             race=race_over(conclusion) if status == "completed" else None,
             exhausted=conclusion.exhausted,
             metered=metered,
             duration_ms=_milliseconds_since(conclusion.started_at),
             unserved=(await self._store.served_times.run_clock(trial.run_id)).unserved,
         )
-        await self._store.trials.record(result, conclusion, tally.means)
+        await self._store.trials.record(result, conclusion, tally.means, look)
         return result
 
     async def lacks_only_scores(self, conclusion: Conclusion) -> bool:
@@ -154,6 +160,18 @@ class Concluding:
         measured = await self._store.measured_samples.load(suite, *key)
         within = [outcome for outcome in measured if outcome.position < trial.samples]
         return await asyncio.to_thread(_learned_of_noise, within, suite, planning)
+
+    async def _looked_at(
+        self, trial: TrialInput, tally: Tally, facts: TrialStatistics, score: float, planning: Planning
+    ) -> tuple[Plan | None, FirstLook]:
+        """What can be found out, and what is probably wrong, as the baseline's answers tell it."""
+        plan, hopeless = await asyncio.to_thread(_learned_of_baseline, tally, score, planning)
+        page = await self._store.answers.items(
+            trial.run_id, trial.candidate.candidate_id, purpose=trial.purpose.value, limit=MOST_SEEN
+        )
+        seen = [seen_answer(item) for item in page.items] if page is not None else []
+        told = [hopeless] if hopeless is not None else []
+        return plan, await asyncio.to_thread(first_look, seen, tally.suite, facts, told)
 
     async def _judged(
         self, conclusion: Conclusion, suite: EvaluationSuite, facts: TrialStatistics, failed: int
@@ -206,6 +224,7 @@ class Concluding:
         try:
             async with asyncio.timeout(LONGEST_OBJECTIVE) as limit:
                 returned = await self._calls.call(plugin, given)
+                await self._calls.threads.run(partial(plugin.validate, {"score": returned}, {}))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if limit.expired():
                 raise ScoringFailed(f"objective {objective.ref} took longer than {LONGEST_OBJECTIVE:g} s") from None
@@ -237,6 +256,28 @@ def _learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite
     from workflows.rules.statistics.trial_comparison import learned_of_noise
 
     return learned_of_noise(measured, suite, planning)
+
+
+def _learned_of_baseline(tally: Tally, score: float, planning: Planning) -> tuple[Plan | None, str | None]:
+    from workflows.rules.statistics.trial_comparison import learned_of_baseline
+
+    return learned_of_baseline(tally, score, planning)
+
+
+def seen_answer(item: ItemRow) -> SeenAnswer:
+    """An answer as a first look sees it."""
+    return SeenAnswer(
+        sample=item.item_id,
+        input=item.input,
+        expected=item.expected,
+        output=item.output,
+        answered=item.status == "answered",
+        passed=item.passed,
+        error=item.error,
+        scores=item.scores,
+        details=item.score_details,
+        trace=item.trace,
+    )
 
 
 def _ended_early(conclusion: Conclusion, facts: TrialStatistics) -> str:

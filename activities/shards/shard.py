@@ -20,6 +20,7 @@ from activities.concurrency.in_flight_limits import CallPlaces
 from activities.endpoints.breaker import Breaker, Effort, TargetDown
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
+from activities.plugins.printed_text import PrintedText
 from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
 from activities.scorers.grades import Grade
 from activities.shards.attempt import Attempt
@@ -314,24 +315,27 @@ class ShardAtWork:
             if pair.kept.error is not None:
                 return failed_as_before(pair.kept, details_of_a_failure(self._suite.scorers, pair.sample))
             return await self._scored(pair, output_of(pair.kept), context, was_kept=True)
-        noted = replace(context, beginning=PairCall(self._attempt, self._calls, self._number(pair)))
+        beginning, printed = PairCall(self._attempt, self._calls, self._number(pair)), PrintedText()
+        noted = replace(context, beginning=beginning, printed=printed)
         try:
             with foreseen("the target"):
                 configuration = self._configuration(pair.sample)
                 output = await self._target.answer(configuration, pair.sample, self._experiment(pair), noted)
             self._refuse_other_overlay(output)
         except CandidateFault as fault:
-            return self._failed(pair, fault)
+            return replace(self._failed(pair, fault), printed=printed.text)
         if self._scoring_may_fail:
-            self._keep(pair, output, reservation, taken)
+            self._keep(pair, output, printed.text, reservation, taken)
             return await self._scored(pair, output, context, was_kept=True)
         try:
-            return await self._scored(pair, output, context, was_kept=False)
+            return replace(await self._scored(pair, output, context, was_kept=False), printed=printed.text)
         except BaseException:
-            self._keep(pair, output, reservation, taken)
+            self._keep(pair, output, printed.text, reservation, taken)
             raise
 
-    def _keep(self, pair: PairToAnswer, output: Output, reservation: Reservation | None, taken: Place | None) -> None:
+    def _keep(
+        self, pair: PairToAnswer, output: Output, printed: str | None, reservation: Reservation | None, taken: Place | None
+    ) -> None:
         """The answer is paid for, whatever becomes of its score."""
         if reservation is not None:
             reservation.answered(output.tokens, output.cost)
@@ -345,6 +349,7 @@ class ShardAtWork:
             latency_ms=output.latency_ms,
             ttft_ms=output.ttft_ms,
             trace=output.trace,
+            printed=printed,
         )
         self._commit(pair, kept, taken)
 
@@ -354,9 +359,14 @@ class ShardAtWork:
             if pair.kept is None and (pair.position, pair.replicate) not in self._stored:
                 with contextlib.suppress(CandidateFault, Unreachable):
                     output = await self._target.answer({}, pair.sample, self._experiment(pair), CallContext())
-                    self._keep(pair, output, None, None)
+                    self._keep(pair, output, None, None, None)
 
     async def _scored(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
+        """The answer with its scores, and with what scorers printed."""
+        outcome = await self._with_its_scores(pair, output, context, was_kept=was_kept)
+        return replace(outcome, scorers_printed=context.printed.text)
+
+    async def _with_its_scores(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
         """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was; one that a
         scorer fails on has no score."""
         try:
@@ -388,15 +398,19 @@ class ShardAtWork:
         return context_of(self._shard, self._suite, self._overlay, replicate=pair.replicate, seed=seed)
 
     def _refuse_other_overlay(self, output: Output) -> None:
-        if output.overlay_hash is not None and not self._overlay.is_named_by(output.overlay_hash):
-            mine = self._overlay.config_hash
+        echoed, mine, told = output.overlay_hash, self._overlay.config_hash, ""
+        if echoed is None and self._suite.target.demands_echo:
+            told = f"the target does not say that it used overlay {mine}; target.must_echo demands the hash that it is told"
+        elif echoed is not None and not self._overlay.is_named_by(echoed):
+            used = shorten(echoed, 80)
+            told = f"the target used overlay {used} instead of {mine}; it must answer with the configuration it is given"
+        if told:
             raise CandidateFault(
-                f"the target used overlay {shorten(output.overlay_hash, 80)} instead of {mine}; it must answer with the "
-                "configuration it is given",
+                told,
                 tokens=output.tokens,
                 cost=output.cost,
                 latency_ms=output.latency_ms,
-                kind="other overlay",
+                kind="no echo" if echoed is None else "other overlay",
                 billed="yes",
             )
 

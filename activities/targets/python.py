@@ -16,6 +16,7 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
 from activities.plugins.loops import LoopBlocked, TimeIsOver
+from activities.plugins.printed_text import PrintedText
 from activities.plugins.processes import WarmProcesses
 from activities.plugins.threads import RaisedCancelledError
 from activities.plugins.tracebacks import traceback_of
@@ -104,7 +105,7 @@ class PythonAnswers:
 
         async def called() -> Output:
             async with metered(context, at_most(context.meter, self._at_most)) as call:
-                output = await self._answered(configuration, sample, experiment, call.begins)
+                output = await self._answered(configuration, sample, experiment, call.begins, context.printed)
                 call.took(output.tokens, output.cost)
                 return output
 
@@ -124,16 +125,22 @@ class PythonAnswers:
         return await patiently(self._gates.at(PYTHON, self._reference), called_again, self._patience, context)
 
     async def _answered(
-        self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
+        self,
+        configuration: Mapping[str, Any],
+        sample: Sample,
+        context: ExperimentContext,
+        begins: Callable[[], None],
+        printed: PrintedText,
     ) -> Output:
         started = time.perf_counter()
         if self._plugin is None or self._must_run_elsewhere(self._plugin):
-            output = await self._isolated(configuration, sample, context, begins)
+            output = await self._isolated(configuration, sample, context, begins, printed)
         else:
             try:
-                output = await self._here(_noted(self._plugin, begins), configuration, sample, context)
+                with printed.heard():
+                    output = await self._here(_noted(self._plugin, begins), configuration, sample, context)
             except LoopBlocked:
-                output = await self._isolated(configuration, sample, context, begins)
+                output = await self._isolated(configuration, sample, context, begins, printed)
         if output.latency_ms is None:
             output = replace(output, latency_ms=(time.perf_counter() - started) * 1000)
         return output
@@ -180,16 +187,21 @@ class PythonAnswers:
             raise
 
     async def _isolated(
-        self, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext, begins: Callable[[], None]
+        self,
+        configuration: Mapping[str, Any],
+        sample: Sample,
+        context: ExperimentContext,
+        begins: Callable[[], None],
+        printed: PrintedText,
     ) -> Output:
         blocks = self._plugin is not None and self._plugin.is_async and self._pool is None  # its loop, but it kills nothing
         if blocks and not self._plugins.of_program(self._reference):
             self._pool = self._processes.of(self._plugins, self._reference, None)
         try:
             if self._pool is not None:
-                return await self._pool.answer(configuration, sample, context, self._timeout, self._template, begins)
+                return await self._pool.answer(configuration, sample, context, self._timeout, self._template, begins, printed)
             return await self._isolation.call_target(
-                self._plugins, self._reference, configuration, sample, context, self._timeout, self._template, begins
+                self._plugins, self._reference, configuration, sample, context, self._timeout, self._template, begins, printed
             )
         except IsolatedFault as isolated:
             if TRY_AGAIN in isolated.details:

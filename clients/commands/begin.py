@@ -12,7 +12,23 @@ from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.own_modules import own_module
 
 SCHEMA_FILE = "spec.schema.json"
-TEMPLATES = ("spec.yaml", "tickets.jsonl")
+IGNORE_FILE = ".gitignore"
+IGNORED = ".ratchet/\noptimizations/\n"
+"""What runs leave beside a spec: the servers' data, and the histories."""
+
+TEMPLATES = {
+    "chat": ("chat/spec.yaml", "tickets.jsonl"),
+    "chain": ("chain/spec.yaml", "tickets.jsonl"),
+    "prompt": ("prompt/spec.yaml", "prompt/triage.yaml", "tickets.jsonl"),
+    "python": ("python/spec.yaml", "python/agent.py", "tickets.jsonl"),
+}
+OWN = {
+    "chat": "in {spec}: put in your prompt (configuration), your model, and its prices",
+    "chain": "in {spec}: put in your prompts (configuration) and steps (target), your model, and its prices",
+    "prompt": "in {directory}/triage.yaml: put in your prompt; in {spec}: your model, and its prices",
+    "python": "in {directory}/agent.py: call your own code; in {spec}: the factors that it takes",
+}
+"""What to change first."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,16 +40,25 @@ def add_to(app: typer.Typer) -> None:
         directory: Annotated[
             Path, typer.Argument(metavar="[DIR]", help="Where to write. [default: here]", show_default=False)
         ] = Path(),
+        template: Annotated[
+            str,
+            typer.Option(
+                "--template",
+                metavar="KIND",
+                help="What is improved: a chat model's prompt (chat), a chain of prompts (chain), a prompt of sections in a "
+                "file of its own (prompt), or a Python function (python).",
+            ),
+        ] = "chat",
     ) -> None:
         """Write a commented spec and a dataset to start from; never overwrites anything."""
-        written, kept = write_templates(directory)
+        written, kept = write_templates(directory, template)
         told = [f"{directory / name}: there already, left as it is" for name in kept]
         told += [f"{directory / name}: written" for name in written]
         spec = directory / "spec.yaml"
         told += [
             "",
             "Next:",
-            f"  1. in {spec}: put in your prompt (configuration), your model, and its prices",
+            f"  1. {OWN[template].format(spec=spec, directory=directory)}",
             f"  2. in {directory / 'tickets.jsonl'}: put in your own samples, one JSON object a line",
             "  3. set OPENAI_API_KEY, and OPENAI_BASE_URL for any other OpenAI-compatible endpoint",
             f"  4. ratchet check {spec}",
@@ -47,10 +72,13 @@ def add_to(app: typer.Typer) -> None:
         print(schema_text())
 
 
-def write_templates(directory: Path) -> tuple[list[str], list[str]]:
+def write_templates(directory: Path, template: str = "chat") -> tuple[list[str], list[str]]:
     """Write what is missing; the names written, and the names that were there."""
-    contents = {name: files(own_module("clients.templates")).joinpath(name).read_text("utf-8") for name in TEMPLATES}
-    contents[SCHEMA_FILE] = schema_text() + "\n"
+    if template not in TEMPLATES:
+        raise CommandError(f"--template: {template!r} is unknown; use one of {', '.join(TEMPLATES)}")
+    folder = files(own_module("clients.templates"))
+    contents = {path.rpartition("/")[2]: folder.joinpath(path).read_text("utf-8") for path in TEMPLATES[template]}
+    contents |= {SCHEMA_FILE: schema_text() + "\n", IGNORE_FILE: IGNORED}
     written: list[str] = []
     kept: list[str] = []
     try:

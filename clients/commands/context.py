@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from clients.settings import client_settings
+from clients.embedded.home import nearest_home
+from clients.settings import DEFAULT_HOME, client_settings
 from ratchet._visible import STEERING, visible
 
 
@@ -84,7 +85,8 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         metavar="DIR",
-        help="Where the embedded servers keep their data, and where logs go. [default: RATCHET_HOME, else .ratchet]",
+        help="Where the embedded servers keep their data, and where logs go. [default: RATCHET_HOME, else .ratchet here or in "
+        "the nearest folder above]",
     ),
 ]
 
@@ -115,5 +117,10 @@ def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def home_of(given: Path | None) -> Path:
-    """The home of the embedded stack: as given, else by RATCHET_HOME, else `.ratchet` here."""
-    return given or client_settings().home
+    """The home of the embedded stack: as given, else by RATCHET_HOME, else `.ratchet` here or in the nearest folder above."""
+    named = given or client_settings().home
+    if named != DEFAULT_HOME:
+        return named
+    here = Path.cwd()
+    found = nearest_home(here)
+    return named if found.parent == here else found

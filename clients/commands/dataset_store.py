@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pydantic
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from activities.datasets import DatasetError, ingest, source_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.formatting import counted
+from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import ellipsized, one_line
 from clients.runs.servers import Servers, has_data, reach_servers
 from clients.settings import dataset_settings
@@ -25,7 +22,6 @@ from store.schema import StoreError
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset
 
-NARROWEST = 100
 SHORT_ID = 12
 OPTIONS = {
     "path": "FILE",
@@ -53,13 +49,18 @@ async def list_datasets(context: Context) -> int:
 
 
 def _print_table(found: list[DatasetRow]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("ID", "Name", "Samples", "Runs", "Added"):
-        table.add_column(heading, justify="right" if heading in ("Samples", "Runs") else "left", no_wrap=heading != "Name")
-    for row in found:
-        added = f"{row.created_at.astimezone():%Y-%m-%d %H:%M}"
-        table.add_row(row.dataset_id[:SHORT_ID], Text(_names(row)), f"{row.count:,}", str(row.runs), added)
-    Console(width=max(shutil.get_terminal_size().columns, NARROWEST), highlight=False).print(table)
+    rows = [
+        (
+            row.dataset_id[:SHORT_ID],
+            _names(row),
+            f"{row.count:,}",
+            str(row.runs),
+            f"{row.created_at.astimezone():%Y-%m-%d %H:%M}",
+        )
+        for row in found
+    ]
+    heads = ("ID", "Name", "Samples", "Runs", "Added")
+    print_table(heads, rows, right=("Samples", "Runs"), folds=("Name",), spare=("Added",))
 
 
 def _names(row: DatasetRow) -> str:

@@ -42,7 +42,16 @@ SummaryOption = Annotated[
     typer.Option("--summary", metavar="FILE", help="Add a Markdown summary to this file, e.g. $GITHUB_STEP_SUMMARY."),
 ]
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before money is spent.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask: not before money is spent, and not after the first look.")
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="End with exit code 2 where a first look at the baseline's answers finds something wrong, instead of going on.",
+    ),
+]
 AskAboveOption = Annotated[
     float,
     typer.Option(
@@ -63,6 +72,7 @@ def add_to(app: typer.Typer) -> None:
         new: Annotated[bool, typer.Option("--new", help="Run it again although it ran before, and pay again.")] = False,
         detach: Annotated[bool, typer.Option("--detach", help="Start it and leave; `ratchet watch` comes back.")] = False,
         yes: YesOption = False,
+        strict: StrictOption = False,
         ask_above: AskAboveOption = 1.0,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Check, estimate and print the plan; start nothing, not even a server.")
@@ -80,14 +90,18 @@ def add_to(app: typer.Typer) -> None:
         junit: JunitOption = None,
         summary: SummaryOption = None,
     ) -> int:
-        """Run a spec: start it, attach to its open run, or show the finished one without paying again."""
+        """Run a spec: start it, attach to its open run, or show the finished one without paying again.
+
+        Once the baseline is measured, three of its answers are shown, and what is probably wrong with how they are measured.
+        Where something is, the run asks on a terminal before it goes on; elsewhere it goes on, and every report says it.
+        """
         from clients.runs.interruption import run_async
         from clients.runs.start import RunOptions, run_spec
         from clients.runs.summary import ending_of
 
         if new and retry_failed:
             raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
-        ending = ending_of(verbosity, output, gate, junit, summary)
+        ending = ending_of(verbosity, output, gate, junit, summary, strict=strict)
         options = RunOptions(new, detach, yes, ask_above, dry_run, retry_failed, ending=ending)
         return run_async(context, lambda interruption: run_spec(context, spec, options, interruption))
 

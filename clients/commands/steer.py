@@ -74,6 +74,9 @@ def add_to(app: typer.Typer) -> None:
         no_improvement: Annotated[
             int | None, typer.Option("--no-improvement", help="Rounds in a row without a better one.")
         ] = None,
+        min_delta: Annotated[
+            float | None, typer.Option("--min-delta", help="How much better counts for --no-improvement.")
+        ] = None,
         score: Annotated[float | None, typer.Option("--score", help="The score that is good enough.")] = None,
     ) -> int:
         """Change budgets, limits and stop rules of an open run; what is left out stays, and a budget of 0 is unlimited."""
@@ -85,6 +88,7 @@ def add_to(app: typer.Typer) -> None:
             "rate_limits": rate_limits_of(requests_per_minute or [], tokens_per_minute or []),
             "max_rounds": max_rounds,
             "no_improvement": no_improvement,
+            "min_delta": min_delta,
             "score": score,
         }
         return _update(context, run_id, "adjust", adjustment_of(budget, rest))
@@ -113,12 +117,16 @@ def add_to(app: typer.Typer) -> None:
         return _update(context, run_id, "propose", read_proposal(file, rationale))
 
     @command(app, "delete", PANEL)
-    def delete(context: Context, run_id: RunArgument) -> int:
-        """Delete a finished run from the store, with its trials, answers and events."""
+    def delete(
+        context: Context,
+        run_id: RunArgument,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody is there to be asked.")] = False,
+    ) -> int:
+        """Delete a finished run from the store, with its trials, answers and events, for good."""
         from clients.runs.interruption import run_async
         from clients.runs.updates import delete_run
 
-        return run_async(context, lambda _: delete_run(context, run_id))
+        return run_async(context, lambda _: delete_run(context, run_id, yes=yes))
 
 
 def rate_limits_of(requests: list[str], tokens: list[str]) -> dict[str, dict[str, str]] | None:

@@ -28,6 +28,7 @@ from typing import Any
 
 from clients.private_files import FILE_MODE, close_to_others, make_private_folder, open_private, tighten
 
+NAME = ".ratchet"
 DATABASE = "ratchet"
 NAMESPACE = "default"
 LOOPBACK = "127.0.0.1"
@@ -141,10 +142,26 @@ class Home:
 
         A home that was there before and bears a name of its own may hold other things: only what is ours in it is closed.
         """
-        if not self.path.exists() or self.path.name == ".ratchet":
+        if not self.path.exists() or self.path.name == NAME:
             make_private_folder(self.path)
+            if not (ignored := self.path / ".gitignore").exists():  # data, and a password
+                with open_private(ignored, "w") as file:
+                    file.write("*\n")
         make_private_folder(self.logs)
         tighten(self.logs)
+
+
+def nearest_home(start: Path) -> Path:
+    """The home in the directory, or in the nearest one above that has one of this user's own; else the one to be made here.
+
+    Nobody else's is taken: what a home notes is code that is imported.
+    """
+    for folder in (start, *start.parents):
+        found = folder / NAME
+        with contextlib.suppress(OSError):
+            if found.is_dir() and found.stat().st_uid == os.getuid():
+                return found
+    return start / NAME
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ async def accepted_run(backend: Backend, run_id: str) -> OptimizationDetail:
         "spec": {},
         "limits": {},
         "result": None,
+        "first_look": None,
         "lost": Unanswered(),
         "in_flight": InFlight(answered=0, expected=0, trials=()),
         "seconds_left": None,

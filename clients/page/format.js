@@ -11,6 +11,7 @@ const WORDS = {
   cost_budget: "cost budget used up",
   sample_budget: "call budget used up",
   baseline_failed: "the baseline failed",
+  first_look: "stopped after the first look",
   proposal_failure: "proposals failed",
   scoring_failure: "scoring failed",
   execution_failure: "execution failed",

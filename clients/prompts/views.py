@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.prompts.stores import anything_there, existing, reach_prompts, unknown_prompt
+from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
 from clients.runs.servers import has_data, reach_servers
 from ratchet._placeholders import Unfillable, UnknownPlaceholder
@@ -23,7 +19,6 @@ from ratchet.prompts.policy import recent_mutations, with_recent_mutations
 from ratchet.prompts.template import PARAMETER
 from workflows.model.spec.release import ReleaseState
 
-NARROWEST = 100
 SHORT_HASH = 12
 LONGEST_CELL = 60
 
@@ -39,7 +34,14 @@ async def list_prompts(context: Context) -> int:
     elif not found:
         context.say("no prompts; `ratchet prompts seed FILE` stores one, and so does a run that is released")
     else:
-        _print(("Prompt", "Tags", "Versions", "Changed"), map(_summary_row, found), right=("Versions",))
+        print_table(
+            ("Prompt", "Tags", "Versions", "Changed"),
+            map(_summary_row, found),
+            right=("Versions",),
+            folds=("Tags",),
+            spare=("Changed", "Versions"),
+            longest=LONGEST_CELL,
+        )
     return ExitCode.DONE
 
 
@@ -192,7 +194,8 @@ async def list_tags(context: Context, name: str, history: str | None, temporary:
         context.say(f"{name} has no tag{f' {history!r}, and never had one' if history else ''}")
     else:
         headings = ("Tag", "Revision", "Version", "Hash", "Changed", "By", "Why")
-        _print(headings, map(_row, states), right=("Revision",))
+        spare = ("Hash", "Changed", "Revision")
+        print_table(headings, map(_row, states), right=("Revision",), folds=("Why",), spare=spare, longest=LONGEST_CELL)
     return ExitCode.DONE
 
 
@@ -222,7 +225,8 @@ async def list_releases(context: Context, name: str | None, limit: int) -> int:
         context.say(f"nothing was released{f' of {name}' if name else ''} yet")
     else:
         headings = ("Asked", *(() if name else ("Prompt",)), "Tag", "Kind", "Status", "Version", "By", "Why")
-        _print(headings, (_release_row(state, name is None) for state in found))
+        rows = (_release_row(state, name is None) for state in found)
+        print_table(headings, rows, folds=("Why", "By"), spare=("Kind", "Asked", "Tag"), longest=LONGEST_CELL)
     return ExitCode.DONE
 
 
@@ -258,13 +262,3 @@ def _when(at: Any) -> str:
 
 def _value(value: Any) -> str:
     return ellipsized(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), LONGEST_CELL)
-
-
-def _print(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table whose cells are data, whatever is in them."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=heading not in ("Why", "Tags"))
-    for row in rows:
-        table.add_row(*(Text(ellipsized(one_line(cell), LONGEST_CELL)) for cell in row))
-    Console(width=max(shutil.get_terminal_size().columns, NARROWEST), highlight=False).print(table)

@@ -74,7 +74,11 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
     home = home_of(None if given.get("home") is None else Path(given["home"])).absolute()
     context = Context(json=not (sys.stdout.isatty() if shown is None else shown), home=home)
     options = RunOptions(
-        new=bool(given.get("new")), yes=bool(given.get("yes")), ask_above=given.get("ask_above", 1.0), words=WORDS
+        new=bool(given.get("new")),
+        yes=bool(given.get("yes")),
+        ask_above=given.get("ask_above", 1.0),
+        words=WORDS,
+        asks_after_look=False,
     )
     engine = engine_at(home)
     with spec_of(spec, fields) as arguments:

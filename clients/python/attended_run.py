@@ -117,7 +117,7 @@ class Run:
                 own = await exits.enter_async_context(workers_for(servers, home, plugins=plan.plugins, role=None))
                 workers = Workers([*workers.processes, *own.processes])
             follower = RunFollower(servers, self.id, self._display(), notes_for(servers, home))
-            if not await follower.until_end(self._ending(exits), workers):
+            if await follower.until_end(self._ending(exits), workers) != "ended":
                 self._context.say(f"Detached from {self.id}: run the same program again, and it goes on.")
                 raise RunError(f"{self.id} was let go; the same call goes on with it")
         return await self._at_the_end()

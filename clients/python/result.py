@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import html
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from clients.commands.context import CommandError
 from clients.commands.report import FORMATS, formatted
-from clients.reports.facts import RunFacts, best_iteration, first_success
+from clients.reports.facts import RunFacts, best_iteration
+from clients.reports.headline import Headline, headline_of
 from clients.reports.history.entries import get_entries
 from clients.reports.text.boxes import Verbosity, box
 from ratchet.errors import RunError
 
 if TYPE_CHECKING:
     from clients.python.engine import Engine
-    from workflows.model.run.contract import Confirmation
 
-ANSWERS_A_PAGE = 500
-Verdict = Literal["better", "not_worse", "worse", "inconclusive"]
+ANSWERS_A_PAGE: Final = 500
 
 
 class Result:
@@ -32,8 +32,7 @@ class Result:
         return box(self._facts, Verbosity.SUMMARY)
 
     def __repr__(self) -> str:
-        figures = f"score={self.score}, baseline_score={self.baseline_score}, verdict={self.verdict!r}"
-        return f"<ratchet.Result {self.id} {self.status}: {figures}>"
+        return f"<ratchet.Result {self.id} {self.status}: {self.headline.words}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -58,9 +57,14 @@ class Result:
         """Why it ended, in a sentence."""
         return self._facts.message if self._facts.result is None else self._facts.result.message
 
+    @cached_property
+    def headline(self) -> Headline:
+        """What the run comes to: `words` in a sentence, `outcome` in one word, and the figures of the confirmation."""
+        return headline_of(self._facts)
+
     @property
     def configuration(self) -> dict[str, Any]:
-        """The best configuration: every factor with its value."""
+        """The result, every factor with its value: the winner where it holds, else the baseline."""
         best = best_iteration(self._facts)
         return dict(self._facts.request.baseline if best is None else best.configuration)
 
@@ -71,26 +75,29 @@ class Result:
 
     @property
     def score(self) -> float | None:
-        """What the best one scored in the search: of many tries the best, and so optimistic. See `confirmation`."""
-        best = best_iteration(self._facts)
-        return None if best is None else best.score
+        """What the result scores, on answers that the search never saw; in the search where nothing was confirmed."""
+        return self.headline.in_search.best_score if self.headline.score is None else self.headline.score
 
     @property
     def baseline_score(self) -> float | None:
-        """What the configuration scored that the run began with."""
-        first = first_success(self._facts)
-        return None if first is None else first.score
+        """What the configuration that the run began with scores on the same answers."""
+        found = self.headline
+        return found.in_search.baseline_score if found.baseline_score is None else found.baseline_score
 
     @property
-    def confirmation(self) -> Confirmation | None:
-        """Baseline and winner on answers that the search never saw: the figures to believe."""
-        return None if self._facts.result is None else self._facts.result.confirmation
+    def search_score(self) -> float | None:
+        """The best score that the search saw: of many tries, and so optimistic."""
+        return self.headline.in_search.best_score
 
     @property
-    def verdict(self) -> Verdict | None:
-        """What the confirmation found; None where nothing was confirmed."""
-        judged = None if self.confirmation is None else self.confirmation.judged
-        return None if judged is None else judged.verdict.value
+    def verdict(self) -> str | None:
+        """`better`, `not_worse`, `worse` or `inconclusive`: the winner against the baseline, where it was confirmed."""
+        return None if self.headline.verdict is None else self.headline.verdict.value
+
+    @property
+    def holds(self) -> bool:
+        """Whether the result is better than the baseline, or shorter and not worse, as its rule asks."""
+        return self.headline.holds
 
     @property
     def cost(self) -> float:

@@ -41,7 +41,7 @@ from workflows.run.ending import (
     uncovered,
 )
 from workflows.run.loop import RoundLoop, Surroundings
-from workflows.run.references import planning_of, race_of, references_of
+from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.round_records import last_round
 from workflows.run.state import RunState
 
@@ -50,6 +50,7 @@ GOES_ON = "the run goes on: no stop rule and no budget calls for an end"
 OF_PEOPLE = {StopReason.STOPPED_EARLY, StopReason.CANCELLED}
 OF_PROPOSERS = {
     StopReason.PROPOSAL_FAILURE,
+    StopReason.TIME_BUDGET,
     StopReason.SAMPLE_BUDGET,
     StopReason.TOKEN_BUDGET,
     StopReason.COST_BUDGET,
@@ -158,7 +159,9 @@ class ReplayedRun(Surroundings):
         if not facts.iterations:
             raise _RecordOver
         self._expect("iterations[0].candidate_id", facts.iterations[0].candidate_id, baseline.candidate_id)
-        result = await self._measured(facts.iterations[0], Asked())
+        planning = planning_at_baseline(self._state) if facts.plan != self._state.plan else None
+        result = await self._measured(facts.iterations[0], Asked(planning=planning))
+        result = result.model_copy(update={"first_look": () if facts.first_look is None else facts.first_look.warnings})
         if not facts.rounds:
             raise _RecordOver
         self._in_the_time_of(facts.rounds[0])
@@ -333,7 +336,7 @@ class ReplayedRun(Surroundings):
         own = {"person": OF_PEOPLE, "proposer": OF_PROPOSERS, "failure": {StopReason.EXECUTION_FAILURE}}.get(by)
         if own is not None and reason not in own:
             self.findings.append(ReplayDifference("result.stop_reason", reason.value, f"no end that comes from the {by}"))
-        sooner = {"optimizer": by_rules, "proposer": after_round}.get(by)
+        sooner = {"policy": by_rules, "optimizer": by_rules, "proposer": after_round}.get(by)
         if sooner is not None:
             self.findings.append(ReplayDifference("result.ending.by", by, f"rules: {sooner.message}"))
             return sooner

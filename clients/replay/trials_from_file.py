@@ -18,12 +18,13 @@ from clients.replay.trial_source import Asked, Gone, Recomputed, conclusion_of, 
 from clients.reports.facts import Iteration, RunFacts, SplitSamples, Statistics
 from ratchet.optimizer import TrialStatus
 from workflows.model.run.decisions import Reference
-from workflows.model.spec.judgement import Constraint, ConstraintCheck, Evidence, Judged, RaceDecision, Racing
-from workflows.model.trial import Conclusion, Split, TrialResult, TrialSummary
+from workflows.model.spec.judgement import Constraint, ConstraintCheck, Evidence, Judged, Plan, RaceDecision, Racing
+from workflows.model.trial import Conclusion, Planning, Purpose, Split, TrialResult, TrialSummary
 from workflows.rules.decisions.verdicts import Family, judge
 from workflows.rules.scoring.objective_score import is_mean_over_samples, weighted_mean
 from workflows.rules.scoring.trial_ends import race_over
 from workflows.rules.statistics import TrialAnswers, compare, evidence_of, race, strict_counts
+from workflows.rules.statistics.detectable_effect import plan_at_baseline
 from workflows.rules.statistics.sameness import answered_alike
 from workflows.rules.statistics.trial_comparison import evidence_seed
 
@@ -83,7 +84,7 @@ class FromMeans:
             evidence=tuple(evidence),
             race=over if status == "completed" else None,
             noise=self._facts.noise if asked.planning else None,
-            plan=self._facts.plan if asked.planning else None,
+            plan=self._plan(past, asked.planning),
             error=past.error,
             failure=past.failure,
             paid_samples=past.paid.samples,
@@ -95,9 +96,17 @@ class FromMeans:
             reused_samples=past.reused,
             exhausted=past.exhausted,
         )
-        if asked.planning is not None:
+        if asked.planning is not None and past.purpose is Purpose.NOISE:
             self.tally.cannot(SINGLE_ANSWERS.format(what="noise and plan"))
         return measured_again(past, result, looks=looks)
+
+    def _plan(self, past: Iteration, planning: Planning | None) -> Plan | None:
+        """What was found out of what the run can find; of answers that are not in the file it stays as it is recorded."""
+        means = past.sample_means
+        unknown = past.replicates > 1 and (past.answers is None or past.answers.scores is None)
+        if planning is None or means is None or unknown or past.purpose is Purpose.NOISE:
+            return None if planning is None else self._facts.plan
+        return plan_at_baseline(means, singles_of(past, len(means)), planning, self._spec)[0]
 
     async def judged(self, reference: Iteration, candidate: Iteration, asked: Asked) -> Judged:
         stored = self._facts.result.confirmation if self._facts.result is not None else None

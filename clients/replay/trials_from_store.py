@@ -17,11 +17,12 @@ from workflows.model.run.rounds import Spend
 from workflows.model.spec.judgement import Evidence, Judged, Noise, Plan, RaceDecision
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import EvaluationSuite
-from workflows.model.trial import Conclusion, Planning, Split, TrialResult
+from workflows.model.trial import Conclusion, Planning, Purpose, Split, TrialResult
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.scoring.objective_score import ScoringFailed, TrialStatistics, objective_score
 from workflows.rules.scoring.tally import Tally, asked_for
 from workflows.rules.scoring.trial_ends import measured_too_little, mostly_failed, race_over, stopped_early
+from workflows.rules.statistics.detectable_effect import plan_at_baseline
 from workflows.rules.statistics.sameness import answered_alike
 from workflows.rules.statistics.trial_answers import answers_in
 from workflows.rules.statistics.trial_comparison import learned_of_noise, looked_at, tallies_compared
@@ -81,7 +82,7 @@ class FromOutcomes:
         paid = Spend(samples=tally.paid.samples, tokens=tally.paid.tokens, cost=tally.paid.cost)
         if facts.coverage < 1 and past.paid.samples > paid.samples:
             paid = past.paid  # answers that wait for their score were paid for, too
-        noise, plan = await self._learned(tally.suite, past, asked.planning) if asked.planning and completed else (None, None)
+        noise, plan = await self._learned(tally, past, asked.planning) if asked.planning and completed else (None, None)
         return _as_recorded(self._run_id, past).model_copy(
             update={
                 "status": status,
@@ -102,9 +103,11 @@ class FromOutcomes:
             }
         )
 
-    async def _learned(self, suite: EvaluationSuite, past: Iteration, planning: Planning) -> tuple[Noise, Plan]:
-        measured = await self._outcomes.measured(suite, _reference(past), past.ended_at)
-        return learned_of_noise([one for one in measured if one.position < past.samples], suite, planning)
+    async def _learned(self, tally: Tally, past: Iteration, planning: Planning) -> tuple[Noise | None, Plan | None]:
+        if past.purpose is Purpose.BASELINE:
+            return None, plan_at_baseline(tally.means, tally.singles, planning, tally.suite.judgement)[0]
+        measured = await self._outcomes.measured(tally.suite, _reference(past), past.ended_at)
+        return learned_of_noise([one for one in measured if one.position < past.samples], tally.suite, planning)
 
     def _ended(
         self, past: Iteration, conclusion: Conclusion, tally: Tally, facts: TrialStatistics

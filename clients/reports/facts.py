@@ -23,6 +23,7 @@ from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import Decision
+from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
 from workflows.model.spec.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
@@ -218,6 +219,8 @@ class RunFacts(Payload):
     plan: Plan | None = None
     """What the run can find out."""
     noise: Noise | None = None
+    first_look: FirstLook | None = None
+    """What there is to see in the baseline's answers; from a file, only what is probably wrong."""
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
     adjusted: LimitsInForce | None = None

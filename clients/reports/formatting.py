@@ -24,6 +24,7 @@ CAUSES: Final[dict[StopReason, str]] = {
     StopReason.COST_BUDGET: "COST_BUDGET_EXHAUSTED",
     StopReason.SAMPLE_BUDGET: "COST_BUDGET_EXHAUSTED",  # samples and trials are what is paid for
     StopReason.BASELINE_FAILED: "EXECUTION_FAILURE",
+    StopReason.FIRST_LOOK: "SCORING_FAILURE",
     StopReason.PROPOSAL_FAILURE: "MUTATION_FAILURE",
     StopReason.SCORING_FAILURE: "SCORING_FAILURE",
     StopReason.EXECUTION_FAILURE: "EXECUTION_FAILURE",

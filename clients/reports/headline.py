@@ -258,7 +258,7 @@ def _judged_text(confirmation: Confirmation, judged: Judged, difference: ScoreDi
     scores = (score for score in (confirmation.baseline_score, confirmation.winner_score) if score is not None)
     margin = f" (margin {evidence.margin:g})" if judged.verdict is Verdict.NOT_WORSE else ""
     p = f", p {p_text(judged.adjusted_p)}" if evidence.refused is None else ""
-    one_sided = " one-sided" if judged.verdict is Verdict.BETTER and evidence.low <= 0 else ""  # the interval has two sides
+    one_sided = " one-sided" if judged.verdict is Verdict.BETTER and evidence.low < 0 else ""  # the interval has two sides
     where = WHERE[confirmation.how].format(*counted(evidence.merged_from or evidence.n, "sample").split())
     merged = f", which count as {evidence.n:,}" if evidence.merged_from else ""
     apart = f"{signed(difference.estimate)} ({interval_text(difference)}{p}{one_sided})"

@@ -55,6 +55,7 @@ def facts_of(report: RunReport) -> RunFacts:
         versions=run.versions,
         plan=run.plan,
         noise=run.noise,
+        first_look=run.first_look,
         releases=report.releases,
         adjusted=_adjusted(run, request),
     )

@@ -59,6 +59,8 @@ def _end(facts: RunFacts, gates: Sequence[GateResult]) -> str:
     lines = [f"- {'✅' if gate.met else '❌'} {escaped(gate.words)}" for gate in gates]
     if facts.status != "completed":
         lines.append(f"- **{facts.status.upper()}**: {escaped(without_traceback(termination(facts)))}")
+    if facts.first_look is not None:
+        lines += [f"- ⚠️ {escaped(warning)}" for warning in facts.first_look.warnings]
     return "\n".join(lines)
 
 

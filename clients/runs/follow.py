@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
@@ -16,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.load import facts_of, request_in_force
 from clients.reports.text.boxes import Verbosity
+from clients.reports.text.first_look import first_look_lines
 from clients.reports.text.live import LiveDisplay, PlainDisplay
 from clients.reports.text.progress_lines import decision_texts, progress_lines, told
 from clients.runs.identity import is_plugin_queue
@@ -35,6 +37,10 @@ STILL_FOR = 5.0
 """Seconds without any change after which we look whether anybody serves the run."""
 READING_MAY_TAKE = 0.1
 """The share of the time that may be spent on reading whole reports for the lines."""
+WIDEST = 100
+
+Following = Literal["ended", "let go", "asks"]
+"""Why a run is not followed any further. `asks`: it waits for a person to have taken a first look."""
 
 
 class Display(Protocol):
@@ -66,6 +72,8 @@ class RunFollower:
     display: Display
     notes: CodeNotes | None = None
     """What code was noted here, to say why a run's plug-ins are not served."""
+    asks: bool = False
+    """Whether to come back with a run that asks whether to go on after its first look."""
     shown: int | None = None
     decided: int = 0
     """Rounds whose decisions were told."""
@@ -79,8 +87,8 @@ class RunFollower:
     _away_since: float | None = None
     _own_queues: frozenset[str] = frozenset()
 
-    async def until_end(self, let_go: asyncio.Event, workers: Workers) -> bool:
-        """True when the run ended, False when the person let go. Raises when our own workers do not start."""
+    async def until_end(self, let_go: asyncio.Event, workers: Workers) -> Following:
+        """Follow until there is a reason to stop. Raises when our own workers do not start."""
         hopeless = asyncio.create_task(workers.until_hopeless())
         letting_go = asyncio.create_task(let_go.wait())
         self._changed_at = time.monotonic()
@@ -90,18 +98,18 @@ class RunFollower:
                 while not await self._look():
                     await asyncio.wait({hopeless, letting_go}, timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
                     if letting_go.done():
-                        return False
+                        return "let go"
                     if hopeless.done():
                         raise hopeless.result()
                 await self._show_lines()
-            return True
+            return "asks" if self._is_asking else "ended"
         finally:
             for task in (hopeless, letting_go):
                 task.cancel()
             await asyncio.gather(hopeless, letting_go, return_exceptions=True)
 
     async def _look(self) -> bool:
-        """Show what is new; whether the run is over."""
+        """Show what is new; whether the run is over, or asks something."""
         try:
             over = await self._look_once()
         except Exception as error:
@@ -129,7 +137,7 @@ class RunFollower:
         progress = await self.servers.reader.runs.progress(self.run_id)
         if progress is not None:
             await self._show(progress, now)
-            if progress.status in TERMINAL:
+            if progress.status in TERMINAL or self._is_asking:
                 return True
         if now - self._described_at > (DESCRIBE_EVERY if progress is not None else POLL):
             self._described_at = now
@@ -139,6 +147,14 @@ class RunFollower:
             self._changed_at = now
             self.display.note(await self._who_is_missing())
         return False
+
+    @property
+    def _is_asking(self) -> bool:
+        """A run that was asked to ask, and rests before its first round."""
+        run, request = self._last, self.request
+        if not self.asks or run is None or request is None or request.execution.first_look != "ask":
+            return False
+        return run.status == "paused" and run.round == 0 and run.baseline_score is not None
 
     async def _show(self, progress: LiveProgress, now: float) -> None:
         if self.request is None:
@@ -166,6 +182,10 @@ class RunFollower:
         facts = facts_of(report)
         self.request = request_in_force(report.run)
         lines = progress_lines(facts, shown=self.shown)
+        if facts.first_look is not None and not self.shown and told(facts):  # after the line of the baseline
+            look = first_look_lines(facts.first_look, min(shutil.get_terminal_size().columns, WIDEST))
+            place = lines.index(next(line for line in lines if " Iteration 0: " in line)) + 1
+            lines[place:place] = look
         self.shown = told(facts)
         self.display.lines(lines)
         self.display.decided(decision_texts(facts, self.decided))

@@ -31,7 +31,10 @@ def run_id_of(
     the spec states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
     """
     content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
-    content.get("execution", {}).pop("evaluation_task_queue", None)  # follows from the code
+    execution = content.pop("execution", {})
+    for name in ("evaluation_task_queue", "first_look"):  # the first follows from the code, the other from who asks
+        execution.pop(name, None)
+    content |= {"execution": execution} if execution else {}
     if request.prompt is not None and request.prompt.snapshot is not None:
         snapshot = request.prompt.snapshot
         content["prompt"] = {"template": snapshot.template.hash, "overlay": snapshot.overlay_hash}

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import UTC, datetime
 from typing import Any, get_args
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.reports.formatting import duration_text
 from clients.reports.headline import headline_of_row
+from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import KnownRun, open_runs
-from clients.runs.servers import Servers, has_data, reach_servers
+from clients.runs.servers import Servers, has_data, named_by_environment, reach_servers
 from clients.runs.waits import pollers_of, told_waits, waits_of
 from store.read.rows import RunSummary
 from workflows.model.run.rounds import RunStatus
-
-NARROWEST = 100
 
 
 async def list_runs(context: Context, status: str | None, limit: int) -> int:
@@ -38,12 +32,15 @@ async def list_runs(context: Context, status: str | None, limit: int) -> int:
             waits = await _waits(servers, not_over)
     runs = [as_json(row) | waits_for(waits.get(row.run_id)) for row in rows]
     runs = [{"run_id": run.run_id, "status": "initialized", **waits_for(waits.get(run.run_id))} for run in waiting] + runs
+    if context.home.is_absolute() and not named_by_environment():
+        context.note(f"Home: {context.home}")
     if context.json:
         context.facts({"runs": runs})
     elif not runs:
-        context.say("no runs" + (f" with status {status}" if status else "; `ratchet run SPEC` starts one"))
+        told = f" with status {status}" if status else "; `ratchet run SPEC` starts one"
+        context.say("no runs" + ("" if named_by_environment() else f" in {context.home}") + told)
     else:
-        _print_table(rows, waiting, waits)
+        _print_table(context, rows, waiting, waits)
     return ExitCode.DONE
 
 
@@ -58,27 +55,26 @@ def waits_for(queues: tuple[str, ...] | None) -> dict[str, str]:
     return {"waits_for": told_waits(queues)} if queues else {}
 
 
-def _print_table(rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, tuple[str, ...]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("Run", "Status", "Round", "Result", "Samples", "Cost", "Started", "Took"):
-        table.add_column(heading, justify="right" if heading in ("Round", "Samples", "Cost") else "left", no_wrap=True)
-    for run in waiting:
-        table.add_row(Text(one_line(run.run_id)), "waits" if run.run_id in waits else "begins", *[""] * 6)
+def _print_table(context: Context, rows: list[RunSummary], waiting: list[KnownRun], waits: dict[str, tuple[str, ...]]) -> None:
+    heads = ("Run", "Status", "Round", "Result", "Samples", "Cost", "Started", "Took")
+    told = [[run.run_id, "waits" if run.run_id in waits else "begins", *[""] * 6] for run in waiting]
     for row in rows:
-        table.add_row(
-            Text(one_line(row.run_id)),
-            "waits" if row.run_id in waits else row.status,
-            str(row.round),
-            headline_of_row(row).brief,
-            f"{row.spend.samples:,}",
-            f"{row.spend.cost:.4f}",
-            f"{row.started_at.astimezone():%Y-%m-%d %H:%M}",
-            duration_text(row.elapsed_seconds(datetime.now(UTC))),
+        told.append(
+            [
+                row.run_id,
+                "waits" if row.run_id in waits else row.status,
+                str(row.round),
+                headline_of_row(row).brief,
+                f"{row.spend.samples:,}",
+                f"{row.spend.cost:.4f}",
+                f"{row.started_at.astimezone():%Y-%m-%d %H:%M}",
+                duration_text(row.elapsed_seconds(datetime.now(UTC))),
+            ]
         )
-    console = Console(width=max(shutil.get_terminal_size().columns, NARROWEST), highlight=False)
-    console.print(table)
+    spare = ("Samples", "Took", "Round", "Started", "Cost")
+    print_table(heads, told, right=("Round", "Samples", "Cost"), folds=("Result",), spare=spare)
     for run_id, queues in waits.items():
-        console.print(Text(one_line(f"{run_id} waits for {told_waits(queues)}")))
+        context.say(one_line(f"{run_id} waits for {told_waits(queues)}"))
 
 
 def as_json(row: RunSummary) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from clients.runs.interruption import Interruption
 from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
+from clients.runs.questions import agreed, is_at_terminal
 from clients.runs.rescore import Answered, NotRescored, answered_run
 from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
@@ -66,6 +66,8 @@ class RunOptions:
     whole_engine: bool = True
     """Whether to refuse an installation that lacks a part of the engine."""
     words: OptionWords = OptionWords()
+    asks_after_look: bool = True
+    """Whether whoever starts it at a terminal stays to be asked after the first look."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ async def begin_run(context: Context, servers: Servers, checked: Checked, option
         if source is None or _asks_a_judge(plan.request):
             await _confirm(context, await _sized(context, servers, checked, plan), options)
         _allow(context, servers, plan, checked)
+        plan = replace(plan, request=_looked_at_first(context, plan.request, options))
         run_id = await _start(servers, plan, run_id, fresh=options.new)
         context.say(f"Started {run_id}" + (f", which scores the answers of {source.run_id} anew" if source else ""))
     await _note(context, servers, plan, run_id)
@@ -299,14 +302,13 @@ async def _confirm(context: Context, checked: Checked, options: RunOptions) -> N
     if costs.cost is not None and costs.expected_cost is not None:
         price = f"and costs about {costs.expected_cost:.2f}, {costs.cost:.2f} at worst"
     told = f"This makes {calls} target calls, {price}."
-    if context.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_at_terminal(context):
         raise CommandError(
             f"{told} There is nobody to ask: give {options.words.yes} to start it, "
             f"or set budget.cost to at most {options.ask_above:g}",
             facts={"estimate": costs.as_json()},
         )
-    answer = await asyncio.to_thread(input, f"{told} Start? [Y/n] ")
-    if answer.strip().lower() not in ("", "y", "yes"):
+    if not await agreed(f"{told} Start?", unless_said=True):
         raise CommandError("nothing was started", ExitCode.CANCELLED)
 
 
@@ -329,7 +331,7 @@ async def start_retry(
     if before.is_open or not before.is_finished:
         why = "is still open; wait for its end, or `ratchet stop` it" if before.is_open else "never began; run it first"
         raise CommandError(f"there is nothing to retry: {before.run_id} {why}")
-    request = plan.request.model_copy(update={"retry_of": before.run_id})
+    request = _looked_at_first(context, plan.request.model_copy(update={"retry_of": before.run_id}), options)
     retry = replace(plan, request=request)
     fresh = await _chosen(servers, plan.run_id, new=True)
     run_id = await _start(servers, retry, fresh.run_id, fresh=True)
@@ -371,6 +373,18 @@ def _needs_code(request: OptimizationRequest) -> bool:
     return bool(plugin_uses(request)) and queue is not None and is_plugin_queue(queue, task_queue())
 
 
+def _looked_at_first(context: Context, request: OptimizationRequest, options: RunOptions) -> OptimizationRequest:
+    """Ask whoever is there to be asked, where the spec leaves it open."""
+    mode = request.execution.first_look
+    if options.ending.strict:
+        mode = "strict"
+    elif options.yes:
+        mode = "tell" if mode == "ask" else mode
+    elif mode == "tell" and options.asks_after_look and not options.detach and is_at_terminal(context):
+        mode = "ask"
+    return request.model_copy(update={"execution": request.execution.model_copy(update={"first_look": mode})})
+
+
 async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool) -> str:
     """Start the workflow; when somebody else was faster, join theirs, or with `fresh` take the next id."""
     conflict = WorkflowIDConflictPolicy.FAIL if fresh else WorkflowIDConflictPolicy.USE_EXISTING
@@ -408,11 +422,37 @@ async def attend(
     with interruption.instead_set(let_go):
         async with workers_for(servers, context.home, plugins=plugins) as workers:
             display = display_for(context, run_id, options.ending.verbosity)
-            follower = RunFollower(servers, run_id, display, notes_for(servers, context.home))
-            if await follower.until_end(let_go, workers):
+            notes, asks = notes_for(servers, context.home), is_at_terminal(context)
+            follower = RunFollower(servers, run_id, display, notes, asks=asks)
+            how = await follower.until_end(let_go, workers)
+            if how == "asks":
+                follower.asks = False
+                await _ask_after_look(context, servers, run_id, let_go)
+                how = await follower.until_end(let_go, workers)
+            if how == "ended":
                 return await show_end(context, servers, run_id, options.ending)
             context.say("\nLetting go of the run: what is in flight is handed back …")
         return _let_go(context, servers, run_id, plugins)
+
+
+async def _ask_after_look(context: Context, servers: Servers, run_id: str, let_go: asyncio.Event) -> None:
+    """Have the person say whether a run goes on whose first look found something; it rests until then."""
+    asking = asyncio.create_task(agreed("Something is probably wrong with how this is measured. Go on?", unless_said=False))
+    letting_go = asyncio.create_task(let_go.wait())
+    try:
+        await asyncio.wait({asking, letting_go}, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            return
+        handle = servers.client.get_workflow_handle(run_id)
+        if asking.result():
+            await handle.execute_update("resume")
+        else:
+            context.say("Cancelled; `ratchet run SPEC --retry-failed` takes over what was answered.")
+            await handle.cancel()
+    finally:
+        for task in (asking, letting_go):
+            task.cancel()
+        await asyncio.gather(asking, letting_go, return_exceptions=True)
 
 
 def _let_go(context: Context, servers: Servers, run_id: str, plugins: PluginCode | None) -> int:

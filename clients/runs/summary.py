@@ -41,9 +41,19 @@ class EndView:
     """Where JUnit XML is written."""
     summary: Path | None = None
     """The file that a Markdown summary is added to."""
+    strict: bool = False
+    """Whether what the first look found is as bad as bad input."""
 
 
-def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: Path | None, summary: Path | None) -> EndView:
+def ending_of(
+    verbosity: str,
+    output: Path,
+    gates: Sequence[str] | None,
+    junit: Path | None,
+    summary: Path | None,
+    *,
+    strict: bool = False,
+) -> EndView:
     """The options as given on the command line, refused before anything is spent where they cannot work."""
     for gate in gates or ():
         try:
@@ -53,7 +63,7 @@ def ending_of(verbosity: str, output: Path, gates: Sequence[str] | None, junit: 
     for name, path in (("--junit", junit), ("--summary", summary)):
         if path is not None and not path.absolute().parent.is_dir():
             raise CommandError(f"{name}: {path.absolute().parent} is no directory; make it, or name another file")
-    return EndView(verbosity_of(verbosity), output, gates=tuple(gates or ()), junit=junit, summary=summary)
+    return EndView(verbosity_of(verbosity), output, gates=tuple(gates or ()), junit=junit, summary=summary, strict=strict)
 
 
 async def facts_or_error(servers: Servers, run_id: str, slices: Sequence[str] | None = None) -> RunFacts:
@@ -97,6 +107,8 @@ async def show_end(context: Context, servers: Servers, run_id: str, ending: EndV
     files = {"history_file": str(written) if written else None, "measurement_files": [str(path) for path in measured]}
     told = run_json(facts, status) | files | {"ui": page}
     context.facts(told | gates_json(judged))
+    if ending.strict and facts.first_look is not None and facts.first_look.warnings:
+        return ExitCode.BAD_INPUT
     return gated(EXIT_CODES.get(status, ExitCode.FAILED), judged)
 
 
@@ -153,6 +165,7 @@ def run_json(facts: RunFacts, status: str) -> dict[str, Any]:
         "reused": facts.reused,
         "errors": errors_met(facts),
         "least_coverage": least_coverage(facts),
+        "first_look": [] if facts.first_look is None else list(facts.first_look.warnings),
     }
 
 

@@ -16,9 +16,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.stack import stack_state
 from clients.runs.lookup import TERMINAL, KnownRun, reach_run
+from clients.runs.questions import agreed, is_at_terminal
 from clients.runs.run_code import notes_for
 from clients.runs.servers import Servers, ServersAway
 from clients.runs.workers import workers_for
+from store.read.rows import RunSummary
 from store.write.runs import Runs
 from workflows.model.run.contract import UpdateAnswer
 
@@ -110,16 +112,26 @@ async def _until_answered(context: Context, servers: Servers, asking: asyncio.Ta
             await asyncio.gather(hopeless, return_exceptions=True)
 
 
-async def delete_run(context: Context, run_id: str) -> int:
-    """Delete what the store has of a finished run."""
+async def delete_run(context: Context, run_id: str, *, yes: bool) -> int:
+    """Delete what the store has of a finished run, once a person has agreed to it."""
     async with reach_run(context.home, run_id) as (servers, run):
         if run.is_open:
             raise CommandError(f"{run_id} is {run.status}; `ratchet cancel {run_id}` first, or `ratchet stop {run_id}`")
+        if run.row is not None and not yes:
+            await _refuse_unless_agreed(context, run.row)
         deleted = await Runs(servers.database).delete(run_id)
         notes_for(servers, context.home).forget(run_id)
         told = "deleted" if deleted else "has nothing in the store"
         context.facts({"run_id": run_id, "deleted": deleted}, f"{run_id}: {told}")
     return ExitCode.DONE
+
+
+async def _refuse_unless_agreed(context: Context, run: RunSummary) -> None:
+    paid = f"{run.spend.samples:,} answers that were paid for"
+    if not is_at_terminal(context):
+        raise CommandError(f"{run.run_id} has {paid}, and there is nobody to ask: give --yes to delete them")
+    if not await agreed(f"Delete {run.run_id}, with {paid}?", unless_said=False):
+        raise CommandError("nothing was deleted", ExitCode.CANCELLED)
 
 
 @asynccontextmanager

@@ -40,6 +40,7 @@ class ComparedAnswer(Payload):
     tokens: int
     cost: float
     latency_ms: float | None
+    printed: str | None = None
 
 
 class ComparedSample(Payload):

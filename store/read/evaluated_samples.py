@@ -24,7 +24,7 @@ class EvaluatedSamples:
         async with self._database.connection() as connection:
             told: str | None = await connection.fetchval(
                 """
-                SELECT o.error
+                SELECT concat_ws(E'\n', o.error, '  printed: ' || right(regexp_replace(o.printed, '\\s+', ' ', 'g'), 300))
                 FROM suites suite
                 JOIN suite_samples drawn USING (run_id, split)
                 JOIN outcomes o ON o.config_hash = $3 AND o.target = suite.target AND o.scorer = suite.scorer

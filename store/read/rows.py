@@ -16,6 +16,7 @@ from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import Decision
+from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.release import ReleaseState
@@ -126,6 +127,8 @@ class RunDetail(RunSummary):
     """What the run can find out."""
     noise: Noise | None = None
     """How much the baseline's scores vary, where that was measured first."""
+    first_look: FirstLook | None = None
+    """What there is to see in the baseline's answers, once it was measured."""
     lost: Unanswered = Field(default_factory=Unanswered)
 
 
@@ -299,6 +302,8 @@ class ItemRow(Payload):
     trace: Any
     reused_from: str | None
     created_at: datetime
+    printed: str | None
+    """The end of what target and scorers printed, where they are code of the user's."""
 
 
 class ItemPage(Payload):

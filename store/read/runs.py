@@ -196,6 +196,7 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
         " (SELECT count(*) FROM suites s, jsonb_object_keys(coalesce(s.body -> 'same_as', '{}'))"
         " WHERE s.run_id = r.run_id) AS dataset_merged,"
         " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.starts AS life, r.plan, r.noise,"
+        " r.first_look,"
         " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
         " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
         " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",
@@ -203,6 +204,6 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
     )
     if row is None:
         return None
-    values = _run(decoded(row, "spec", "result", "limits", "versions", "plan", "noise"))
+    values = _run(decoded(row, "spec", "result", "limits", "versions", "plan", "noise", "first_look"))
     lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
     return rows.RunDetail(**values, lost=lost)

@@ -57,6 +57,16 @@ class SearchHistory:
             )
             return tuple(TrialRow(facts=_facts(row), first_replicate=row["first_replicate"]) for row in rows)
 
+    async def facts(self, run_id: str) -> list[TrialFacts]:
+        """Every finished trial, as an optimizer knows it, in that order."""
+        found: list[TrialFacts] = []
+        while True:
+            page = HistoryPage(run_id=run_id, after=len(found))
+            rows = await self.page(page)
+            found += [row.facts for row in rows]
+            if len(rows) < page.limit:
+                return found
+
     async def steps_to(self, run_id: str, candidate_id: str) -> list[str]:
         """Why each candidate was proposed that leads from the baseline to this one, in the order of the steps."""
         async with self._database.connection() as connection:

@@ -179,24 +179,25 @@ async def _insert(
             SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
         ), stored AS (
             INSERT INTO answers (config_hash, target, run_id, trial_id, answer_id, item_hash, replicate, status, output, error,
-                                 error_class, tokens, cost, latency_ms, ttft_ms, trace)
+                                 error_class, tokens, cost, latency_ms, ttft_ms, trace, printed)
             SELECT $1, $2, $4, $5, coalesce(given.answer_id, nextval('answer_ids')), given.item_hash, given.replicate,
                    given.status, given.output, given.error, given.error_class, given.tokens, given.cost, given.latency_ms,
-                   given.ttft_ms, given.trace
+                   given.ttft_ms, given.trace, given.printed
             FROM alive, unnest($6::bigint[], $7::text[], $8::int[], $9::text[], $10::json[], $11::text[], $12::text[],
-                               $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[])
+                               $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[])
                 AS given (answer_id, item_hash, replicate, status, output, error, error_class, tokens, cost, latency_ms,
-                          ttft_ms, trace)
+                          ttft_ms, trace, printed)
             ON CONFLICT DO NOTHING RETURNING answer_id, item_hash, replicate
         )
         INSERT INTO scores (answer_id, scorer, scored_by, passed, scores, details, feedback, fault, error, error_class, tokens,
-                            cost)
+                            cost, printed)
         SELECT coalesce(stored.answer_id, earlier.answer_id), $3, earlier.scored_by, given.passed, given.scores, given.details,
-               given.feedback, given.fault, given.error, given.error_class, nullif(given.tokens, 0), nullif(given.cost, 0)
-        FROM alive, unnest($18::bigint[], $19::text[], $20::int[], $21::bool[], $22::bool[], $23::jsonb[], $24::jsonb[],
-                           $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[], $30::float8[])
+               given.feedback, given.fault, given.error, given.error_class, nullif(given.tokens, 0), nullif(given.cost, 0),
+               given.printed
+        FROM alive, unnest($19::bigint[], $20::text[], $21::int[], $22::bool[], $23::bool[], $24::jsonb[], $25::jsonb[],
+                           $26::text[], $27::text[], $28::text[], $29::text[], $30::bigint[], $31::float8[], $32::text[])
             AS given (answer_id, item_hash, replicate, was_kept, passed, scores, details, feedback, fault, error, error_class,
-                      tokens, cost)
+                      tokens, cost, printed)
         LEFT JOIN stored ON stored.item_hash = given.item_hash AND stored.replicate = given.replicate
         LEFT JOIN LATERAL (
             SELECT a.answer_id, CASE WHEN a.trial_id <> $5 OR a.reused_from IS NOT NULL THEN $5 END AS scored_by FROM answers a
@@ -233,6 +234,7 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[An
         [answer.latency_ms for answer in new],
         [answer.ttft_ms for answer in new],
         [optional_json(answer.trace) for answer in new],
+        [optional_text(answer.printed) for answer in new],
     ]
 
 
@@ -252,4 +254,5 @@ def _columns_of_scores(scored: Sequence[Outcome]) -> list[list[Any]]:
         [optional_text(outcome.error_class if outcome.fault else None) for outcome in scored],
         [outcome.scoring_tokens for outcome in scored],
         [outcome.scoring_cost for outcome in scored],
+        [optional_text(outcome.scorers_printed) for outcome in scored],
     ]

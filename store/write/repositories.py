@@ -7,6 +7,7 @@ from store.read.evaluated_samples import EvaluatedSamples
 from store.read.measured_samples import MeasuredSamples
 from store.read.releases import ReleaseReader
 from store.read.search_history import SearchHistory
+from store.read.trials import TrialReader
 from store.write.budgets import Budgets
 from store.write.learned_rates import LearnedRates
 from store.write.outcomes import Outcomes
@@ -44,3 +45,4 @@ class Store:
         self.search_history = SearchHistory(database)
         self.measured_samples = MeasuredSamples(database)
         self.evaluated_samples = EvaluatedSamples(database)
+        self.answers = TrialReader(database)

@@ -84,7 +84,7 @@ class Runs:
                     objective = excluded.objective, direction = excluded.direction, dataset_id = excluded.dataset_id,
                     evaluation_suite_id = excluded.evaluation_suite_id, search_split = excluded.search_split,
                     baseline_config_hash = excluded.baseline_config_hash, baseline_candidate_id = NULL, baseline_score = NULL,
-                    plan = excluded.plan, noise = NULL, best_candidate_id = NULL, best_score = NULL,
+                    plan = excluded.plan, noise = NULL, first_look = NULL, best_candidate_id = NULL, best_score = NULL,
                     round = 0, proposed = 0, rejected = 0, completed = 0, failed = 0, stopped = 0,
                     paid_trials = 0, paid_samples = 0, paid_tokens = 0, paid_cost = 0, limits = '{}',
                     task_queue = excluded.task_queue, versions = excluded.versions, spec = excluded.spec, result = NULL,

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from ratchet._canonical import canonical_json, content_hash
 from store.connection import Connection, Database
-from store.encoding import optional_text, storable_json
+from store.encoding import optional_json, optional_text, storable_json
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, announce, lock_run, trial_key
 from store.schema import StoreError
 from store.write.rounds import write_rounds
 from store.write.served_times import run_clock
 from store.write.test_split import refuse_unopened
 from workflows.model.run.clock import RunClock
+from workflows.model.run.first_look import FirstLook
 from workflows.model.trial import SEARCHING, Conclusion, Purpose, ShardInput, TrialInput, TrialResult
 from workflows.rules.statistics import interval_of_score
 
@@ -42,7 +43,13 @@ class Trials:
                 await _begin(connection, run, trial)
             return await run_clock(connection, trial.run_id)
 
-    async def record(self, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]) -> None:
+    async def record(
+        self,
+        result: TrialResult,
+        conclusion: Conclusion,
+        sample_means: Sequence[float | None],
+        look: FirstLook | None = None,
+    ) -> None:
         """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
         async with self._database.transaction() as connection:
             trial = conclusion.trial
@@ -107,10 +114,17 @@ class Trials:
             )
             if conclusion.lost:
                 await _count_lost(connection, conclusion)
-            if result.noise is not None and result.plan is not None:
-                noise, plan = (storable_json(found.model_dump(mode="json")) for found in (result.noise, result.plan))
-                await connection.execute("UPDATE runs SET noise = $2, plan = $3 WHERE run_id = $1", trial.run_id, noise, plan)
-            await announce(connection, run, [_trial_event(trial, result.status, result.objective_score)])
+            learned = [None if found is None else found.model_dump(mode="json") for found in (result.noise, result.plan, look)]
+            if any(found is not None for found in learned):
+                await connection.execute(
+                    "UPDATE runs SET noise = coalesce($2, noise), plan = coalesce($3, plan),"
+                    " first_look = coalesce($4, first_look) WHERE run_id = $1",
+                    trial.run_id,
+                    *(optional_json(found) for found in learned),
+                )
+            event = _trial_event(trial, result.status, result.objective_score)
+            event.payload.update({"first_look": list(result.first_look)} if result.first_look else {})
+            await announce(connection, run, [event])
 
     async def experiment_of(self, trial: ShardInput) -> TrialExperiment:
         """The external experiment that was triggered for a trial, if there is one."""

@@ -218,7 +218,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
         "objective.components[0].weight: must be more than 0 (is 0)",
     ),
     # optimizer, stop, budget, execution
-    ({"optimizer": {}}, "optimizer.proposer: is missing; add it"),
+    ({"optimizer": {"name": "refine"}}, "optimizer.proposer: is missing; add it"),
     ({"optimizer": 3}, f"optimizer: {A_MAPPING} (is 3)"),
     ({"optimizer": {"proposer": "step"}}, f'optimizer.proposer: {A_MAPPING} (is "step")'),
     ({"optimizer": {"proposer": {"kind": "model"}}}, "optimizer.proposer.model: is missing; add it"),

@@ -36,6 +36,7 @@ async def target(configuration, sample, context):
         (HERE / "died").touch()
         os._exit(9)
     if sample.input.get("raises"):
+        print("looking for luck")
         raise RuntimeError("the target has no luck")
     while sample.input.get("waits") and configuration["k"] != 1 and not (HERE / "gate").exists():
         await asyncio.sleep(0.02)
@@ -69,7 +70,7 @@ class Bench:
 
     def ratchet(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         given = (*arguments, "--home", str(self.home))
-        done = run_forked(given, self.directory, self._environment(), PATIENCE)
+        done = run_forked(given, self.directory, self.environment(), PATIENCE)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def facts(self, *arguments: str) -> dict[str, Any]:
@@ -80,11 +81,11 @@ class Bench:
 
     def attached(self, *arguments: str) -> AttachedCommand:
         """A `ratchet` that stays."""
-        command = AttachedCommand((*arguments, "--home", str(self.home)), self.directory, self._environment())
+        command = AttachedCommand((*arguments, "--home", str(self.home)), self.directory, self.environment())
         self.started.append(command)
         return command
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
         return {**kept, "PYTHONPATH": str(ROOT), MARK: str(self.directory)}
 

@@ -22,6 +22,7 @@ from ratchet import (
     RunContext,
     Sample,
     Score,
+    StopFacts,
     TrialFacts,
     TrialHistory,
     TryAgain,
@@ -43,6 +44,25 @@ def echo(configuration: Mapping[str, Any], sample: Sample, context: ExperimentCo
 async def echo_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
     calls.append(sample.id)
     return str(sample.input["word"])
+
+
+def chatty(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    """Prints what it does, a key among it, then as much as the sample says."""
+    print(f"asking {sample.id} with {os.environ.get('SHOP_API_KEY')}", "x" * int(sample.input.get("more", 0)))
+    print("noted", file=sys.stderr)
+    if sample.input.get("raises"):
+        raise ValueError("no such ticket")
+    return str(sample.input["word"])
+
+
+async def chatty_async(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
+    await asyncio.sleep(0)
+    return chatty(configuration, sample, context)
+
+
+def chatty_score(output: Output, sample: Sample) -> float:
+    print(f"scoring {sample.id}")
+    return 1.0
 
 
 async def patient(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> str:
@@ -263,6 +283,18 @@ def nan_objective(statistics: Mapping[str, Any]) -> float:
     return math.nan
 
 
+def _looks(value: float) -> None:
+    if value > 0.7:
+        raise ValueError(f"{value} is too good to be true")
+
+
+def refusing_objective(statistics: Mapping[str, Any]) -> float:
+    return share_of_passed(statistics)
+
+
+refusing_objective.validate = _looks  # type: ignore[attr-defined]
+
+
 def raising_objective(statistics: Mapping[str, Any]) -> float:
     raise ZeroDivisionError("no tokens")
 
@@ -347,6 +379,25 @@ class Proposes:
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> bool:
         return False
+
+
+async def stops_at_once(facts: StopFacts) -> str | None:
+    return f"seen {len(facts.history.trials)}" if facts.round else None
+
+
+def stops_with_a_flag(facts: StopFacts) -> Any:
+    return facts.round > 0
+
+
+def stops_by_raising(facts: StopFacts) -> Any:
+    raise LookupError("no idea")
+
+
+def described_by_a_number(facts: StopFacts) -> None:
+    return None
+
+
+described_by_a_number.description = lambda: 7  # type: ignore[attr-defined]
 
 
 def numbered_proposer(

@@ -145,6 +145,7 @@ class MeasuredRun:
                 from_json(row["trace"]),
                 from_json(row["score_details"]) or {},
                 row["error_class"],
+                printed=row["printed"],
             )
             for row in rows
         }

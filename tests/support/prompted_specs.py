@@ -38,7 +38,7 @@ def unread(**changes: Any) -> OptimizationRequest:
         "configuration": {"model": "small"},
         "target": {"kind": "chat", "messages": [{"role": "system", "content": "{{factors.prompt}}"}]},
         "dataset": [{"input": {"shop": "Nile"}, "expected": "2"}],
-        "optimizer": {"proposer": {"kind": "model", "model": "big"}},
+        "optimizer": {"name": "refine", "proposer": {"kind": "model", "model": "big"}},
     }
     return OptimizationRequest.model_validate(spec(**{**parts, **changes}))
 

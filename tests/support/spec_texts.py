@@ -6,7 +6,7 @@ SPEC = """name: t
 configuration:
   prompt: {value: "Answer yes", change: text, max_length: 100}
 target: {kind: python, ref: "mine:target"}
-dataset: {items: [{input: {q: 1}, expected: 1}]}
+dataset: {items: [{input: {q: 1}, expected: 1}], splits: none}
 objective: exact
 optimizer: {proposer: {kind: noop}}
 """

@@ -28,7 +28,7 @@ def word_spec(**parts: Any) -> dict[str, Any]:
         "dataset": {"items": items, "splits": {"validation": 0.7, "test": 0.3}},
         "scorers": [{"kind": "exact", "name": "known"}],
         "objective": {"metric": "known"},
-        "optimizer": {"proposer": {"kind": "python", "ref": "plugged:teaching"}},
+        "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:teaching"}},
         "judgement": {"objectives": [{"measure": "tokens", "direction": "minimize"}]},
         "stop": {"max_rounds": 3, "no_improvement": 0},
         "budget": {"cost": 5, "samples": 1000},

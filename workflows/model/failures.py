@@ -39,6 +39,9 @@ COMPUTATION_FAILED: Final = "ComputationFailed"
 OPTIMIZER_FAILED: Final = "OptimizerFailed"
 """A user's optimizer that raises; retried a few times. What it returned and cannot be used is not."""
 
+STOP_POLICY_FAILED: Final = "StopPolicyFailed"
+"""A user's stop policy that raises; retried a few times."""
+
 ATTEMPTS_EXHAUSTED: Final = "AttemptsExhausted"
 """An activity that ended with errors, or took too long, as often as it may; the message names the last one."""
 

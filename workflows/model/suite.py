@@ -117,6 +117,9 @@ class Outcome:
     """Why an answer that came has no score: no scorer can take it, or the scorer raised."""
     answer_id: int | None = None
     """None: it gets one when it is stored."""
+    printed: str | None = None
+    """The end of what the target printed."""
+    scorers_printed: str | None = None
     was_kept: bool = False
     """Its answer was stored before it was scored."""
 
@@ -142,6 +145,8 @@ class UnscoredAnswer:
     error: str | None = None
     """Of an answer that failed, which no scorer is asked about; with its class."""
     error_class: str | None = None
+    printed: str | None = None
+    """The end of what the target printed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,8 @@ class Planning(Payload):
     comparisons: int = 1
     """Candidates that are judged together."""
     power: float = 0.8
+    known: Plan | None = None
+    """What the run can find out, where the noise was measured before."""
 
 
 class Resumed(Payload):
@@ -110,7 +112,7 @@ class TrialInput(Payload):
     race: Race | None = None
     """Set when the trial may end early."""
     planning: Planning | None = None
-    """Set when the trial measures the noise."""
+    """Set when the trial measures the noise, and at the baseline of a run that looks for anything better."""
     completes: bool = False
     """The candidate has won its race, and is now measured in full."""
     seed: int = 0
@@ -250,6 +252,8 @@ class TrialResult(Payload):
     """How much scores vary, where the trial measured that."""
     plan: Plan | None = None
     """What the run can find out, given that."""
+    first_look: tuple[str, ...] = ()
+    """What is probably wrong, as the baseline's answers tell it."""
     error: str | None = None
     failure: Literal["execution", "scoring"] | None = None
     """Whether running the samples or scoring them failed."""

@@ -33,7 +33,7 @@ from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
 from workflows.optimizers.frame import Frame, ProposalFailed
-from workflows.optimizers.states import first_state, next_state
+from workflows.optimizers.states import first_state, next_state, selection
 from workflows.rules.proposals.composition import Parts
 from workflows.rules.proposals.compression import (
     REWRITTEN,
@@ -170,7 +170,8 @@ class Compress:
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         assert self._found is not None
         found = self._found.having(self._in_flight, {trial.config_hash: trial for trial in trials})
-        return next_state(state, trials, found.as_data())
+        harmless = [trial.candidate_id for trial in trials if trial.accepted]
+        return next_state(state, trials, found.as_data(), selection(self._options.name, harmless))
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         if not state.algorithm_data:

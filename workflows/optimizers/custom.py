@@ -35,7 +35,7 @@ from workflows.run.ended import RunEnded
 
 class PythonOptimizer(OptimizerSpec):
     """A class of yours with the four methods of `ratchet.Optimizer`. It runs in an activity, so any Python will do; it is made
-    anew for every step and keeps what it remembers in its state. `clients.testing.check_protocol` tests it."""
+    anew for every step and keeps what it remembers in its state. `ratchet.testing.check_protocol` tests it."""
 
     name: Literal["python"]
     ref: PluginReference

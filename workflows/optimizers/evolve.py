@@ -32,7 +32,7 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.computations import COUNTED_FAILURES
 from workflows.optimizers.frame import Frame, ProposalFailed
-from workflows.optimizers.states import first_state
+from workflows.optimizers.states import first_state, selection
 from workflows.rules.decisions.verdicts import FEWEST_SAMPLES, share_of_round, smallest_p
 from workflows.rules.proposals.failure_table import Mutant, called_for, mutants_of
 from workflows.rules.proposals.mutations import refuse_mutation
@@ -198,6 +198,7 @@ class Evolve:
             best_candidate_id=current,
             best_score=best_score,
             algorithm_data=data,
+            notes=selection("significantly_better", [current]),
         )
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:

@@ -108,7 +108,7 @@ class Gepa:
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         own = {UNDER_WAY: self._plan.under_way.model_dump(mode="json", exclude_defaults=True)}
-        return after(self._plan, state, trials, own)
+        return after(self._plan, state, trials, own, "pareto_front_by_sample")
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         return convergence(state)

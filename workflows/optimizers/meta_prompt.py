@@ -24,8 +24,8 @@ from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
-from workflows.optimizers.states import next_state
-from workflows.optimizers.text_rewrites import recent_iterations, rewritable, rewritten, those_that_came
+from workflows.optimizers.states import next_state, selection
+from workflows.optimizers.text_rewrites import described, recent_iterations, rewritable, rewritten, those_that_came
 from workflows.rules.spec.treatment import changed_by, rewriting_problems
 
 HALL_OF_FAME = "hall_of_fame"
@@ -77,7 +77,7 @@ class MetaPromptOptimizer(OptimizerSpec):
 
     def describe(self, longest: int | None) -> str:
         if self.proposer.kind == "python":
-            return f"Python: {self.proposer.ref}, from the best {self.hall_of_fame}"
+            return f"{described(self.proposer, longest)}, from the best {self.hall_of_fame}"
         return f"LLM-based rewriting from the best {self.hall_of_fame} (max length: {longest})"
 
     def treatment(self, request: OptimizationRequest) -> Sequence[str]:
@@ -108,8 +108,8 @@ class MetaPrompt:
         hall = self._ranked([*_hall_of(state), *((trial.candidate_id, trial.score or 0.0) for trial in measured)])
         shown: list[JsonValue] = [[name, score] for name, score in hall]
         newest: list[JsonValue] = [trial.candidate_id for trial in measured]
-        after = next_state(state, trials, {HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]})
-        return after.model_copy(update={"notes": {"selection_meta": {HALL_OF_FAME: shown}}})
+        data: dict[str, JsonValue] = {HALL_OF_FAME: shown, NEWEST: newest or state.algorithm_data[NEWEST]}
+        return next_state(state, trials, data, selection(HALL_OF_FAME, [name for name, _ in hall], hall_of_fame=shown))
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         return GO_ON

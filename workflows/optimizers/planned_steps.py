@@ -26,7 +26,7 @@ from workflows.model.run.candidates import ReasonCode
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.proposers import ModelProposer, PythonProposer
 from workflows.optimizers.frame import BudgetRefused, Frame, ProposalFailed, Shown
-from workflows.optimizers.states import next_state
+from workflows.optimizers.states import next_state, selection
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark, with_placeholders_of
 
 MOST_ADDED = 100
@@ -49,15 +49,19 @@ async def carried_out(plan: StepPlan, proposer: ModelProposer | PythonProposer, 
     return [*proposals, *await _rewritten(plan.rewrite, proposer, frame)]
 
 
-def after(plan: StepPlan, state: OptimizerState, trials: Sequence[TrialFacts], own: Mapping[str, JsonValue]) -> OptimizerState:
-    """Remember what a step came to, and what the algorithm keeps of its own."""
+def after(
+    plan: StepPlan, state: OptimizerState, trials: Sequence[TrialFacts], own: Mapping[str, JsonValue], method: str
+) -> OptimizerState:
+    """Remember what a step came to, and what the algorithm keeps of its own. Parents are drawn by the method that is named."""
     unchanged = plan.answers == state.algorithm_data.get("answers")
     data: dict[str, JsonValue] = {
         "answers": plan.answers,
         "idle": count(state, "idle") + 1 if unchanged else 0,
         "over": plan.is_empty,
     }
-    return next_state(state, trials, {**data, **own})
+    front: list[JsonValue] = [{"id": name, "metrics": {"samples_led": led}} for name, led in plan.fronts.items()]
+    survivors = plan.full or tuple(plan.fronts)
+    return next_state(state, trials, {**data, **own}, {**selection(method, survivors), "pareto_front": front})
 
 
 def convergence(state: OptimizerState) -> StopDecision:

@@ -17,6 +17,7 @@ from workflows.model.spec.proposers import ModelProposer, NoOpProposer, Proposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.frame import Frame, Shown
+from workflows.optimizers.states import selection
 from workflows.optimizers.text_rewrites import described, may_change, recent_iterations, rewritable, rewritten
 from workflows.rules.proposals.seeded_steps import can_step, step
 from workflows.rules.spec.treatment import changed_by, rewriting_problems
@@ -30,7 +31,7 @@ class RefineOptimizer(OptimizerSpec):
 
     most_lost_rounds = 1  # there is one thing to ask for: where that fails, nothing is left
 
-    name: Literal["refine"] = "refine"
+    name: Literal["refine"]
     proposer: Proposer
     """Where new values come from."""
     parent: Literal["best", "last"] = "best"
@@ -125,11 +126,13 @@ class Refine:
             last = trial.candidate_id
             if trial.kept:
                 best_id, best_score = trial.candidate_id, trial.score
+        parent = self._options.parent
         return OptimizerState(
             generation=state.generation + (1 if trials or not learned else 0),
             best_candidate_id=best_id,
             best_score=best_score,
             algorithm_data={**state.algorithm_data, **learned, "last_candidate_id": last},
+            notes=selection(parent, [str(last if parent == "last" else best_id)]),
         )
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:

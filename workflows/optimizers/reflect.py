@@ -93,7 +93,7 @@ class Reflect:
 
     def observe(self, state: OptimizerState, trials: Sequence[TrialFacts]) -> OptimizerState:
         round_over = self._plan.rests or any(trial.part is None for trial in trials)
-        return after(self._plan, state, trials, {"steps": 0 if round_over else count(state, "steps") + 1})
+        return after(self._plan, state, trials, {"steps": 0 if round_over else count(state, "steps") + 1}, "thompson_sampling")
 
     def should_stop(self, state: OptimizerState, history: TrialHistory) -> StopDecision:
         return convergence(state)

@@ -37,7 +37,9 @@ def rewritable(
 
 def described(proposer: ModelProposer | PythonProposer, longest: int | None) -> str:
     """Say in words who rewrites."""
-    return f"LLM-based string mutator (max length: {longest})" if proposer.kind == "model" else f"Python: {proposer.ref}"
+    if isinstance(proposer, ModelProposer):
+        return f"LLM-based string mutator (max length: {longest})"
+    return proposer.description or f"Python: {proposer.ref}"
 
 
 def rewritten(

@@ -47,6 +47,7 @@ def carried(state: RunState) -> CarriedState:
         front=state.front,
         noise=state.noise,
         plan=state.plan,
+        first_look=state.first_look,
         adjusted=state.adjusted,
         waiting=tuple(state.waiting),
         paused=state.paused,
@@ -79,7 +80,7 @@ def pick_up(state: RunState, saved: CarriedState) -> None:
     state.recent_trials, state.recent_rejections = list(saved.recent_trials), list(saved.recent_rejections)
     state.recent_rounds, state.waiting = list(saved.recent_rounds), list(saved.waiting)
     state.recent_parts, state.open_round = list(saved.recent_parts), saved.open_round
-    state.front, state.noise, state.plan = saved.front, saved.noise, saved.plan
+    state.front, state.noise, state.plan, state.first_look = saved.front, saved.noise, saved.plan, saved.first_look
     state.adjusted, state.paused, state.stop_requested = saved.adjusted, saved.paused, saved.stop_requested
     state.executions = saved.executions + 1
     state.status, state.phase = "running", "going on"

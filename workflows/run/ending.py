@@ -48,6 +48,14 @@ def unmeasured(state: RunState, baseline: TrialResult) -> RunEnded | None:
     return RunEnded(StopReason.BASELINE_FAILED, f"The baseline failed: {baseline.error}", "failed")
 
 
+def refused_at_first_look(state: RunState) -> RunEnded | None:
+    """The end of a run that shall not go on where something is probably wrong."""
+    if not state.first_look or state.request.execution.first_look != "strict":
+        return None
+    told = " ".join(state.first_look)
+    return RunEnded(StopReason.FIRST_LOOK, f"Ended after the first look at the baseline's answers: {told}", "failed")
+
+
 def scoring_broke(results: Sequence[TrialResult]) -> RunEnded | None:
     """The end of a run whose answers cannot be scored."""
     broken = next((result for result in results if result.failure == "scoring"), None)
@@ -140,6 +148,7 @@ def result_of(state: RunState, end: RunEnded, confirmation: Confirmation | None,
         unproven=unproven,
         plan=state.plan,
         noise=state.noise,
+        first_look=state.first_look,
         rounds=state.round,
         counts=state.counts,
         spend=state.spending.spend,

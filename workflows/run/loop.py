@@ -16,7 +16,7 @@ from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.run.ended import RunEnded
-from workflows.run.ending import ended_by_rules, scoring_broke, unmeasured
+from workflows.run.ending import ended_by_rules, refused_at_first_look, scoring_broke, unmeasured
 from workflows.run.round_records import round_record, step_record
 from workflows.run.state import RunState
 
@@ -58,6 +58,10 @@ class Surroundings(Protocol):
     def initialize(self) -> None:
         """Tell the optimizer of the baseline."""
         return
+
+    async def stopped_by_policy(self) -> RunEnded | None:
+        """The end of the run, where the spec's own rule calls for it."""
+        return None
 
     def stopped_by_optimizer(self) -> RunEnded | None:
         """The end of the run, where the optimizer calls for it."""
@@ -102,6 +106,8 @@ class RoundLoop:
         facts = state.record_baseline(baseline, result)
         surroundings.record(round_record(state, [baseline], [], [facts], surroundings.now()))
         self._end(unmeasured(state, result))
+        self._end(refused_at_first_look(state))
+        state.paused = state.paused or state.waits_after_first_look
         surroundings.initialize()
 
     async def _measure_noise(self, baseline: Candidate) -> None:
@@ -124,12 +130,13 @@ class RoundLoop:
             await self.step()
 
     async def _end_if_decided(self) -> None:
-        """People come first, then the rules, then the optimizer."""
+        """People come first, then the rules, the spec's own last, then the optimizer."""
         state, surroundings = self._state, self._surroundings
         if state.stop_requested is not None:
             self._end(RunEnded(StopReason.STOPPED_EARLY, state.stop_requested))
         await surroundings.check_clock()
         self._end(ended_by_rules(state, surroundings.now()))
+        self._end(await surroundings.stopped_by_policy())
         self._end(surroundings.stopped_by_optimizer())
 
     async def step(self) -> None:

@@ -15,7 +15,7 @@ from ratchet.prompts.template import PromptTemplate
 from workflows.contracts import Bookkeeping, Evaluating
 from workflows.model.activities.computation import ComputeInput, Reads
 from workflows.model.activities.optimizer_steps import CustomStepInput, CustomStepResult, version_key
-from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST, shorten
+from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
@@ -29,17 +29,15 @@ from workflows.run.ended import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.remaining_work import prospects_of
 from workflows.run.state import RunState
-
-LONGEST_SUMMARY = 100
-"""Characters. Temporal takes 400 bytes; factors may have many and long names."""
+from workflows.run.timed_calls import TimedCalls
 
 
 class WorkflowFrame:
     """The optimizer's only door to the world: every call through it is an activity, recorded and retried."""
 
-    def __init__(self, state: RunState, evaluation_task_queue: str, flush: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, state: RunState, calls: TimedCalls, flush: Callable[[], Awaitable[None]]) -> None:
         self._state = state
-        self._evaluation_task_queue = evaluation_task_queue
+        self._calls = calls
         self._flush = flush
         size = len(state.request.model_dump_json(include={"optimizer", "prices"}))
         self._room = asyncio.Semaphore(fitting_one_message(size))
@@ -127,13 +125,8 @@ class WorkflowFrame:
         )
         try:
             async with self._room:
-                proposed = await workflow.execute_activity_method(
-                    Evaluating.propose_values,
-                    request,
-                    task_queue=self._evaluation_task_queue,
-                    summary=shorten(f"round {request.round}: new values for {', '.join(factors)}", LONGEST_SUMMARY),
-                    **PROPOSE,
-                )
+                summary = f"round {request.round}: new values for {', '.join(factors)}"
+                proposed = await self._calls.call(Evaluating.propose_values, request, summary=summary, policy=PROPOSE)
         except ActivityError as error:
             state.spending.add_answers(*_taken_in_vain(error))
             raise _as_told_to_optimizers(error) from error
@@ -160,14 +153,13 @@ class WorkflowFrame:
         state = self._state
         assert state.prepared
         ref = step.optimizer.ref
-        fingerprint = state.prepared.versions.get(version_key(ref), "")
+        fingerprint = state.prepared.versions.get(version_key("optimizer", ref), "")
         try:
-            return await workflow.execute_activity_method(
+            return await self._calls.call(
                 Evaluating.step_optimizer,
                 step.model_copy(update={"fingerprint": fingerprint, "search_split": state.prepared.search_split}),
-                task_queue=self._evaluation_task_queue,
-                summary=shorten(f"round {state.round + 1}: {ref}", LONGEST_SUMMARY),
-                **PROPOSE,
+                summary=f"round {state.round + 1}: {ref}",
+                policy=PROPOSE,
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
@@ -189,12 +181,9 @@ class WorkflowFrame:
             plugin=plugin,
         )
         try:
-            computed = await workflow.execute_activity_method(
-                Evaluating.compute,
-                request,
-                task_queue=self._evaluation_task_queue,
-                summary=f"round {state.round + 1}: {function}",
-                **COMPUTE,
+            summary = f"round {state.round + 1}: {function}"
+            computed = await self._calls.call(
+                Evaluating.compute, request, summary=summary, policy=COMPUTE, may_end_later=plugin is None
             )
         except ActivityError as error:
             raise _as_told_to_optimizers(error) from error

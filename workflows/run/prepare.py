@@ -9,7 +9,15 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from workflows.contracts import Bookkeeping, Evaluating, Ingesting
-from workflows.model.run.contract import IngestedDataset, IngestInput, InspectInput, NamedQueue, Prepared, PrepareInput
+from workflows.model.run.contract import (
+    IngestedDataset,
+    IngestInput,
+    Inspected,
+    InspectInput,
+    NamedQueue,
+    Prepared,
+    PrepareInput,
+)
 from workflows.model.spec.request import OptimizationRequest
 from workflows.policies import INSPECT, LOCAL_STORE, PREPARE
 
@@ -23,11 +31,14 @@ async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_qu
                 NamedQueue(task_queue=request.execution.evaluation_task_queue),
                 **LOCAL_STORE,
             )
-        evaluators = await _inspected(request, evaluation_task_queue)
+        inspected = await _inspected(request, evaluation_task_queue)
+        request = request.described(inspected.descriptions)
         ingested = await _ingested(request, evaluation_task_queue)
         preparing = workflow.execute_activity_method(
             Bookkeeping.prepare,
-            PrepareInput(run_id=run_id, request=request, evaluators=evaluators, ingested=ingested, started_at=started_at),
+            PrepareInput(
+                run_id=run_id, request=request, evaluators=inspected.evaluators, ingested=ingested, started_at=started_at
+            ),
             summary="check the spec, ingest the dataset",
             **PREPARE,
         )
@@ -37,27 +48,27 @@ async def prepared(run_id: str, request: OptimizationRequest, evaluation_task_qu
         if is_cancelled_exception(error) or not isinstance(error.cause, ApplicationError):
             raise
         raise ApplicationError(error.cause.message, type=error.cause.type, non_retryable=True) from None
-    return opened
+    return opened.model_copy(update={"descriptions": inspected.descriptions})
 
 
-async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -> dict[str, str]:
+async def _inspected(request: OptimizationRequest, evaluation_task_queue: str) -> Inspected:
     references = request.plugin_references
     optimizer = request.optimizer
     if not references and not optimizer.packages:
-        return {}
-    inspected = await workflow.execute_activity_method(
+        return Inspected(evaluators={})
+    return await workflow.execute_activity_method(
         Evaluating.inspect_plugins,
         InspectInput(
             references=references,
             arguments=request.plugin_arguments,
             optimizer=optimizer.own_class,
             search=optimizer if optimizer.packages else None,
+            describable=request.describable(),
         ),
         task_queue=evaluation_task_queue,
         summary="import plug-ins",
         **INSPECT,
     )
-    return inspected.evaluators
 
 
 async def _ingested(request: OptimizationRequest, evaluation_task_queue: str) -> IngestedDataset | None:

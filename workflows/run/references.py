@@ -61,3 +61,17 @@ def planning_of(state: RunState) -> Planning:
         comparisons=request.optimizer.candidates_per_round,
         power=noise.power,
     )
+
+
+def planning_at_baseline(state: RunState) -> Planning | None:
+    """What is asked of the baseline's answers; nothing where the run looks for nothing better."""
+    request, design = state.request, state.design
+    if not request.optimizer.looks_further:
+        return None
+    return Planning(
+        available=design.samples,
+        replicates=design.replicates,
+        comparisons=request.optimizer.candidates_per_round,
+        power=request.noise_first.power if request.noise_first else Planning.model_fields["power"].default,
+        known=state.plan if state.noise is not None else None,
+    )

@@ -45,13 +45,15 @@ async def asked_for_release(request: OptimizationRequest, result: OptimizationRe
 
 
 def _why_not(request: OptimizationRequest, wanted: ReleaseSpec, result: OptimizationResult) -> str | None:
-    if result.unproven is not None:
-        return f"{NOTHING_HOLDS}: {result.unproven.why}"
-    if not result.changes:
+    direction, unproven = request.objective.direction, result.unproven
+    if unproven is not None:
+        shown: str | None = regression(result.confirmation, direction) or f"{NOTHING_HOLDS}: {unproven.why}"
+    elif not result.changes:
         return "nothing was better than the baseline"
-    if wanted.mode == "approval":
+    elif wanted.mode == "approval":
         return None
-    shown = unconfirmed(result.confirmation) or regression(result.confirmation, request.objective.direction)
+    else:
+        shown = unconfirmed(result.confirmation) or regression(result.confirmation, direction)
     return None if shown is None else f"{shown}; see `ratchet release {result.optimization_id} --help`"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from ratchet._canonical import normalize
-from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, TrialFacts, TrialHistory
+from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopFacts, TrialFacts, TrialHistory
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import RunClock, StoodStill
 from workflows.model.run.contract import OpenRound, Pending, Prepared, Standing, TrialRow
@@ -106,10 +106,16 @@ class RunState:
         self.noise: Noise | None = None
         self.plan: Plan | None = None
         """What the run can find out."""
+        self.first_look: tuple[str, ...] = ()
+        """What is probably wrong, as the baseline's answers tell it."""
         self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
-        """Go on with what was found out. A prompt that the spec only named is part of the request from here on."""
+        """Go on with what was found out. A prompt that the spec only named is part of the request from here on, and so is what
+        plug-ins say of themselves."""
+        self.request = self.request.described(prepared.descriptions)
+        stop = self.limits.stop.model_copy(update={"policy": self.request.stop.policy})
+        self.limits = Limits(stop, self.limits.budget, self.limits.max_consecutive_failed_trials)
         if prepared.read is not None and self.request.prompt is not None:
             prompt = self.request.prompt.model_copy(update={"snapshot": prepared.read.snapshot})
             configuration = prepared.read.configuration
@@ -237,7 +243,8 @@ class RunState:
             self.noise, self.plan = result.noise, result.plan
 
     def record_baseline(self, candidate: Candidate, result: TrialResult) -> TrialFacts:
-        """The baseline stands as the best until something beats it."""
+        """The baseline stands as the best until something beats it. Its answers tell what can be found out."""
+        self.plan, self.first_look = result.plan or self.plan, result.first_look
         self.decisions = [decision_on_baseline(candidate, result)]
         self.baseline = self._state(candidate, result, self.decisions[0])
         if self.baseline.score is not None:
@@ -359,6 +366,11 @@ class RunState:
         return needs_of(self.request, self.design, self.prepared.test_samples if self.prepared else 0)
 
     @property
+    def waits_after_first_look(self) -> bool:
+        """Whether a person is asked whether to go on: before the first round, where something is probably wrong."""
+        return bool(self.first_look) and self.request.execution.first_look == "ask" and self.round == 0
+
+    @property
     def is_confirmed(self) -> bool:
         """Whether a winner has to be confirmed to be the result."""
         prepared = self.prepared
@@ -435,6 +447,20 @@ class RunState:
             direction=self.request.objective.direction,
         )
 
+    def facts_for_policy(self, now: datetime) -> StopFacts:
+        """What a stop policy of the user's is told; the trials are read from the store."""
+        facts = self.facts(now)
+        return StopFacts(
+            round=facts.round,
+            direction=facts.direction,
+            baseline_score=self.baseline.score if self.baseline else None,
+            best_score=facts.best_score,
+            best_candidate_id=self.best.candidate_id if self.best else None,
+            improved_round=facts.improved_round,
+            elapsed_seconds=facts.elapsed.total_seconds(),
+            **facts.spend.model_dump(),
+        )
+
     def context(self) -> RunContext:
         """What the optimizer is told once the baseline stands."""
         assert self.prepared and self.baseline and self.baseline.score is not None
@@ -469,7 +495,8 @@ class RunState:
         self.concurrent_samples = given.get("concurrent_samples", self.concurrent_samples)
         self.priority = given.get("priority", self.priority)
         self.rate_limits = changed_limits(self.rate_limits, given.get("rate_limits", {}))
-        stop: dict[str, object] = {name: given[name] for name in ("max_rounds", "no_improvement", "score") if name in given}
+        rules = ("max_rounds", "no_improvement", "min_delta", "score")
+        stop: dict[str, object] = {name: given[name] for name in rules if name in given}
         budget = only_given(adjustment.budget) if adjustment.budget else {}
         if budget:
             self.budget_adjusted, self.spending.exhausted, self.spending.over = True, None, None

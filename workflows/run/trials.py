@@ -26,7 +26,7 @@ from workflows.policies import (
 )
 from workflows.run.error_reason import reason_of
 from workflows.run.outbox import RoundOutbox
-from workflows.run.references import planning_of, race_of, references_of
+from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow
 
@@ -51,7 +51,8 @@ class TrialRuns:
 
         in_full = sum(1 for candidate in candidates if candidate.part is None)
         race = race_of(self._state, in_full) if purpose is Purpose.CANDIDATE and in_full else None
-        planning = planning_of(self._state) if purpose is Purpose.NOISE else None
+        planned = {Purpose.NOISE: planning_of, Purpose.BASELINE: planning_at_baseline}.get(purpose)
+        planning = planned(self._state) if planned else None
 
         async def bounded(candidate: Candidate) -> TrialResult:
             async with room:

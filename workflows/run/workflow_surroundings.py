@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from ratchet.optimizer import Optimizer
+from ratchet.optimizer import Optimizer, StopReason
+from workflows.contracts import Evaluating
+from workflows.model.activities.optimizer_steps import version_key
+from workflows.model.activities.stop_policies import PolicyInput
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import StoodStill
 from workflows.model.run.contract import RunInput
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
+from workflows.policies import PROPOSE
 from workflows.run.carry_over import carried, request_in_force
 from workflows.run.ended import RunEnded
+from workflows.run.error_reason import reason_of
 from workflows.run.optimizer_calls import OptimizerCalls
 from workflows.run.optimizer_frame import WorkflowFrame
 from workflows.run.outbox import RoundOutbox
 from workflows.run.state import RunState
+from workflows.run.timed_calls import TimedCalls
 from workflows.run.trials import TrialRuns
 from workflows.run.ui import Showing
 
@@ -34,11 +41,13 @@ class WorkflowSurroundings(OptimizerCalls):
         outbox: RoundOutbox,
         trials: TrialRuns,
         showing: Showing,
+        calls: TimedCalls,
     ) -> None:
         super().__init__(state, optimizer, frame.begin_step)
         self._outbox = outbox
         self._trials = trials
         self._showing = showing
+        self._calls = calls
         self._steps_here = 0
 
     def now(self) -> datetime:
@@ -70,6 +79,28 @@ class WorkflowSurroundings(OptimizerCalls):
         self._steps_here += 1
         return await super().propose()
 
+    async def stopped_by_policy(self) -> RunEnded | None:
+        """Ask the spec's own rule, where it has one. It reads the books."""
+        state, policy = self._state, self._state.limits.stop.policy
+        if policy is None:
+            return None
+        await self._outbox.flush()
+        assert state.prepared
+        asked = PolicyInput(
+            run_id=state.run_id,
+            ref=policy.ref,
+            fingerprint=state.prepared.versions.get(version_key("stop policy", policy.ref), ""),
+            facts=state.facts_for_policy(workflow.now()),
+        )
+        summary = f"round {state.round}: {policy.ref}"
+        try:
+            answer = await self._calls.call(Evaluating.ask_stop_policy, asked, summary=summary, policy=PROPOSE)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            raise RunEnded(StopReason.EXECUTION_FAILURE, reason_of(error), "failed") from error
+        return None if answer.words is None else RunEnded(StopReason.ALGORITHM_SPECIFIC, answer.words, by="policy")
+
     def record(self, record: RoundRecord) -> None:
         """Into the outbox; it travels with the next trial."""
         self._outbox.add(record)
@@ -80,7 +111,8 @@ class WorkflowSurroundings(OptimizerCalls):
         if not state.paused:
             return False
         since = workflow.now()
-        self._showing.show("paused", "paused")
+        asked = "; the first look at the baseline's answers found something" if state.waits_after_first_look else ""
+        self._showing.show("paused", f"paused{asked}")
         await self._outbox.flush(state.stood_still.model_copy(update={"resting_since": since}))
         state.resting_since = since
         await workflow.wait_condition(lambda: not state.paused or state.stop_requested is not None)

@@ -187,7 +187,8 @@ async def list_rejections(run_id: RunId, backend: Served, offset: Offset = 0, li
     response_model=list[dict[str, Any]],
 )
 async def get_history(run_id: RunId, backend: Served) -> Response:
-    """The whole history as rounds of trials and candidates, of one shape for every optimizer."""
+    """The whole history as rounds of trials and candidates, of one shape for every optimizer. It has every trial that was run,
+    with its purpose."""
     await refuse_unknown_run(backend, run_id)
     report = await backend.reader.runs.report(run_id)
     return await encoded(

@@ -18,7 +18,7 @@ from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
 from clients.runs.lookup import TERMINAL
-from clients.wire import Done, StopWish
+from clients.wire import Done, EndedExperiment, StopWish
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import Pending, UpdateAnswer
 from workflows.model.spec.execution import Adjustment
@@ -82,6 +82,19 @@ async def propose(run_id: RunId, backend: Served, proposal: Pending, key: Idempo
     return await _update(backend, run_id, "propose", [proposal.model_dump(mode="json", exclude_none=True)], key)
 
 
+@router.post("/experiments", operation_id="announceExperiment", responses=responses(404, 409))
+async def announce(run_id: RunId, backend: Served, ended: EndedExperiment) -> Done:
+    """Tell a trial that its external runner is done, for runners without a Temporal client: it asks the runner at once."""
+    if not ended.workflow_id.startswith(f"{run_id}/"):
+        raise Refused(
+            422, f"workflow_id: is no trial of {run_id}; write the completion.workflow_id of the request", "workflow_id"
+        )
+    async with _open_run(backend, run_id) as (_, status):
+        trial = backend.servers.client.get_workflow_handle(ended.workflow_id)
+        await trial.signal("experiment_finished", ended.model_dump(include={"experiment_id", "status"}))
+    return Done(optimization_id=run_id, status=status, message="announced: the trial asks its runner")
+
+
 @asynccontextmanager
 async def _open_run(backend: Backend, run_id: str) -> AsyncIterator[tuple[WorkflowHandle[Any, Any], str]]:
     """The handle of a run that is not over, and its status; it may still end while it is asked."""
@@ -96,7 +109,9 @@ async def _open_run(backend: Backend, run_id: str) -> AsyncIterator[tuple[Workfl
         yield backend.servers.client.get_workflow_handle(run_id), row.status if row is not None else "initialized"
     except RPCError as error:
         if error.status == RPCStatusCode.NOT_FOUND:
-            raise Refused(409, f"{run_id} has just ended, so nothing can be asked of it", "optimization_id") from None
+            raise Refused(
+                409, f"{run_id}, or its trial, has just ended: nothing can be asked of it", "optimization_id"
+            ) from None
         raise
 
 

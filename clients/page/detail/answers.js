@@ -44,6 +44,7 @@ function answerOf(answer, several) {
     answer.error ? h("p", { class: "problem" }, answer.error) : null,
     answer.output === null ? null : block("Output", readable(answer.output)),
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
+    answer.printed ? block("Printed", answer.printed) : null,
     scores.length ? h("dl", { class: "scores" }, scores.map(([name, value]) => scoreOf(name, value, answer.score_details[name]))) : null,
   );
 }
@@ -52,7 +53,7 @@ function scoreOf(name, value, details) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { class: "number" }, score(value)), details?.reason ? h("span", { class: "soft" }, ` ${details.reason}`) : null));
 }
 
-function block(name, text) {
+export function block(name, text) {
   const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   return h("div", { class: "text-block" },
     h("p", { class: "block-name" }, name),

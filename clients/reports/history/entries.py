@@ -23,88 +23,172 @@ from clients.reports.formatting import CAUSES, objective_text
 from clients.reports.headline import headline_of
 from clients.reports.history.format import instant
 from clients.reports.pareto_front import front_of
+from ratchet.prompts.compiled import Rendering
+from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import RoundRecord
+from workflows.model.trial import SEARCHING, Purpose
+from workflows.rules.spec.prompt_factors import TOOLS, template_of
 
 REPORT_SCHEMA: Final = "ratchet-report-1"
 
 
 def get_entries(facts: RunFacts) -> list[dict[str, Any]]:
-    """One dictionary per round, the baseline's first. Only the last round of a run that is over has a stop reason."""
-    by_round: dict[int, list[IterationStep]] = {record.round: [] for record in facts.rounds}
+    """One dictionary per round, the baseline's first. Only the last round of a run that is over has a stop reason.
+
+    Every trial that was run is in one of them, with its purpose: those of the noise, of parts and of the confirmation as well.
+    """
+    taken: dict[int, list[IterationStep]] = {record.round: [] for record in facts.rounds}
     for step in steps(facts):
-        by_round.setdefault(step.iteration.round, []).append(step)
+        taken.setdefault(step.iteration.round, []).append(step)
+    trials = _trials_by_round(facts, set(taken))
     records = {record.round: record for record in facts.rounds}
     entries: list[dict[str, Any]] = []
     best: Iteration | None = None
-    for number in sorted(by_round):
-        best = by_round[number][-1].best if by_round[number] else best
-        entries.append(_round(facts, number, by_round[number], best, records.get(number)))
+    first = 0
+    for number in sorted(trials):
+        decided = taken.get(number, [])
+        best = decided[-1].best if decided else best
+        indexed = list(enumerate(trials[number], start=first))
+        first += len(indexed)
+        entries.append(_round(facts, number, indexed, best, records.get(number)))
     if entries and facts.result is not None:
         entries[-1] |= {"stop_reason": facts.result.stop_reason.value, "stopped": True}
     return entries
 
 
+def _trials_by_round(facts: RunFacts, known: set[int]) -> dict[int, list[Iteration]]:
+    """Every finished trial in the order of the proposals; what confirms the winner belongs to the last round."""
+    searched = [trial for trial in (*facts.iterations, *facts.further) if trial.purpose is not Purpose.CONFIRMATION]
+    searched.sort(
+        key=lambda trial: (trial.round, trial.purpose is not Purpose.NOISE, trial.index, trial.number, trial.trial_id)
+    )
+    rounds: dict[int, list[Iteration]] = {number: [] for number in known}
+    for trial in searched:
+        rounds.setdefault(trial.round, []).append(trial)
+    confirming = [trial for trial in facts.further if trial.purpose is Purpose.CONFIRMATION]
+    if confirming:
+        rounds.setdefault(max(rounds, default=0), []).extend(sorted(confirming, key=lambda trial: trial.round))
+    return rounds
+
+
 def _round(
-    facts: RunFacts, number: int, taken: list[IterationStep], best: Iteration | None, record: RoundRecord | None
+    facts: RunFacts, number: int, indexed: list[tuple[int, Iteration]], best: Iteration | None, record: RoundRecord | None
 ) -> dict[str, Any]:
-    winner = _best_of(taken, facts)
+    in_full = [trial for _, trial in indexed if trial.purpose in SEARCHING]
+    names = {trial.candidate_id for trial in in_full}
+    explored = {trial.candidate_id: trial for _, trial in indexed if trial.purpose is Purpose.EXPLORATION}
+    winner = _best_of(in_full, facts)
     extra: dict[str, Any] = dict(record.extra) if record else {"decided": False}
+    if record and record.pareto_front:
+        extra["pareto_front"] = [_front_member(facts, member) for member in record.pareto_front]
     rejected = [rejection.model_dump(mode="json") for rejection in facts.rejections if rejection.round == number]
     if rejected:
         extra["rejections"] = rejected
+    in_part = [trial for name, trial in explored.items() if name not in names]
     return {
         "round_index": number,
-        "trials": [_trial(step.iteration, facts) for step in taken],
-        "candidates": [_candidate(step.iteration, facts) for step in taken],
+        "trials": [_trial(index, trial, facts) for index, trial in indexed],
+        "candidates": [*(_candidate(one, facts) for one in in_full), *(_unscored(one, facts) for one in in_part)],
         "best_score": winner.score if winner else None,
         "best_candidate": _candidate(winner, facts) if winner else None,
         "stop_reason": None,
         "stopped": False,
         "best_so_far": best.score if best else None,
         "timestamp": instant(record.decided_at) if record else None,
-        "pareto_front": [member.model_dump(mode="json") for member in record.pareto_front] if record else [],
         "extra": extra,
     }
 
 
-def _best_of(taken: list[IterationStep], facts: RunFacts) -> Iteration | None:
-    scored = [step.iteration for step in taken if step.iteration.score is not None]
-    sign = 1 if facts.direction == "maximize" else -1
-    return max(scored, key=lambda iteration: sign * (iteration.score or 0.0), default=None)
-
-
-def _trial(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
+def _front_member(facts: RunFacts, member: FrontMember) -> dict[str, Any]:
+    measured = next((trial for trial in facts.iterations if trial.candidate_id == member.candidate_id), None)
     return {
-        "trial_index": iteration.number,
-        "score": iteration.score,
-        "candidate": _candidate(iteration, facts),
-        "metrics": _metrics(iteration, facts),
+        "id": member.candidate_id,
+        "metrics": _metrics(measured, facts) if measured else {},
+        "candidate_ref": measured.config_hash if measured else None,
+        "gains": member.gains,
+        "verdicts": {name: verdict.value for name, verdict in member.verdicts.items()},
+    }
+
+
+def _best_of(trials: list[Iteration], facts: RunFacts) -> Iteration | None:
+    scored = [trial for trial in trials if trial.score is not None]
+    sign = 1 if facts.direction == "maximize" else -1
+    return max(scored, key=lambda trial: sign * (trial.score or 0.0), default=None)
+
+
+def _trial(index: int, trial: Iteration, facts: RunFacts) -> dict[str, Any]:
+    searched = trial.purpose in SEARCHING
+    decision = decision_on(facts, trial) if searched else None
+    return {
+        "trial_index": index,
+        "score": trial.score,
+        "candidate": _candidate(trial, facts),
+        "metrics": _metrics(trial, facts),
         "dataset": facts.dataset_name or facts.dataset_id,
         "extra": {
-            "status": iteration.status.value,
-            "failure_reason": iteration.failure_reason,
-            "decision": decision.model_dump(mode="json") if (decision := decision_on(facts, iteration)) else None,
-            "evidence": [evidence.model_dump(mode="json") for evidence in iteration.evidence],
-            "errors": iteration.statistics.errors,
-            "dataset_split": iteration.split,
-            "started_at": instant(iteration.started_at) if iteration.started_at else None,
-            "duration_ms": iteration.duration_ms,
+            "purpose": trial.purpose.value,
+            "iteration": trial.number if searched else None,
+            "status": trial.status.value,
+            "failure_reason": trial.failure_reason,
+            "decision": decision.model_dump(mode="json") if decision else None,
+            "evidence": [evidence.model_dump(mode="json") for evidence in trial.evidence],
+            "errors": trial.statistics.errors,
+            "dataset_split": trial.split,
+            "first_sample": trial.first,
+            "samples": trial.samples,
+            "replicates": trial.replicates,
+            "started_at": instant(trial.started_at) if trial.started_at else None,
+            "duration_ms": trial.duration_ms,
         },
-        "timestamp": instant(iteration.ended_at) if iteration.ended_at else None,
+        "timestamp": instant(trial.ended_at) if trial.ended_at else None,
     }
 
 
 def _candidate(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
     noted = {("ops" if name == "operators" else name): value for name, value in iteration.extra.items()}
+    rendering = _rendering(iteration, facts)
+    if rendering is not None:
+        noted["chat_prompt"] = _chat_prompt(rendering, facts)
     return {
         "id": iteration.candidate_id,
         "candidate": dict(iteration.configuration),
         "score": iteration.score,
         "metrics": _metrics(iteration, facts),
         "notes": iteration.rationale,
-        "tools": iteration.configuration.get("tools"),
+        "tools": _tools(rendering) if rendering is not None and rendering.tools else iteration.configuration.get(TOOLS),
         "extra": {**noted, "parents": list(iteration.parents), "config_hash": iteration.config_hash},
     }
+
+
+def _rendering(iteration: Iteration, facts: RunFacts) -> Rendering | None:
+    """The candidate's prompt, where the run is about one."""
+    template = template_of(facts.request)
+    try:
+        return None if template is None else template.rendering(iteration.configuration)
+    except (KeyError, ValueError):  # a configuration that no trial could be rendered from
+        return None
+
+
+def _chat_prompt(rendering: Rendering, facts: RunFacts) -> dict[str, Any]:
+    """Its messages, with the placeholders of samples as they are written."""
+    messages = [{"role": "system", "content": rendering.system.text}]
+    for question, answer in rendering.examples:
+        messages += [{"role": "user", "content": question.text}, {"role": "assistant", "content": answer.text}]
+    template = template_of(facts.request)
+    return {"name": template.name if template else None, "messages": messages}
+
+
+def _tools(rendering: Rendering) -> list[dict[str, Any]]:
+    """What a model may call, as the candidate describes it."""
+    return [
+        {"type": "function", "function": {"name": name, "description": description.text, "parameters": parameters}}
+        for name, description, parameters in rendering.tools
+    ]
+
+
+def _unscored(iteration: Iteration, facts: RunFacts) -> dict[str, Any]:
+    """A candidate that was measured on some samples only: what it scored on them stands with that trial."""
+    return _candidate(iteration, facts) | {"score": None, "metrics": None}
 
 
 def _metrics(iteration: Iteration, facts: RunFacts) -> dict[str, float | None]:
@@ -159,6 +243,7 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
             for iteration, difference in compared(facts)
         ],
         "plan": facts.plan.model_dump(mode="json") if facts.plan else None,
+        "first_look": facts.first_look.model_dump(mode="json") if facts.first_look else None,
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),

@@ -8,6 +8,7 @@ from typing import Any
 from clients.reports.facts import Iteration, RunFacts
 from clients.reports.history.format import RecordedHistory, RecordedIteration
 from workflows.model.run.candidates import Rejection
+from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import LimitsInForce, RoundRecord
 from workflows.rules.scoring.slices import Slices
 from workflows.rules.statistics import interval_of_score
@@ -46,6 +47,7 @@ def facts_from(history: RecordedHistory) -> RunFacts:
         slices=Slices.model_validate(history.slices.model_dump()) if history.slices else None,
         plan=history.plan,
         noise=history.noise,
+        first_look=None if result is None else FirstLook(warnings=result.first_look),
         adjusted=_adjusted(history),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from clients.reports.formatting import score_text
 from clients.reports.text.terminal_text import one_line, visible, wrapped
 from store.read.comparisons import ComparedAnswer, ComparedSample
 from store.read.rows import ItemRow
+from workflows.rules.scoring.first_look import readable
 
 LONGEST_TEXT: Final = 600
 """Characters of an input, an expected value, an answer or a reason that are shown."""
@@ -25,7 +25,7 @@ NARROWEST: Final = 40
 
 def answer_text(item: ItemRow, *, several: bool, width: int) -> str:
     """One answer with its sample; `several` says that samples have more than one."""
-    head = _head(item.item_id, item.status, item.passed) + (f", replicate {item.replicate + 1}" if several else "")
+    head = first_row(item.item_id, item.status, item.passed) + (f", replicate {item.replicate + 1}" if several else "")
     return "\n".join([head, *_asked(item.input, item.expected, width), *_answered("Answer", item, width)])
 
 
@@ -39,44 +39,37 @@ def changed_text(sample: ComparedSample, width: int) -> str:
     return "\n".join(rows)
 
 
-def _head(item_id: str, status: str, passed: bool) -> str:
+def first_row(item_id: str, status: str, passed: bool) -> str:
+    """The first line of an answer: whose it is, and whether it passed."""
     word = status if status != "answered" else "passed" if passed else "did not pass"
     return f"{'✓' if passed else '✗'} {one_line(item_id)}: {word}"
 
 
 def _asked(given: Any, expected: Any, width: int) -> Iterable[str]:
-    yield from _labelled("Input", readable(given), width)
+    yield from labelled("Input", readable(given), width)
     if expected is not None:
-        yield from _labelled("Expected", readable(expected), width)
+        yield from labelled("Expected", readable(expected), width)
 
 
 def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Iterable[str]:
-    yield from _labelled(label, "none" if answer.output is None else readable(answer.output), width)
+    yield from labelled(label, "none" if answer.output is None else readable(answer.output), width)
     for name, score in answer.scores.items():
         reason = (answer.score_details.get(name) or {}).get("reason")
-        yield from _labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)
+        yield from labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)
+    if answer.printed is not None:
+        yield from labelled("Printed", answer.printed, width)
     if answer.error is not None:
-        yield from _labelled("Error", answer.error, width, longest=len(answer.error))
+        yield from labelled("Error", answer.error, width, longest=len(answer.error))
 
 
-def _labelled(label: str, text: str, width: int, longest: int = LONGEST_TEXT) -> Iterable[str]:
+def labelled(label: str, text: str, width: int, longest: int = LONGEST_TEXT, most_rows: int = MOST_ROWS) -> Iterable[str]:
     """The text beside its label; the lines of a longer one keep their indentation."""
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     room = max(width, NARROWEST) - LABEL - 2
     rows = [row for line in visible(short).split("\n") for row in (wrapped(line, room) or [""])]
-    if longest == LONGEST_TEXT and len(rows) > MOST_ROWS:
-        rows = [*rows[: MOST_ROWS - 1], "…"]
+    if longest == LONGEST_TEXT and len(rows) > most_rows:
+        rows = [*rows[: most_rows - 1], "…"]
     name = one_line(label)
     first = f"  {name:<{LABEL}}" if len(name) < LABEL else f"  {name} "
     for number, row in enumerate(rows):
         yield f"{first if number == 0 else ' ' * (LABEL + 2)}{row}".rstrip()
-
-
-def readable(value: Any) -> str:
-    """Text as it is; an object with one text in it as that text, several named; all else as JSON."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping) and value and all(isinstance(field, str) for field in value.values()):
-        fields = list(value.items())
-        return str(fields[0][1]) if len(fields) == 1 else "\n".join(f"{name}: {text}" for name, text in fields)
-    return json.dumps(value, ensure_ascii=False, default=str)

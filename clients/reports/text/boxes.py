@@ -25,7 +25,7 @@ from clients.reports.facts import (
     steps,
     treatment,
 )
-from clients.reports.formatting import objective_text, telling_apart
+from clients.reports.formatting import counted, objective_text, telling_apart
 from clients.reports.headline import Headline, headline_of
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
@@ -36,6 +36,7 @@ from clients.reports.text.summary import (
     adjusted_text,
     can_find,
     errors_text,
+    first_look_text,
     importance_text,
     lost_text,
     means_text,
@@ -111,11 +112,13 @@ def _setting(facts: RunFacts, verbosity: Verbosity) -> list[str]:
 def _outcome(facts: RunFacts, found: Headline, verbosity: Verbosity) -> list[str]:
     best = best_iteration(facts)
     running = f" ({facts.counts.running} running)" if facts.result is None and facts.counts.running else ""
-    rows = _plan(facts, verbosity) + _labelled("Iterations:", f"{len(facts.iterations)}{running}")
+    several = f", in {counted(facts.round, 'round')}" if facts.round and len(facts.iterations) != facts.round + 1 else ""
+    rows = _plan(facts, verbosity) + _labelled("Iterations:", f"{len(facts.iterations)}{several}{running}")
     beside = (("Counted:", counted_text(facts)), ("In part:", parts_text(facts)), ("Lost rounds:", lost_rounds_text(facts)))
     rows += [row for label, text in beside if text for row in _labelled(label, text)]
     if verbosity is Verbosity.FULL:
         rows += _labelled("Rejections:", _rejections(facts))
+    rows += _labelled("First look:", first_look_text(facts)) if first_look_text(facts) else []
     rows += _labelled("Errors:", errors_text(facts)) if errors_met(facts) else []
     rows += _status(facts)
     rows += _labelled("Best iteration:", str(best.number) if best else "none")

@@ -48,6 +48,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Verdict": _search_verdict(facts),
             "Trials": _trials(facts.counts),
             "Can find": plan.words if plan else "",
+            "Look": first_look_text(facts),
             "Spend": _spend(facts.spend, limits),
             "Adjusted": adjusted_text(facts),
             "Release": release_text(facts),
@@ -128,6 +129,11 @@ def can_find(facts: RunFacts) -> str:
     """The smallest gain that the run could find, and how surely."""
     found = plan_of(facts)
     return "" if found is None else plan_text(found, facts.request.judgement)
+
+
+def first_look_text(facts: RunFacts) -> str:
+    """What is probably wrong, as the baseline's answers told it."""
+    return "" if facts.first_look is None else " ".join(facts.first_look.warnings)
 
 
 def reused_text(facts: RunFacts) -> str:

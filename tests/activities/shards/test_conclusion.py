@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from activities.plugins.isolation import IsolatedFault, Isolation
+from activities.plugins.loader import Plugins
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
@@ -182,6 +184,7 @@ class TestPythonObjectives:
         [
             ("nan_objective", "score is nan, which is not a finite number"),
             ("raising_objective", "ZeroDivisionError: no tokens"),
+            ("refusing_objective", "ValueError: 0.75 is too good to be true"),
         ],
     )
     async def test_one_that_gives_no_number_fails_the_scoring(self, name: str, text: str) -> None:
@@ -189,6 +192,12 @@ class TestPythonObjectives:
         assert (result.status, result.failure, result.objective_score) == ("failed", "scoring", None)
         assert text in (result.error or "")
         assert name in (result.error or "")
+
+    async def test_one_looks_at_its_score_in_a_process_of_its_own_too(self) -> None:
+        with pytest.raises(IsolatedFault, match="too good to be true"):
+            await Isolation().call(
+                Plugins(["tests"]), plugin("refusing_objective"), "objective", {"statistics": {"passed": 3, "outcomes": 4}}
+            )
 
 
 async def test_no_result_ever_carries_a_number_that_json_cannot() -> None:

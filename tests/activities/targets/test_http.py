@@ -199,6 +199,14 @@ class TestAnswers:
         )
         assert outcome.status == "answered"
 
+    async def test_an_answer_without_the_echo_that_the_spec_demands_never_scores(self) -> None:
+        silent = await outcome_of(ok, must_echo=True)
+        assert (silent.status, silent.error_class) == ("failed", "no echo")
+        assert "target.must_echo" in (silent.error or "")
+        echo = {"X-Ratchet-Overlay": content_hash(FACTORS)}
+        told = await outcome_of(lambda _: web.json_response({"text": "x"}, headers=echo), must_echo=True)
+        assert told.status == "answered"
+
     async def test_an_error_in_the_answer_fails_the_sample_and_is_paid_for(self) -> None:
         paths = {"output": "text", "error": "error.message", "tokens": "tokens"}
         reply = {"error": {"message": "no such customer"}, "tokens": 9}

@@ -40,17 +40,24 @@ def test_answers_are_shown_readably_and_filtered(bench: Bench) -> None:
     assert "  Now         yes\n" in changed.stdout
     assert bench.facts("answers", run_id, "--changed-from", "baseline", "--failed")["answers"] == []
 
+    assert bench.ratchet("best", run_id, "k").stdout == "4\n"
+    piped = bench.ratchet("best", run_id)
+    assert (piped.stdout, piped.stderr) == ("k: 4\n", "")
+    assert bench.facts("best", run_id)["configuration"] == {"k": 4}
+
 
 def test_what_cannot_be_shown_is_told_with_the_fix(bench: Bench) -> None:
     bench.write(name="told")
     run_id = bench.facts("run", "spec.yaml")["run_id"]
     for arguments, told in (
-        ((f"{run_id}/r9-nothing",), "r9-nothing"),
-        ((f"{run_id}x",), "did you mean"),
-        ((run_id, "--changed-from", "nobody"), "nobody"),
-        ((run_id, "--failed", "--passed"), "give one of them"),
+        (("answers", f"{run_id}/r9-nothing"), "r9-nothing"),
+        (("answers", f"{run_id}x"), "did you mean"),
+        (("answers", run_id, "--changed-from", "nobody"), "nobody"),
+        (("answers", run_id, "--failed", "--passed"), "give one of them"),
+        (("best", run_id, "promt"), "has no factor 'promt'; it has k"),
+        (("delete", run_id), "give --yes to delete them"),
     ):
-        done = bench.ratchet("answers", *arguments)
+        done = bench.ratchet(*arguments)
         assert done.returncode == 2, done.stdout
         assert told in done.stderr
 
@@ -64,12 +71,14 @@ def test_where_a_target_raised_is_told_with_its_answers_and_with_the_end_of_the_
     assert where in ended.stdout
     line = next(line for line in ended.stdout.splitlines() if "Termination" in line)
     assert "The baseline failed: 2 of the" in line
+    assert "printed: looking for luck" in ended.stdout
     run_id = bench.facts("list")["runs"][0]["run_id"]
 
     shown = bench.ratchet("answers", run_id, "--failed")
     assert "  Error       target raised RuntimeError: the target has no luck\n" in shown.stdout
     assert "mine.py:" in shown.stdout
     assert where in shown.stdout
+    assert "  Printed     looking for luck\n" in shown.stdout
     report = bench.ratchet("report", run_id, "--format", "markdown").stdout
     assert "```\n  mine.py:" in report
 

@@ -38,4 +38,4 @@ async def test_commands_tell_at_once_that_a_run_was_terminated(bench: Bench) -> 
     assert gone_through.returncode == 0 and "no difference" in gone_through.stdout, gone_through.stdout + gone_through.stderr
     bench.open_gate()
     assert bench.facts("retry", run_id)["status"] == "completed"
-    assert bench.facts("delete", run_id)["deleted"]
+    assert bench.facts("delete", run_id, "--yes")["deleted"]

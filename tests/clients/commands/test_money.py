@@ -59,7 +59,7 @@ class TestEstimates:
         alone = await estimated(tmp_path, chat())
         judge = {"kind": "rubric", "name": "exact", "rubric": "Good?", "model": "judge"}
         judged = await estimated(tmp_path, chat(scorers=[judge]))
-        proposed = await estimated(tmp_path, chat(optimizer={"proposer": {"kind": "model", "model": "m"}}))
+        proposed = await estimated(tmp_path, chat(optimizer={"name": "refine", "proposer": {"kind": "model", "model": "m"}}))
         data = {**chat()["dataset"], "splits": {"validation": 0.5, "test": 0.5}}
         confirmed = await estimated(tmp_path, chat(dataset=data))
         assert (judged.cost or 0) > (alone.cost or 0) < (proposed.cost or 0)
@@ -98,7 +98,7 @@ def test_a_dry_run_tells_the_plan_and_starts_nothing(alone: Bench) -> None:
     assert done.stdout.endswith("Nothing was started.\n")
     facts = alone.facts("run", "spec.yaml", "--dry-run")
     assert (facts["dry_run"], facts["estimate"]["cost"], facts["estimate"]["calls"]) == (True, 6.0, 12)
-    assert [entry.name for entry in alone.home.iterdir()] == ["logs"]
+    assert sorted(entry.name for entry in alone.home.iterdir()) == [".gitignore", "logs"]
     assert alone.calls == []
 
 
@@ -141,7 +141,7 @@ def test_a_person_at_a_terminal_is_asked(bench: Bench) -> None:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "clients.cli", "run", "spec.yaml", "--home", str(bench.home)],
         cwd=bench.directory,
-        env=bench._environment(),
+        env=bench.environment(),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

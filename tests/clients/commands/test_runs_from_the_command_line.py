@@ -80,10 +80,10 @@ def test_a_detached_run_is_listed_and_waits_for_a_worker(bench: Bench) -> None:
     waiting = [run for run in bench.facts("list")["runs"] if run["run_id"] == run_id]
     assert waiting == [{"run_id": run_id, "status": "initialized", "waits_for": "a worker on task queue 'optimization'"}]
     assert bench.facts("status", run_id)["message"].startswith("waits for a worker")
-    assert bench.ratchet("delete", run_id).returncode == 2
+    assert bench.ratchet("delete", run_id, "--yes").returncode == 2
     watched = bench.facts("watch", run_id)
     assert (watched["run_id"], watched["status"]) == (run_id, "completed")
-    assert bench.facts("delete", run_id) == {"run_id": run_id, "deleted": True}
+    assert bench.facts("delete", run_id, "--yes") == {"run_id": run_id, "deleted": True}
     assert run_id not in json.dumps(bench.facts("list"))
 
 
@@ -112,7 +112,7 @@ def test_pause_adjust_and_resume_reach_a_run_that_somebody_watches(bench: Bench)
     assert bench.facts("resume", run_id)["message"] == "going on"
     code, said = ending(process)
     assert code == 0
-    assert "Reached maximum iterations: 3" in said
+    assert "Reached the limit of 2 rounds" in said
 
 
 def test_a_person_proposes_a_candidate_from_a_file_and_it_is_tried(bench: Bench) -> None:

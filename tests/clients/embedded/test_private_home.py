@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from clients.embedded.home import Home
+from clients.embedded.home import Home, nearest_home
 from clients.embedded.stack import StackAddresses, embedded_stack, stack_state
 
 
@@ -53,6 +53,18 @@ def test_a_folder_of_the_users_own_is_not_closed_only_what_is_ours_in_it(tmp_pat
     assert stat.S_IMODE(mine.stat().st_mode) == 0o755
     assert stat.S_IMODE((mine / "notes.txt").stat().st_mode) == 0o644
     assert open_to_others(mine / "stack") == open_to_others(mine / "logs") == []
+
+
+def test_the_home_is_found_from_below_and_is_not_somebody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "project" / "specs" / "old"
+    below.mkdir(parents=True)
+    assert nearest_home(below) == below / ".ratchet"
+    mine = Home.at(tmp_path / "project" / ".ratchet")
+    mine.make()
+    assert nearest_home(below) == mine.path
+    assert (mine.path / ".gitignore").read_text() == "*\n"
+    monkeypatch.setattr(os, "getuid", lambda: mine.path.stat().st_uid + 1)
+    assert nearest_home(below) == below / ".ratchet"
 
 
 def listening_ports(pid: int) -> set[int]:

@@ -207,7 +207,7 @@ async def test_items_rounds_graph_rejections_and_history_are_there(http: httpx.A
 
 async def test_rejections_say_why(http: httpx.AsyncClient, engines: Engines) -> None:
     proposer = {"kind": "python", "ref": "plugged:wild_proposer"}
-    await engines.run(hill_spec(name="wild", optimizer={"proposer": proposer}), run_id="wild")
+    await engines.run(hill_spec(name="wild", optimizer={"name": "refine", "proposer": proposer}), run_id="wild")
     rejected = await read(http, "/wild/rejections")
     assert rejected["total"] >= 3
     assert rejected["items"][0]["reason_code"] == "out_of_range"

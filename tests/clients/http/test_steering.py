@@ -93,6 +93,14 @@ async def test_a_run_pauses_is_adjusted_takes_a_proposal_goes_on_and_stops(http:
 async def test_a_run_is_cancelled_with_what_it_knows(http: httpx.AsyncClient, tmp_path: Path) -> None:
     run_id = (await ask(http, "", gated_spec(tmp_path / "gate", name="cut"), 201))["optimization_id"]
     await until(http, run_id, "running")
+    async with asyncio.timeout(30):
+        while not (trials := (await http.get(f"/optimizations/{run_id}/outline")).json()["trials"]):
+            await asyncio.sleep(0.05)
+    trial_id = f"{run_id}/{trials[0]['candidate_id'].replace('-', '/', 1)}"
+    announced = {"workflow_id": trial_id, "experiment_id": "e1"}
+    assert "announced" in (await ask(http, f"/{run_id}/experiments", announced))["message"]
+    await ask(http, f"/{run_id}/experiments", {**announced, "workflow_id": "other/r0/1"}, 422)
+    await ask(http, f"/{run_id}/experiments", {**announced, "workflow_id": f"{run_id}/r9/1"}, 409)
     await ask(http, f"/{run_id}/cancel")
     ended = await until(http, run_id, "cancelled")
     assert ended["stop_reason"] == "cancelled"

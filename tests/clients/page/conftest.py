@@ -69,16 +69,29 @@ async def open_page(browser: Browser, url: str) -> AsyncIterator[Opens]:
     assert throttles == []
 
 
+@pytest.fixture(scope="session")
+async def functions(browser: Browser, url: str) -> AsyncIterator[Page]:
+    """A page for tests that show nothing: they only call what its modules export."""
+    page = await browser.new_page()
+    await page.goto(url)
+    yield page
+    await page.close()
+
+
 @pytest.fixture
 def accessible() -> Callable[[Page], Awaitable[list[str]]]:
-    """What axe-core finds wrong with what is shown now."""
+    """What axe-core finds wrong with what is shown now, in light colours and in dark ones, which change only contrasts."""
 
     async def violations(page: Page) -> list[str]:
-        results = await Axe().run(page)
+        found = []
+        for scheme, rules in (("dark", {"runOnly": ["color-contrast"]}), ("light", {})):
+            await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            results = await Axe().run(page, options=rules)
+            found += [(scheme, wrong) for wrong in results.response["violations"]]
         return [
-            f"{found['id']}: {node['html'][:200]} {node['failureSummary']}"
-            for found in results.response["violations"]
-            for node in found["nodes"]
+            f"{scheme}: {wrong['id']}: {node['html'][:200]} {node['failureSummary']}"
+            for scheme, wrong in found
+            for node in wrong["nodes"]
         ]
 
     return violations

@@ -49,15 +49,14 @@ async def go(page: Page, name: str) -> None:
     await page.locator(sign).first.wait_for(state="attached")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_wrong_in_any_view(
-    open_page: Opens, accessible: Callable[[Page], Awaitable[list[str]]], shown: None, scheme: str
+    open_page: Opens, accessible: Callable[[Page], Awaitable[list[str]]], shown: None
 ) -> None:
-    page = await open_page(scheme=scheme)
+    page = await open_page()
     found = {}
     for name in PLACES:
         await go(page, name)
-        await keep_picture(page, f"{name}-{scheme}")
+        await keep_picture(page, name)
         found[name] = await accessible(page)
     listed = "\n".join(f"{name}: {one}" for name, wrong in found.items() for one in wrong)
     assert not listed, listed

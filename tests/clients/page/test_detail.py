@@ -97,11 +97,10 @@ async (segments) => {
     ],
 )
 async def test_lines_that_belong_together_stand_beside_each_other(
-    open_page: Opens, before: str, after: str, rows: list[tuple[str, str]]
+    functions: Page, before: str, after: str, rows: list[tuple[str, str]]
 ) -> None:
-    page = await open_page("")
     pieces = [segment.model_dump() for segment in segments(before, after)]
-    assert [tuple(row) for row in await page.evaluate(ROWS, pieces)] == rows
+    assert [tuple(row) for row in await functions.evaluate(ROWS, pieces)] == rows
 
 
 async def test_texts_stand_side_by_side_where_there_is_room_and_as_one_text_elsewhere(
@@ -246,22 +245,21 @@ async def test_runs_with_long_ids_fit_a_phone_where_they_are_offered_for_compari
     assert await page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_view_of_details_is_accessible_and_fits_a_phone(
-    open_page: Opens, http: httpx.AsyncClient, words: str, other_words: str, accessible: Accessible, scheme: str
+    open_page: Opens, http: httpx.AsyncClient, words: str, other_words: str, accessible: Accessible
 ) -> None:
     best = await best_of(http, words)
     places = [f"runs/{words}/candidates/{best}?tab={tab}" for tab in TABS]
     places += [f"runs/{words}/budget", f"runs/{words}/compare?with={other_words}"]
     for place in places:
-        page = await open_page(place, scheme=scheme, width=360, height=740)
+        page = await open_page(place, width=360, height=740)
         await expect(page.locator(".run-body").locator("h2, h3, table, .diff").first).to_be_visible()
         if "samples" in place:
             await page.locator(".sample-head").first.click()
         await expect(page.locator("[aria-busy]")).to_have_count(0)
         assert await accessible(page) == [], place
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, place
-        await keep_picture(page, f"phone-{scheme}-{place.rpartition('/')[2].rpartition('=')[2]}")
+        await keep_picture(page, f"phone-{place.rpartition('/')[2].rpartition('=')[2]}")
 
 
 async def test_a_part_that_cannot_be_read_says_so_and_is_read_again(

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.support.hill_specs import gated_spec
 from tests.support.http_api import until
@@ -68,10 +68,9 @@ def stand(*, limit: float, status: str = "running", left: float | None = 150, no
     ],
 )
 async def test_a_forecast_goes_on_at_the_rate_of_so_far_for_as_long_as_the_server_says(
-    open_page: Opens, given: dict[str, Any], left: float | None, told: str | None
+    functions: Page, given: dict[str, Any], left: float | None, told: str | None
 ) -> None:
-    page = await open_page("")
-    found = await page.evaluate(FORECAST, stand(**given))
+    found = await functions.evaluate(FORECAST, stand(**given))
     assert found["left"] == (None if left is None else pytest.approx(left))
     if told is not None:
         assert found["cost"]["told"] == told

@@ -63,7 +63,7 @@ async def test_a_run_appears_in_the_list_and_is_followed_to_its_end_without_a_re
     await expect(page.get_by_text("1 in flight: 0 of 8 answers")).to_be_visible()
     await expect(page.locator(".of-scores path.mark-running")).to_have_count(2)  # in the chart and its legend
     gate.touch()
-    await expect(page.get_by_text("Run completed: Reached maximum iterations: 4")).to_be_visible()
+    await expect(page.get_by_text("Run completed: Reached the limit of 3 rounds")).to_be_visible()
     await expect(page.locator(".of-scores").get_by_role("img", name="4 trials in 3 rounds")).to_be_visible()
     assert next(line for line in await decisions(page) if line.startswith("Round ")).startswith("Round 3: r3-")
     await expect(page.get_by_role("button", name="Pause")).to_be_hidden()
@@ -119,7 +119,7 @@ async def test_without_a_stream_the_page_polls_and_says_so(open_page: Opens, htt
     await keep_picture(page, "polling")
     gate.touch()
     await until(http, run_id, "completed")
-    await expect(page.get_by_text("Run completed: Reached maximum iterations: 4")).to_be_visible()
+    await expect(page.get_by_text("Run completed: Reached the limit of 3 rounds")).to_be_visible()
     assert cut >= 2
     await page.unroute("**/events", refuse)
     await page.get_by_role("button", name="Try now").click()
@@ -155,5 +155,5 @@ async def test_a_tab_that_nobody_sees_gives_its_connection_back_and_catches_up_w
     gate.touch()
     await until(http, run_id, "completed")
     await page.evaluate("window.hidden = false; document.dispatchEvent(new Event('visibilitychange'))")
-    await expect(page.get_by_text("Run completed: Reached maximum iterations: 4")).to_be_visible()
+    await expect(page.get_by_text("Run completed: Reached the limit of 3 rounds")).to_be_visible()
     await expect(page).to_have_title(re.compile("· completed · unseen$"))

@@ -106,6 +106,20 @@ async def test_the_overview_shows_scores_figures_gates_and_what_the_best_changes
     await keep_picture(page, "report-overview")
 
 
+async def test_the_first_look_shows_three_answers_and_what_is_probably_wrong(
+    engines: Engines, open_report: OpensReport, accessible: Accessible
+) -> None:
+    items = {"items": [{"id": f"s{n}", "input": {"text": f"{n} <b>bold</b>"}, "expected": "never"} for n in range(6)]}
+    result = await engines.run(hill_spec(dataset=items, scorers=[{"kind": "exact", "name": "height"}], stop={"max_rounds": 1}))
+    page = await open_report(result["optimization_id"])
+    look = page.locator(".of-look")
+    await expect(look.locator(".notice").first).to_contain_text("None of the 6 answers passes")
+    await look.locator("summary").click()
+    await expect(look.locator(".answer")).to_have_count(3)
+    await expect(look).to_contain_text("<b>bold</b>")
+    assert await accessible(page) == []
+
+
 async def test_every_view_of_the_page_is_in_the_file(
     open_report: OpensReport, http: httpx.AsyncClient, accessible: Accessible, words: str
 ) -> None:

@@ -18,7 +18,7 @@ async def varied(engines: Engines) -> str:
     """A run with several parents, trials stopped early and failed, and rejected proposals."""
     proposer = {"kind": "python", "ref": "plugged:wild_proposer"}
     await engines.run(hill_spec(name="varied", stop={"max_rounds": 4, "no_improvement": 0}), run_id="varied")
-    await engines.run(hill_spec(name="wild", optimizer={"proposer": proposer}), run_id="wild-page")
+    await engines.run(hill_spec(name="wild", optimizer={"name": "refine", "proposer": proposer}), run_id="wild-page")
     await enlarge(engines.database, "varied", 90)
     async with engines.database.transaction() as connection:
         await connection.execute(

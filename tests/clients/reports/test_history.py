@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.reports.facts import RunFacts
+from clients.reports.facts import Iteration, RunFacts
 from clients.reports.formatting import CAUSES
 from clients.reports.headline import headline_of
 from clients.reports.history.entries import get_entries, report_json
@@ -20,8 +20,13 @@ from clients.reports.history.files import NotAHistory, file_name, history_text, 
 from clients.reports.history.write import fingerprint, history_of
 from ratchet._yaml_text import yaml_text
 from ratchet.optimizer import StopReason
+from ratchet.prompts.template import PromptTemplate
 from tests.support.report_examples import BETTER, FINISHED, confirmed, facts, request, the_example
 from workflows.model.run.candidates import ReasonCode, Rejection
+from workflows.model.run.decisions import FrontMember
+from workflows.model.spec.judgement import Verdict
+from workflows.model.spec.prompt import PromptSnapshot
+from workflows.model.trial import Purpose
 
 LOADERS = [yaml.SafeLoader, *([yaml.CSafeLoader] if yaml.__with_libyaml__ else [])]
 
@@ -305,6 +310,75 @@ def test_trials_of_a_round_that_was_never_decided_are_listed_but_win_nothing() -
     entries = get_entries(run.model_copy(update={"rounds": run.rounds[:2], "result": result}))
     assert len(entries) == 3 and entries[2]["best_so_far"] == 0.6 and entries[2]["extra"] == {"decided": False}
     assert (entries[2]["stop_reason"], entries[1]["stop_reason"]) == ("cancelled", None)
+
+
+def test_every_trial_that_was_run_is_in_the_entries_with_its_purpose() -> None:
+    run = facts([0.5, 0.6])
+    first, second = run.iterations
+
+    def beside(trial: Iteration, purpose: Purpose, **changes: Any) -> Iteration:
+        return trial.model_copy(
+            update={"number": 0, "purpose": purpose, "trial_id": f"{purpose}/{trial.candidate_id}", **changes}
+        )
+
+    entries = get_entries(
+        run.model_copy(
+            update={
+                "iterations": (first, second.model_copy(update={"index": 2})),
+                "further": (
+                    beside(first, Purpose.CONFIRMATION, split="test"),
+                    beside(second, Purpose.CONFIRMATION, split="test"),
+                    beside(second, Purpose.EXPLORATION, index=1, samples=3, score=1.0),
+                    beside(second, Purpose.EXPLORATION, candidate_id="dropped", score=1.0),
+                    beside(first, Purpose.NOISE),
+                ),
+            }
+        )
+    )
+    trials = [trial for entry in entries for trial in entry["trials"]]
+    assert [trial["trial_index"] for trial in trials] == list(range(7))
+    assert [[trial["extra"]["purpose"] for trial in entry["trials"]] for entry in entries] == [
+        ["noise", "candidate"],
+        ["exploration", "exploration", "candidate", "confirmation", "confirmation"],
+    ]
+    assert [trial["extra"]["iteration"] for trial in trials] == [None, 0, None, None, 1, None, None]
+    assert entries[1]["best_score"] == 0.6, "what scored on some samples only is not the best of its round"
+    assert [(one["id"], one["score"]) for one in entries[1]["candidates"]] == [(second.candidate_id, 0.6), ("dropped", None)]
+
+
+def test_the_front_and_tools_have_the_form_of_the_document() -> None:
+    template = PromptTemplate.model_validate(
+        {
+            "name": "shop/assistant",
+            "sections": [
+                {"kind": "text", "path": "task", "body": "Help."},
+                {
+                    "kind": "tool",
+                    "path": "tools/find",
+                    "name": "find",
+                    "description": "Finds.",
+                    "parameters": {"type": "object"},
+                },
+            ],
+        }
+    )
+    spec = request(prompt="shop/assistant", target={"kind": "python", "ref": "shop.eval:target"})
+    assert spec.prompt is not None
+    snapshot = PromptSnapshot(template=template, overlay_hash="0" * 64)
+    spec = spec.model_copy(update={"prompt": spec.prompt.model_copy(update={"snapshot": snapshot})})
+    sections = {"section:task": "Help {{input.name}}.", "section:tools/find": "Finds goods."}
+    run = facts([0.5, 0.6], spec=spec, values={0: sections, 1: sections})
+    member = FrontMember(candidate_id=run.iterations[1].candidate_id, gains={"cost": 0.1}, verdicts={"cost": Verdict.BETTER})
+    last = run.rounds[1].model_copy(update={"pareto_front": (member,), "extra": {"selection_meta": {"method": "best"}}})
+    _, entry = get_entries(run.model_copy(update={"rounds": (run.rounds[0], last)}))
+    [told] = entry["extra"]["pareto_front"]
+    assert told["id"] == member.candidate_id and told["metrics"]["tokens"] == 9000
+    assert (told["gains"], told["verdicts"]) == ({"cost": 0.1}, {"cost": "better"})
+    assert entry["extra"]["selection_meta"] == {"method": "best"}
+    messages = entry["candidates"][0]["extra"]["chat_prompt"]["messages"]
+    assert messages == [{"role": "system", "content": "Help {{input.name}}."}]
+    [tool] = entry["candidates"][0]["tools"]
+    assert tool["function"] == {"name": "find", "description": "Finds goods.", "parameters": {"type": "object"}}
 
 
 def test_candidates_carry_their_lineage_and_what_the_optimizer_noted() -> None:

@@ -27,8 +27,8 @@ class Served(Bench):
 
     variables: dict[str, str] = field(default_factory=dict)
 
-    def _environment(self) -> dict[str, str]:
-        return super()._environment() | self.variables
+    def environment(self) -> dict[str, str]:
+        return super().environment() | self.variables
 
     def status(self, run_id: str) -> str:
         return str(self.facts("status", run_id)["status"])

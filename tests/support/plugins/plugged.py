@@ -7,13 +7,13 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from ratchet import ExperimentContext, Output, Record, Sample
+from ratchet import ExperimentContext, Output, Record, Sample, StopFacts
 
 TOP = 700
 
@@ -62,6 +62,10 @@ def height_unless_broken(output: Output, sample: Sample) -> float:
 
 def height(output: Output, sample: Sample) -> float:
     return float(output.value["height"])
+
+
+def altitude(output: Output, sample: Sample) -> float:
+    return 300 + 40 * height(output, sample)
 
 
 def hash_of(text: str) -> int:
@@ -319,3 +323,44 @@ async def hangs_for_one(configuration: Mapping[str, Any], sample: Sample, contex
         if Path(configuration["gate"]).read_text() == context.candidate_id:
             await asyncio.Event().wait()
     return await hill(configuration, sample, context)
+
+
+class Described:
+    """Says of itself what it is, and looks at what comes of it."""
+
+    def __init__(self, words: str, call: Callable[..., Any], limit: float = math.inf) -> None:
+        self._words = words
+        self._limit = limit
+        self._call = call
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def description(self) -> str:
+        return self._words
+
+    def validate(self, value: Any) -> None:
+        if value > self._limit:
+            raise ValueError(f"{value} is more than {self._limit}")
+
+
+def _mean_height(statistics: Mapping[str, Any]) -> float:
+    return float(statistics["metrics"]["height"]["mean"])
+
+
+described_climb = Described("forty steps up", climb)
+described_height = Described("how high it gets", _mean_height)
+height_at_most_04 = Described("how high it gets, up to 0.4", _mean_height, 0.4)
+
+
+def _after_two_rounds(facts: StopFacts) -> str | None:
+    tried = [trial for trial in facts.history.trials if trial.kept]
+    return f"{len(tried)} were kept by round {facts.round}" if facts.round == 2 else None
+
+
+enough = Described("no more than two rounds", _after_two_rounds)
+
+
+async def thinks_for_ever(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    await asyncio.sleep(3_600)
+    return current

@@ -37,7 +37,7 @@ async def test_only_judge_calls_in_flight_are_repeated(tmp_path: Path) -> None:
         answered = server.stats()["answered"]
         database = await Database.open(stack.database_url)
         source = await answered_run(StoreReader(database), "first")
-        judged = graded(server, dataset={"items": ITEMS}, execution=EXECUTION)
+        judged = graded(server, dataset={"items": ITEMS, "splits": "none"}, execution=EXECUTION)
         spec = source.scored_by(OptimizationRequest.model_validate(judged)).model_dump(mode="json", by_alias=True)
         server.simulate({"latency": {"mean_ms": 100}, "model": "simulated-judge"})
         second = await client.start_workflow("OptimizationWorkflow", spec, id="second", task_queue="optimization")

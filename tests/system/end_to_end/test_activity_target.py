@@ -396,7 +396,7 @@ async def test_the_typescript_example_answers(
                 dataset={"items": [{**item, "expected": "invoice"} for item in TICKETS], "splits": "none"},
                 scorers=[{"kind": "exact", "name": "label"}],
                 objective={"metric": "label"},
-                optimizer={"proposer": {"kind": "python", "ref": "plugged:knows_invoices"}},
+                optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:knows_invoices"}},
                 stop={"max_rounds": 1},
             )
         )

@@ -131,7 +131,7 @@ def chatting(server: SimulatedModel, **parts: Any) -> dict[str, Any]:
         "dataset": {"items": [{"input": {"say": f"sorry number {n}"}} for n in range(12)], "splits": "none"},
         "scorers": [{**judge, "base_url": server.base_url, "parameters": {"max_tokens": 200}}],
         "objective": "tone",
-        "optimizer": {"proposer": proposer},
+        "optimizer": {"name": "refine", "proposer": proposer},
         "stop": ENDLESS,
         "prices": {name: {"input": 10, "output": 100} for name in names},
         **parts,
@@ -198,7 +198,7 @@ async def test_a_retry_takes_over_everything_but_what_failed_proposals_included(
     parts: dict[str, Any] = {
         "configuration": {**spec()["configuration"], "broken": str(broken)},
         "target": {"kind": "python", "ref": "plugged:raises_while_a_file_is_there"},
-        "optimizer": {"proposer": {"kind": "python", "ref": "plugged:climb"}},
+        "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:climb"}},
         "stop": {"max_rounds": 2, "no_improvement": 0},
     }
     first = await engines.run(spec(name="retried", **parts))

@@ -107,7 +107,7 @@ async def test_what_was_applied_stays_so_and_a_tag_that_is_elsewhere_does_not_mo
         await in_production(store)
         await store.copy_tag(TEMPLATE.name, source="1.0.0", tag="other", expected=None)
         first, again = [(await shell.ratchet("prompts", "apply", run_id, "--json")).facts for _ in range(2)]
-        assert first == again
+        assert first == again and first["version"] == "1.1.0"
         stale = await shell.ratchet("prompts", "apply", run_id, "--tag", "other")
         assert (stale.code, "not at what this was validated on" in stale.errors) == (1, True)
 

@@ -10,6 +10,9 @@ import pytest
 
 from clients import demo
 from clients.demo.model_server import simulated_model
+from clients.reports.history.entries import get_entries
+from clients.reports.load import facts_of
+from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.optimizer_specs import PUBLISHED, REFLECTING
 from tests.support.plugins.ruled import OPENING, TONE, rules_of
@@ -36,15 +39,13 @@ async def test_a_run_learns_within_its_budget_and_tells_where_candidates_come_fr
     candidates = await _rows(
         engines,
         run_id,
-        "SELECT candidate_id, parent_candidate_ids, extra ->> 'origin', extra -> 'selection' FROM candidates"
-        " WHERE run_id = $1 AND round > 0",
+        "SELECT candidate_id, parent_candidate_ids, extra ->> 'origin' FROM candidates WHERE run_id = $1 AND round > 0",
     )
     known = {name for name, *_ in await _rows(engines, run_id, "SELECT candidate_id FROM candidates WHERE run_id = $1")}
-    for _, parents, origin, selection in candidates:
+    for _, parents, origin in candidates:
         assert parents
         assert set(parents) <= known
         assert origin in {"reflection", "recombination"}
-        assert "pareto_front" in selection
     in_full = await _rows(
         engines,
         run_id,
@@ -54,6 +55,14 @@ async def test_a_run_learns_within_its_budget_and_tells_where_candidates_come_fr
     cut_off = result["rounds"] - len(in_full)
     assert cut_off == 0 or (cut_off, result["stop_reason"]) == (1, "sample_budget"), "but the last may end with the budget"
     assert len(candidates) > result["rounds"]
+    report = await StoreReader(engines.database).runs.report(run_id)
+    assert report is not None
+    entries = get_entries(facts_of(report))
+    assert sum(len(entry["trials"]) for entry in entries) == result["spend"]["trials"], "trials of parts are trials"
+    noted = [entry["extra"] for entry in entries[1:] if "selection_meta" in entry["extra"]]
+    assert noted
+    assert all(extra["selection_meta"]["survivors"] for extra in noted)
+    assert all(member.keys() >= {"id", "metrics"} for extra in noted for member in extra["pareto_front"])
 
 
 async def test_texts_of_two_candidates_are_merged_where_the_published_algorithm_does_so(engines: Engines) -> None:

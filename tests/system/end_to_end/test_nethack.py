@@ -62,9 +62,8 @@ async def test_a_small_evolution_ends_with_a_verdict(stack: StackAddresses) -> N
     spec = json.loads(json.dumps(read_spec_file(EXAMPLE / "spec.yaml").content))
     spec["configuration"] = SHORT
     spec["dataset"]["items"] = {split: seeds[:12] for split, seeds in spec["dataset"]["items"].items()}
-    async with await open_store(stack.database_url) as store:
+    async with serving_nethack(stack, EXAMPLE) as queue, await open_store(stack.database_url) as store:
         await store.seed(FIRST.template)
-    async with serving_nethack(stack, EXAMPLE) as queue:
         client = await connect(stack.temporal_address)
         result = await client.execute_workflow("OptimizationWorkflow", spec, id="nethack-small", task_queue=queue)
     assert result["status"] == "completed"

@@ -49,6 +49,14 @@ async def test_the_run_says_what_it_can_find_before_and_after_the_noise_is_known
     assert (json.loads(stored["plan"]), json.loads(stored["noise"])) == (known["plan"], known["noise"])
 
 
+async def test_what_can_be_found_is_told_in_the_units_of_the_score(engines: Engines) -> None:
+    scorers = [{"kind": "python", "name": "altitude", "ref": "plugged:altitude"}]
+    result = await engines.run(coins(0.6, judgement={}, scorers=scorers, objective={"metric": "altitude"}))
+    assert result["plan"]["words"].startswith("if answers varied as much as samples do: with 120 samples")
+    assert 5 < result["plan"]["detectable"] < 15
+    assert result["first_look"] == []
+
+
 async def test_a_target_without_noise_is_known_to_have_none(engines: Engines, spec: Any) -> None:
     items = {"items": [{"id": f"s{n}", "input": n} for n in range(20)], "splits": "none"}
     result = await engines.run(spec(dataset=items, judgement={"noise": True}, stop={"max_rounds": 1}))

@@ -24,7 +24,7 @@ def learning_words(**parts: Any) -> dict[str, Any]:
         },
         "scorers": [{"kind": "exact", "name": "known"}],
         "objective": {"metric": "known"},
-        "optimizer": {"proposer": {"kind": "python", "ref": "plugged:teaching"}},
+        "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:teaching"}},
         "stop": {"max_rounds": 2, "no_improvement": 0},
         "seed": 3,
     } | parts
@@ -44,7 +44,7 @@ async def taught(engines: Engines, run_id: str) -> tuple[set[str], set[str], lis
 
 
 async def test_a_proposer_may_be_shown_training_samples_only(engines: Engines) -> None:
-    optimizer = {"proposer": {"kind": "python", "ref": "plugged:teaching"}, "examples_from": "train"}
+    optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:teaching"}, "examples_from": "train"}
     result = await engines.run(learning_words(optimizer=optimizer))
     words, training, purposes = await taught(engines, result["optimization_id"])
     assert words and words <= training
@@ -64,7 +64,7 @@ async def test_by_default_it_is_shown_what_candidates_are_scored_on_at_no_cost(e
 
 
 async def test_training_samples_that_are_not_there_are_no_place_to_learn_from(engines: Engines) -> None:
-    optimizer = {"proposer": {"kind": "python", "ref": "plugged:teaching"}, "examples_from": "train"}
+    optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:teaching"}, "examples_from": "train"}
     items = {"items": [{"input": {"word": word}, "expected": word} for word in WORDS], "splits": "none"}
     failure = await failure_of(await engines.start(learning_words(optimizer=optimizer, dataset=items)))
     assert failure.type == "InvalidRequest"

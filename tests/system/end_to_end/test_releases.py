@@ -274,7 +274,7 @@ class TestTheRunsOwnRelease:
             mode="automatic",
             target={"kind": "python", "ref": "plugged:hill_of_the_searched"},
         )
-        assert result["best_score"] > result["baseline_score"]
+        assert result["unproven"]["score"] > result["baseline_score"] == result["best_score"]
         assert result["release"]["status"] == "not_asked"
         assert "the confirmation shows a regression" in result["release"]["message"]
 

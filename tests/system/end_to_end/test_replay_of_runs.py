@@ -74,7 +74,7 @@ ENDINGS: dict[str, tuple[dict[str, Any], str]] = {
         "max_rounds",
     ),
     "a proposer that fails": (
-        stepping(optimizer={"proposer": {"kind": "python", "ref": "plugged:raising_proposer"}}),
+        stepping(optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:raising_proposer"}}),
         "proposal_failure",
     ),
     "minimize": (stepping(objective={"metric": "height", "direction": "minimize"}), "max_rounds"),

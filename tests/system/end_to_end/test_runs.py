@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
 
+from clients.reports.history.write import history_of
+from clients.reports.load import facts_of
+from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.run_views import eventually, failure_of
 
@@ -276,6 +279,40 @@ async def test_the_time_budget_cuts_a_trial_in_flight(engines: Engines, spec: Sp
     failure = await failure_of(handle)
     assert failure.type == "baseline_failed"
     assert "time budget" in failure.message
+
+
+async def test_the_time_budget_cuts_a_proposer_in_flight(engines: Engines, spec: Spec) -> None:
+    optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:thinks_for_ever"}}
+    result = await engines.run(spec(optimizer=optimizer, budget={"wall_time": "2s"}))
+    assert (result["status"], result["stop_reason"], result["rounds"]) == ("completed", "time_budget", 0)
+    assert result["message"] == "Time budget exhausted: 2000ms, in round 1: new values for x"
+    assert result["best_score"] == result["baseline_score"], "what was measured in time counts"
+
+
+async def test_a_time_budget_that_is_given_meanwhile_cuts_a_proposer_in_flight(engines: Engines, spec: Spec) -> None:
+    optimizer = {"name": "refine", "proposer": {"kind": "python", "ref": "plugged:thinks_for_ever"}}
+    handle = await engines.start(spec(optimizer=optimizer))
+    await eventually(lambda shown: shown["phase"] == "round 1: proposing", handle)
+    await handle.execute_update("adjust", {"budget": {"wall_time": "1s"}})
+    assert (await handle.result())["stop_reason"] == "time_budget"
+
+
+async def test_plug_ins_say_what_they_are_and_a_policy_of_ones_own_ends_the_run(engines: Engines, spec: Spec) -> None:
+    result = await engines.run(
+        spec(
+            optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:described_climb"}},
+            objective={"kind": "python", "metric": "height", "ref": "plugged:described_height"},
+            stop={"max_rounds": 4, "policy": "plugged:enough"},
+        )
+    )
+    assert (result["stop_reason"], result["message"]) == ("algorithm_specific", "3 were kept by round 2")
+    assert (result["rounds"], result["ending"]["by"]) == (2, "policy")
+    report = await StoreReader(engines.database).runs.report(result["optimization_id"])
+    assert report is not None
+    history = history_of(facts_of(report))
+    assert (history.scorer_description, history.mutator_description) == ("how high it gets", "forty steps up")
+    assert history.termination_policy_description.endswith(" OR no more than two rounds")
+    assert "stop policy plugged:enough" in history.versions
 
 
 async def test_winner_and_baseline_are_confirmed_once_on_the_test_split(engines: Engines, spec: Spec) -> None:

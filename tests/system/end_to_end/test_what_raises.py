@@ -89,7 +89,7 @@ async def test_judging_that_raises_ends_the_confirmation_with_its_reason(
 
 async def test_a_proposer_that_raises_ends_the_run(engines: Engines, spec: Spec, raising: Callable[..., Raises]) -> None:
     raising(Proposing, "propose")
-    result = await engines.run(spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:climb"}}))
+    result = await engines.run(spec(optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:climb"}}))
     assert result["stop_reason"] == "proposal_failure" and TOLD in result["message"]
 
 

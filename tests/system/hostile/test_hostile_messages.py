@@ -168,7 +168,7 @@ async def test_a_flood_of_proposals_is_refused_before_it_is_too_much_to_carry(ar
         configuration=configuration,
         target={"kind": "python", "ref": "plugged:waits_for_a_file"},
         execution={"sample_timeout": "60s", "max_rounds_per_execution": 1},
-        optimizer={"proposer": proposer},
+        optimizer={"name": "refine", "proposer": proposer},
     )
     handle = await arena.start([as_json(sent)], "hostile-flood")
     async with asyncio.timeout(LONGEST):

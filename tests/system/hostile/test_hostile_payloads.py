@@ -106,7 +106,7 @@ TEXTS: Final = {
         "optimizer.proposer.template",
         "200,000",
         configuration=text("be kind"),
-        optimizer={"proposer": {"kind": "model", "model": "m", "template": "x" * 1_900_000}},
+        optimizer={"name": "refine", "proposer": {"kind": "model", "model": "m", "template": "x" * 1_900_000}},
     ),
     "a-message-of-1.9-mb": wrong(
         "target.messages[0].content", "200,000", target=chat(messages=[{"role": "user", "content": "x" * 1_900_000}])
@@ -170,7 +170,7 @@ FIELDS: Final = {
     "scorers-none": wrong("scorers", "is empty", scorers=[]),
     "scorers-named-alike": wrong("scorers", "'exact'", "twice", scorers=[{"kind": "exact"}, {"kind": "exact"}]),
     "proposer-of-an-unknown-kind": wrong(
-        "optimizer.proposer", "'genius'", "'model'", optimizer={"proposer": {"kind": "genius"}}
+        "optimizer.proposer", "'genius'", "'model'", optimizer={"name": "refine", "proposer": {"kind": "genius"}}
     ),
     "optimizer-unknown": wrong(
         "optimizer", "has name 'magic'; use one of 'refine'", optimizer={"name": "magic", "proposer": {"kind": "step"}}
@@ -235,7 +235,9 @@ PLUGINS: Final = {
         objective={"kind": "python", "metric": "height", "ref": "plugged:takes_no_arguments"},
     ),
     "a-proposer-of-the-wrong-signature": wrong(
-        "plugged:takes_no_arguments", "3 positional arguments", optimizer={"proposer": target("plugged:takes_no_arguments")}
+        "plugged:takes_no_arguments",
+        "3 positional arguments",
+        optimizer={"name": "refine", "proposer": target("plugged:takes_no_arguments")},
     ),
     "a-plug-in-with-a-syntax-error": wrong("broken_syntax:target", "SyntaxError", target=target("broken_syntax:target")),
     "a-plug-in-that-lacks-a-package": wrong("a_module_that_is_not_installed", "install", target=target("broken_import:target")),
@@ -395,7 +397,8 @@ async def test_many_factors_with_long_names_do_not_stop_a_run(arena: Arena) -> N
     names = {f"f{'ß' * 100}_{number}": {"value": "text", "change": "text"} for number in range(60)}
     proposer = {"kind": "python", "ref": "misbehaving:proposes_nothing"}
     end = await arena.run(
-        [as_json(spec(configuration={**number(), **names}, optimizer={"proposer": proposer}))], "hostile-long-names"
+        [as_json(spec(configuration={**number(), **names}, optimizer={"name": "refine", "proposer": proposer}))],
+        "hostile-long-names",
     )
     assert end.status == "completed", str(end)
 

@@ -50,7 +50,9 @@ def objective(ref: str, *said: str) -> Case:
 def proposer(ref: str, kind: str, *said: str) -> Case:
     """What was best so far is kept: the run completes, and says why it went no further."""
     rounds = {"max_rounds": 10, "no_improvement": 0}
-    return Case(spec(optimizer={"proposer": {"kind": "python", "ref": ref}}, stop=rounds), "completed", kind, said)
+    return Case(
+        spec(optimizer={"name": "refine", "proposer": {"kind": "python", "ref": ref}}, stop=rounds), "completed", kind, said
+    )
 
 
 TARGETS: Final = {

@@ -67,7 +67,7 @@ def cases(base_url: str) -> dict[str, dict[str, Any]]:
 def proposes(model: str, base_url: str) -> dict[str, Any]:
     parts = asks("hello", base_url)
     proposer = {"kind": "model", "model": model, "base_url": base_url}
-    return parts | {"configuration": {"prompt": PROMPT}, "optimizer": {"proposer": proposer}}
+    return parts | {"configuration": {"prompt": PROMPT}, "optimizer": {"name": "refine", "proposer": proposer}}
 
 
 def sent(base_url: str, target_url: str) -> dict[str, dict[str, Any]]:

@@ -42,7 +42,7 @@ KILLERS: Final[dict[str, tuple[dict[str, Any], tuple[str, str], str]]] = {
         "dataset.ref: plug-in misbehaving:dataset_kills_its_process: dataset killed its process (exit code 17)",
     ),
     "proposer": (
-        spec(optimizer={"proposer": {"kind": "python", "ref": "misbehaving:proposer_kills_its_process"}}),
+        spec(optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "misbehaving:proposer_kills_its_process"}}),
         ("failed", "execution_failure"),
         "proposer misbehaving:proposer_kills_its_process: proposer killed its process (exit code 17)",
     ),

@@ -50,8 +50,14 @@ def commands_in(source: str, module: str) -> dict[str, list[str]]:
     return found
 
 
+TIMED = "self._calls.call"
+"""An activity that ends with the time budget (`workflows.run.timed_calls`)."""
+
+
 def _command(call: ast.Call) -> str | None:
     function = call.func
+    if ast.unparse(function) == TIMED:
+        return TIMED
     if not isinstance(function, ast.Attribute) or function.attr not in COMMANDS:
         return None
     return function.attr if isinstance(function.value, ast.Name) and function.value.id in {"workflow", "asyncio"} else None

@@ -313,6 +313,11 @@ PATHS = (
         "time_budget_changed", spec(target={"kind": "python", "ref": "plugged:hangs"}), given_a_second_when_it_measures
     ),
     RecordedPath("time_is_over", spec(target={"kind": "python", "ref": "plugged:hangs"}, budget={"wall_time": "1s"})),
+    RecordedPath(
+        "proposer_out_of_time",
+        spec(optimizer={"proposer": {"kind": "python", "ref": "plugged:thinks_for_ever"}}, budget={"wall_time": "2s"}),
+    ),
+    RecordedPath("stopped_by_policy", spec(stop={**ENDLESS, "policy": "plugged:enough"})),
     RecordedPath("by_activity", spec(target=by_activity())),
     RecordedPath("by_activity_racing", spec(target=by_activity(), dataset=FORTY, judgement=RACING)),
     RecordedPath("by_activity_in_batches", spec(target=by_activity(batch=4))),

@@ -29,7 +29,7 @@ def request(optimizer: Any, **parts: Any) -> OptimizationRequest:
     )
 
 
-def test_none_alone_is_an_optimizer_and_a_missing_name_is_refine() -> None:
+def test_none_alone_is_an_optimizer_and_a_proposer_that_only_refine_asks_means_refine() -> None:
     assert isinstance(request("none").optimizer, MeasureOptimizer)
     assert isinstance(request({"proposer": {"kind": "noop"}}).optimizer, RefineOptimizer)
     assert check_request(request("none")) == []

@@ -77,7 +77,9 @@ def test_the_hall_of_fame_keeps_the_best_and_of_equals_the_earlier(direction: st
     optimizer, _, state = _started(direction, hall_of_fame=2)
     state = optimizer.observe(state, [_trial("a", 0.1), _trial("b", 0.9), _trial("c", 0.9), _trial("d", 0.9)])
     assert [name for name, _ in _hall(state)] == best
-    assert state.notes == {"selection_meta": {"hall_of_fame": _hall(state)}}
+    survivors = [member[0] for member in _hall(state)]
+    meta = {"method": "hall_of_fame", "survivors": survivors, "hall_of_fame": _hall(state)}
+    assert state.notes == {"selection_meta": meta}
 
 
 def test_what_was_not_measured_in_full_is_no_fame() -> None:

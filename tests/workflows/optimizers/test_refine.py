@@ -40,7 +40,7 @@ PYTHON = {"kind": "python", "ref": "a:p"}
 
 
 async def test_a_model_is_asked_for_the_text_factors_of_the_best_candidate() -> None:
-    frame = FakeFrame(optimizer={"proposer": MODEL})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": MODEL})
     frame.answers = [Proposed(values={"prompt": "Reply {{input.q}}"}, rationale="clearer")]
     optimizer, state = _refine(frame)
     [made] = await optimizer.propose(state, TrialHistory(trials=(_trial("r0"),)), 4)
@@ -60,7 +60,7 @@ async def test_a_model_is_asked_for_the_text_factors_of_the_best_candidate() -> 
 
 
 async def test_several_factors_can_be_treated_at_once() -> None:
-    frame = FakeFrame(optimizer={"proposer": PYTHON})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": PYTHON})
     frame.answers = [Proposed(values={"prompt": "{{input.q}}!", "temperature": 0.1})]
     optimizer, state = _refine(frame)
     [made] = await optimizer.propose(state, TrialHistory(), 4)
@@ -69,7 +69,7 @@ async def test_several_factors_can_be_treated_at_once() -> None:
 
 
 async def test_whatever_is_not_treated_stays_constant() -> None:
-    frame = FakeFrame(optimizer={"proposer": PYTHON, "factors": ["prompt"]})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": PYTHON, "factors": ["prompt"]})
     frame.answers = [Proposed(values={"prompt": "{{input.q}}?", "temperature": 0.9, "model": "large"})]
     optimizer, state = _refine(frame)
     [made] = await optimizer.propose(state, TrialHistory(), 4)
@@ -79,7 +79,7 @@ async def test_whatever_is_not_treated_stays_constant() -> None:
 
 
 async def test_a_name_that_is_no_factor_reaches_the_validator() -> None:
-    frame = FakeFrame(optimizer={"proposer": PYTHON})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": PYTHON})
     frame.answers = [Proposed(values={"promt": "x"})]
     optimizer, state = _refine(frame)
     [made] = await optimizer.propose(state, TrialHistory(), 4)
@@ -127,7 +127,7 @@ async def test_the_same_seed_and_state_give_the_same_proposals_and_others_do_not
 
 
 async def test_a_failed_proposer_raises_only_when_the_paid_ones_have_answered() -> None:
-    frame = FakeFrame(optimizer={"proposer": MODEL, "candidates_per_round": 3})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": MODEL, "candidates_per_round": 3})
     frame.answers = [ProposalFailed("no"), Proposed(values={}), Proposed(values={})]
     optimizer, state = _refine(frame)
     with pytest.raises(ProposalFailed, match="no"):
@@ -149,7 +149,7 @@ def test_the_best_is_what_the_round_kept_whatever_scored_higher(
     scores: list[float | None], kept: str | None, best: str, last: str
 ) -> None:
     """A trial that was stopped early, broke a must-pass sample or lacks the verdict asked for is not kept."""
-    optimizer, state = _refine(FakeFrame(optimizer={"proposer": MODEL}))
+    optimizer, state = _refine(FakeFrame(optimizer={"name": "refine", "proposer": MODEL}))
     trials = [_trial(f"c{index}", score) for index, score in enumerate(scores)]
     marked = [trial.model_copy(update={"kept": trial.candidate_id == kept}) for trial in trials]
     state = optimizer.observe(state, marked)
@@ -167,7 +167,7 @@ async def test_it_goes_on_from_the_best_or_from_the_last(parent: str, expected: 
 
 
 def test_it_leaves_stopping_to_the_frame() -> None:
-    optimizer, state = _refine(FakeFrame(optimizer={"proposer": MODEL}))
+    optimizer, state = _refine(FakeFrame(optimizer={"name": "refine", "proposer": MODEL}))
     assert not optimizer.should_stop(state, TrialHistory()).should_stop
 
 
@@ -189,11 +189,11 @@ def test_feedback_is_the_last_three_iterations_in_the_documents_words() -> None:
     ],
 )
 def test_proposers_are_described_in_the_documents_words(proposer: dict[str, Any], words: str) -> None:
-    assert request(optimizer={"proposer": proposer}).optimizer.describe(2000) == words
+    assert request(optimizer={"name": "refine", "proposer": proposer}).optimizer.describe(2000) == words
 
 
 async def test_examples_from_training_samples_are_measured_once_a_parent_and_shown_then() -> None:
-    frame = FakeFrame(optimizer={"proposer": PYTHON, "examples_from": "train"})
+    frame = FakeFrame(optimizer={"name": "refine", "proposer": PYTHON, "examples_from": "train"})
     frame.answers = [Proposed(values={"prompt": "{{input.q}}!"})]
     optimizer, state = _refine(frame)
     [learning] = await optimizer.propose(state, TrialHistory(), 4)

@@ -49,6 +49,7 @@ class Scripted:
     run: RunState
     steps: list[list[Measured]] = field(default_factory=list)
     baseline: Measured = 0.5
+    looks: tuple[str, ...] = ()
     hours_per_step: int = 0
     pauses: bool = False
     stopped_while_resting: bool = False
@@ -73,7 +74,8 @@ class Scripted:
 
     async def measure(self, candidates: Sequence[Candidate], purpose: Purpose) -> list[TrialResult]:
         self.calls.append(f"measure {len(candidates)} {purpose}")
-        return [self._result(one, self._scores.get(one.candidate_id, self.baseline)) for one in candidates]
+        found = [self._result(one, self._scores.get(one.candidate_id, self.baseline)) for one in candidates]
+        return [one.model_copy(update={"first_look": self.looks}) for one in found] if purpose is Purpose.BASELINE else found
 
     def _result(self, candidate: Candidate, measured: Measured) -> TrialResult:
         if isinstance(measured, str):
@@ -100,6 +102,10 @@ class Scripted:
 
     def initialize(self) -> None:
         self.calls.append("initialize")
+
+    async def stopped_by_policy(self) -> RunEnded | None:
+        self.calls.append("stopped_by_policy")
+        return None
 
     def stopped_by_optimizer(self) -> RunEnded | None:
         self.calls.append("stopped_by_optimizer")
@@ -143,7 +149,7 @@ async def to_its_end(scripted: Scripted) -> RunEnded:
 FREE: dict[str, Any] = {"max_rounds": 0, "no_improvement": 0}
 
 BASELINE = ["show measuring the baseline", "flush", "measure 1 baseline", "record 0", "initialize"]
-ASKS = ["check_clock", "stopped_by_optimizer", "rest", "continue_as_new"]
+ASKS = ["check_clock", "stopped_by_policy", "stopped_by_optimizer", "rest", "continue_as_new"]
 NOISE: dict[str, Any] = {"judgement": {"noise": {"samples": 4, "replicates": 2}}}
 
 
@@ -189,7 +195,7 @@ async def test_who_rested_is_asked_again_whether_to_stop() -> None:
     scripted = Scripted(state(stop=FREE), [[0.6]], pauses=True, stopped_while_resting=True)
     end = await to_its_end(scripted)
     assert (end.reason, end.by) == (StopReason.STOPPED_EARLY, "person")
-    assert scripted.calls == [*BASELINE, "check_clock", "stopped_by_optimizer", "rest"]
+    assert scripted.calls == [*BASELINE, *ASKS[:-1]]
 
 
 async def test_a_round_goes_on_in_surroundings_that_want_to_see_more() -> None:
@@ -238,6 +244,7 @@ async def test_a_round_goes_on_in_surroundings_that_want_to_see_more() -> None:
         ({"stop": FREE}, {"steps": [[0.6], [CANNOT_SCORE]]}, StopReason.SCORING_FAILURE, "failed", "rules"),
         ({"stop": FREE}, {"baseline": FAILED}, StopReason.BASELINE_FAILED, "failed", "rules"),
         ({"stop": FREE, **NOISE}, {"baseline": FAILED}, StopReason.BASELINE_FAILED, "failed", "rules"),
+        ({"execution": {"first_look": "strict"}}, {"looks": ("None passes.",)}, StopReason.FIRST_LOOK, "failed", "rules"),
     ],
 )  # fmt: skip
 async def test_every_rule_ends_it(
@@ -246,7 +253,19 @@ async def test_every_rule_ends_it(
     scripted = Scripted(state(**changes), **script)
     end = await to_its_end(scripted)
     assert (end.reason, end.status, end.by) == (reason, status, by)
-    assert ("initialize" in scripted.calls) == (reason is not StopReason.BASELINE_FAILED)
+    assert ("initialize" in scripted.calls) == (reason not in (StopReason.BASELINE_FAILED, StopReason.FIRST_LOOK))
+
+
+@pytest.mark.parametrize(
+    ("mode", "looks", "pauses"),
+    [("ask", ("None passes.",), True), ("ask", (), False), ("tell", ("None passes.",), False), ("strict", (), False)],
+)
+async def test_where_the_first_look_finds_something_a_run_pauses_that_shall_ask(
+    mode: str, looks: tuple[str, ...], pauses: bool
+) -> None:
+    scripted = Scripted(state(execution={"first_look": mode}, stop={"max_rounds": 1}), [[0.6]], looks=looks)
+    await to_its_end(scripted)
+    assert (scripted.run.paused, scripted.run.first_look) == (pauses, looks)
 
 
 async def test_a_persons_word_comes_before_every_rule() -> None:

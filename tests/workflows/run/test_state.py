@@ -255,8 +255,8 @@ def test_a_deadline_moves_with_what_nobody_served_and_with_the_budget() -> None:
 
 def test_adjusting_changes_what_is_given_and_leaves_the_rest() -> None:
     run = measured_state(stop={"max_rounds": 7, "no_improvement": 3}, budget={"cost": 1, "tokens": 500})
-    run.adjust(Adjustment(max_rounds=9, concurrent_trials=2, budget=BudgetChange(cost=0.0)))
-    assert (run.limits.stop.max_rounds, run.limits.stop.no_improvement) == (9, 3)
+    run.adjust(Adjustment(max_rounds=9, min_delta=0.1, concurrent_trials=2, budget=BudgetChange(cost=0.0)))
+    assert (run.limits.stop.max_rounds, run.limits.stop.no_improvement, run.limits.stop.min_delta) == (9, 3, 0.1)
     assert (run.limits.budget.cost, run.limits.budget.tokens) == (0.0, 500)
     assert (run.concurrent_trials, run.concurrent_samples) == (2, 32)
     adjusted = request_in_force(run)

@@ -28,9 +28,9 @@ class OwnOptimizer(Payload):
     """How many evaluated samples of each new trial it is shown."""
 
 
-def version_key(ref: str) -> str:
-    """Say where the run's versions have which code an optimizer is."""
-    return f"optimizer {ref}"
+def version_key(role: str, ref: str) -> str:
+    """Say where the run's versions have which code an optimizer or a stop policy is."""
+    return f"{role} {ref}"
 
 
 class CustomStepInput(Payload):

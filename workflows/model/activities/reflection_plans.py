@@ -85,6 +85,8 @@ class StepPlan(Payload):
     """What was said of these when they were proposed."""
     rests: bool = False
     """The round ends, and nobody is measured in full."""
+    fronts: dict[str, int] = Field(default_factory=dict)
+    """For the history: on how many samples candidates lead."""
     under_way: UnderWay = UnderWay()
 
     @property

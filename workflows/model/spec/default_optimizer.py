@@ -1,4 +1,5 @@
-"""Which optimizer a spec means that names none: `reflect` where texts change, `search` where only structured factors do.
+"""Which optimizer a spec means that names none: `reflect` where texts change, `search` where only structured factors do. One
+that has a proposer which neither of them asks is `refine`.
 
 What it asks is completed, too, so that a spec is the same run whether it leaves this to us or writes it out.
 """
@@ -6,9 +7,12 @@ What it asks is completed, too, so that a spec is the same run whether it leaves
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ratchet._placeholders import placeholders, whole_placeholder
+
+NONE_GIVEN: Mapping[str, Any] = MappingProxyType({})
 
 CHAT_MODEL = "{{factors.model}}"
 """What a chat target asks where it says nothing."""
@@ -18,15 +22,19 @@ class Undecided(ValueError):
     """No optimizer goes without saying; what to write is told."""
 
 
-def default_optimizer(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the optimizer of a spec that has none. Raises Undecided."""
+def default_optimizer(spec: Mapping[str, Any], options: Mapping[str, Any] = NONE_GIVEN) -> dict[str, Any]:
+    """Complete the optimizer of a spec that names none, but may have options for it. Raises Undecided."""
     factors = spec.get("configuration")
     given = factors if isinstance(factors, Mapping) else {}
     changing = [factor for factor in given.values() if _part(factor, "change") in ("text", "structured")]
-    if spec.get("prompt") is not None or any(_part(factor, "change") == "text" for factor in changing):
-        return {"name": "reflect", "proposer": _proposer(spec, given)}
+    texts = spec.get("prompt") is not None or any(_part(factor, "change") == "text" for factor in changing)
+    proposer = options.get("proposer")
+    if proposer is not None and (not texts or _part(proposer, "kind") in ("step", "noop")):
+        return {"name": "refine", **options}
+    if texts:
+        return {"name": "reflect", **options, "proposer": _proposer(spec, given) if proposer is None else proposer}
     if any(_part(factor, "type") != "json" for factor in changing):
-        return {"name": "search"}
+        return {"name": "search", **options}
     raise Undecided(
         "is missing, and nothing may change that one is taken for by itself; let a factor change as text or as a number, a "
         "choice, an order or a flag, or name few_shot for examples, none to measure what is there"

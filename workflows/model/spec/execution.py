@@ -8,10 +8,29 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from ratchet._frozen import SpecPart
+from ratchet._values import ShortText
+from workflows.model.run.first_look import FirstLookMode
 from workflows.model.run.numbers import Cost, Count, Distance, ScoreValue
 from workflows.model.spec.durations import Duration
 from workflows.model.spec.limits import DEFAULT_PRIORITY, Priority, RateLimits
+from workflows.model.spec.named_plugins import Description, PluginReference
 from workflows.model.spec.task_queues import TaskQueue
+
+
+class StopPolicy(SpecPart):
+    """A callable `(facts: ratchet.StopFacts) -> str | None`, sync or async: why the run ends now, or None to go on."""
+
+    ref: PluginReference
+    """`package.module:attribute`."""
+    version: ShortText | None = None
+    """Names the code's version. Default: a hash of the source of the module that defines it."""
+    description: Description | None = None
+    """What reports call it. Default: what its own `description()` returns, or else its reference."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_reference(cls, value: Any) -> Any:
+        return {"ref": value} if isinstance(value, str) else value
 
 
 class Stop(SpecPart):
@@ -25,6 +44,9 @@ class Stop(SpecPart):
     """How much better counts as an improvement for `no_improvement`."""
     score: ScoreValue | None = None
     """A score that is good enough."""
+    policy: StopPolicy | None = None
+    """A rule of your own, asked after every round that no other rule has ended; a reference, or `{ref: …, version: …}`. What it
+    returns is why the run ended."""
 
 
 class Budget(SpecPart):
@@ -72,6 +94,9 @@ class Execution(SpecPart):
     answer is unscored, and counts for nothing. More of them end the run; 0 allows none."""
     max_consecutive_failed_trials: Annotated[int, Field(ge=1)] = 3
     """So many failed trials in a row end the run."""
+    first_look: FirstLookMode = "tell"
+    """What follows where a first look at the baseline's answers finds something wrong with how they are measured. `tell`: the
+    run goes on, and every report says it. `ask`: it pauses until somebody resumes it. `strict`: it ends, as failed."""
     samples_per_shard: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Target calls per activity. Default: about 75."""
     evaluation_task_queue: TaskQueue | None = None
@@ -108,6 +133,7 @@ class Adjustment(SpecPart):
     """New limits by model or URL; what is left out stays."""
     max_rounds: Annotated[int, Field(ge=0, le=100_000)] | None = None
     no_improvement: Annotated[int, Field(le=100_000)] | None = None
+    min_delta: Distance | None = None
     score: ScoreValue | None = None
 
     @model_validator(mode="after")

@@ -7,6 +7,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from ratchet._values import ShortText
+
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -19,6 +21,9 @@ def _is_plugin_reference(value: str) -> str:
 PluginReference = Annotated[str, AfterValidator(_is_plugin_reference), Field(max_length=500)]
 """`package.module:attribute`, resolved by the worker from its own import path."""
 
+
+Description = Annotated[ShortText, Field(min_length=1, max_length=200)]
+"""What a plug-in of the user's is, in words for reports."""
 
 PROGRAM = "ratchet.program"
 """Before the colon: a function of the program that started the run. Only that program can serve it; it is never imported."""

@@ -10,7 +10,7 @@ from ratchet._frozen import SpecPart
 from ratchet._values import ShortText
 from ratchet.optimizer import Direction
 from workflows.model.run.numbers import ScoreValue, Weight
-from workflows.model.spec.named_plugins import PluginReference
+from workflows.model.spec.named_plugins import Description, PluginReference
 from workflows.model.spec.scorer_options import ScoreName
 
 Kind = Literal["mean", "success_rate", "cost_efficiency", "accuracy", "precision", "recall", "f1"]
@@ -55,6 +55,8 @@ class Objective(_Measure):
     """For `python`: a callable that takes the trial's statistics as a mapping and returns a number."""
     version: ShortText | None = None
     """For `python`: names the code's version."""
+    description: Description | None = None
+    """For `python`: what reports and proposers call it. Default: what its `description()` returns, or else its reference."""
     worst: ScoreValue | None = None
     """What a sample scores that the candidate failed. Default: 0 when maximizing, 1 when minimizing."""
 

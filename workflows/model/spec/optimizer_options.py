@@ -133,27 +133,26 @@ class OptimizerSpec(Various):
         return True
 
 
-def _default(spec: Mapping[str, Any]) -> Mapping[str, Any] | Undecided:
+def _default(spec: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any] | Undecided:
     """Where none goes without saying, what is wrong is told together with all else that is."""
     try:
-        return default_optimizer(spec)
+        return default_optimizer(spec, given)
     except Undecided as undecided:
         return undecided
 
 
 def as_optimizer(value: Any) -> Any:
-    """Read `none` alone as the optimizer of that name, and one without a name as `refine`."""
+    """Read a name alone as the optimizer of that name."""
     if isinstance(value, Undecided):
         raise value
-    if isinstance(value, str):
-        return {"name": value}
-    return {"name": "refine", **value} if isinstance(value, Mapping) and "name" not in value else value
+    return {"name": value} if isinstance(value, str) else value
 
 
 def with_defaults(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Complete a spec with its optimizer, and with what that takes for granted. What the spec says itself counts."""
-    if spec.get("optimizer") is None and ("configuration" in spec or "prompt" in spec):
-        spec = {**spec, "optimizer": _default(spec)}
+    given = spec.get("optimizer") or {}
+    if isinstance(given, Mapping) and "name" not in given and ("configuration" in spec or "prompt" in spec):
+        spec = {**spec, "optimizer": _default(spec, given)}
     optimizer = spec.get("optimizer")
     name = optimizer.get("name") if isinstance(optimizer, Mapping) else getattr(optimizer, "name", optimizer)
     kind = OptimizerSpec.kinds().get(name) if isinstance(name, str) else None

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText, Text
-from workflows.model.spec.named_plugins import PluginReference
+from workflows.model.spec.named_plugins import Description, PluginReference
 
 
 class ModelProposer(SpecPart):
@@ -45,6 +45,8 @@ class PythonProposer(SpecPart):
     """`package.module:attribute`."""
     version: ShortText | None = None
     """Names the code's version. Default: a hash of the source of the module that defines it."""
+    description: Description | None = None
+    """What reports call it. Default: what its own `description()` returns, or else its reference."""
     examples: Annotated[int, Field(ge=0, le=200)] = 20
     """How many evaluated samples it is shown, failed ones first."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
@@ -14,7 +14,7 @@ from ratchet._values import CanonicalValue
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, Dataset
 from workflows.model.spec.default_optimizer import why_default
 from workflows.model.spec.design import Design
-from workflows.model.spec.execution import Budget, Execution, Stop
+from workflows.model.spec.execution import Budget, Execution, Stop, StopPolicy
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration, Factor, FrozenFactor, as_factor_definition
 from workflows.model.spec.judgement import JudgementSpec, NoiseFirst
 from workflows.model.spec.named_plugins import NamedPlugin
@@ -22,6 +22,7 @@ from workflows.model.spec.objective import Objective
 from workflows.model.spec.optimizer_options import OptimizerSpec, as_optimizer, with_defaults
 from workflows.model.spec.prices import Price
 from workflows.model.spec.prompt import PromptSource
+from workflows.model.spec.proposers import PythonProposer
 from workflows.model.spec.release import ReleaseSpec
 from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.model.spec.target_options import Target
@@ -54,12 +55,15 @@ Replicates = Annotated[
 
 
 def _for_readers(schema: dict[str, Any]) -> None:
-    """What pydantic cannot know: a bare value is a frozen factor, a prompt brings factors along. Unions within unions are what
-    readers of schemas do not understand."""
+    """What pydantic cannot know: a bare value is a frozen factor, a prompt brings factors along, an optimizer may have no name.
+    Unions within unions are what readers of schemas do not understand."""
     factors = schema["properties"]["configuration"]["patternProperties"]
     for pattern, definition in factors.items():
         known = {name: part for name, part in definition.items() if name != "discriminator"}
         factors[pattern] = {"anyOf": [known, {"description": "Any other value: a frozen factor."}]}
+    optimizer = schema["properties"]["optimizer"]
+    nameless = {"type": "object", "not": {"required": ["name"]}, "description": "Options of the optimizer that is the default."}
+    optimizer["anyOf"] = [{"oneOf": optimizer.pop("oneOf")}, nameless]
     schema["properties"]["prompt"]["anyOf"].append({"type": "string", "description": "A stored prompt, at its tag `stable`."})
     schema["required"] = [name for name in schema["required"] if name not in ("configuration", "optimizer")]
     schema["anyOf"] = [{"required": ["configuration"]}, {"required": ["prompt"]}]
@@ -90,7 +94,8 @@ class OptimizationRequest(SpecPart):
     """The number to optimize."""
     optimizer: OptimizerSpec
     """The algorithm and its options. Default: `reflect` where texts may change, asking the target's own model to rewrite them,
-    and `search` where only numbers, choices, orders and flags may."""
+    and `search` where only numbers, choices, orders and flags may. Options without a `name` are those of the default; with a
+    proposer that it does not ask, those of `refine`."""
     judgement: JudgementSpec = Field(default_factory=JudgementSpec)
     """How candidates are judged: what is claimed of them, how surely, and what every one must keep. With `evolve` the defaults
     are `accept: better` and `test: mann_whitney`."""
@@ -239,8 +244,25 @@ class OptimizationRequest(SpecPart):
         if self.objective.ref is not None:
             yield NamedPlugin("objective.ref", self.objective.ref, 1, self.objective.version)
         yield from self.optimizer.plugins()
+        if self.stop.policy is not None:
+            yield NamedPlugin("stop.policy", self.stop.policy.ref, 1, self.stop.policy.version)
         if self.dataset.ref is not None:
             yield NamedPlugin("dataset.ref", self.dataset.ref, 0, self.dataset.version)
+
+    def describable(self) -> tuple[str, ...]:
+        """The plug-ins that may say in words what they are, and of which the spec does not."""
+        proposer = self.optimizer.proposer
+        parts = (self.objective, self.stop.policy, proposer if isinstance(proposer, PythonProposer) else None)
+        return tuple(part.ref for part in parts if part is not None and part.ref is not None and part.description is None)
+
+    def described(self, words: Mapping[str, str]) -> OptimizationRequest:
+        """The same with what plug-ins say of themselves."""
+        optimizer, stop = self.optimizer, self.stop
+        if isinstance(optimizer.proposer, PythonProposer):
+            optimizer = optimizer.model_copy(update={"proposer": _described(optimizer.proposer, words)})
+        if stop.policy is not None:
+            stop = stop.model_copy(update={"policy": _described(stop.policy, words)})
+        return self.model_copy(update={"objective": _described(self.objective, words), "optimizer": optimizer, "stop": stop})
 
     @property
     def factors_in_play(self) -> dict[str, Factor]:
@@ -262,6 +284,14 @@ class OptimizationRequest(SpecPart):
     def changeable(self) -> tuple[str, ...]:
         """The factors that are not frozen, in the order of the spec."""
         return tuple(name for name, factor in self.configuration.items() if not isinstance(factor, FrozenFactor))
+
+
+Describable = TypeVar("Describable", Objective, StopPolicy, PythonProposer)
+
+
+def _described(part: Describable, words: Mapping[str, str]) -> Describable:
+    found = words.get(part.ref or "")
+    return part if found is None or part.description is not None else part.model_copy(update={"description": found})
 
 
 def spec_schema() -> dict[str, JsonValue]:

@@ -119,6 +119,11 @@ class Target(Various):
         """Whether answers say when their first token came."""
         return True
 
+    @property
+    def demands_echo(self) -> bool:
+        """Whether an answer that does not say which configuration it was made with is none."""
+        return False
+
     def missing_scores(self) -> str | None:
         """What to do where its answers come without scores; None where they have some."""
         return None

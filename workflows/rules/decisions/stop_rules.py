@@ -66,7 +66,7 @@ def rules(limits: Limits, facts: Facts) -> Iterator[Rule]:
         yield Rule(
             "rounds",
             StopReason.MAX_ROUNDS,
-            f"Reached maximum iterations: {stop.max_rounds + 1}",
+            f"Reached the limit of {stop.max_rounds} round{'' if stop.max_rounds == 1 else 's'}",
             _share(facts.round, stop.max_rounds),
         )
     if stop.no_improvement > 0:
@@ -106,11 +106,10 @@ def _score_rule(threshold: float, facts: Facts) -> Rule:
 
 def _budget_rules(budget: Budget, facts: Facts) -> Iterator[Rule]:
     if budget.wall_time:
-        milliseconds = round(budget.wall_time.total_seconds() * 1000)
         yield Rule(
             "wall time",
             StopReason.TIME_BUDGET,
-            f"Time budget exhausted: {milliseconds}ms",
+            time_is_over(budget),
             _share(facts.elapsed.total_seconds(), budget.wall_time.total_seconds()),
         )
     spend = facts.spend
@@ -129,6 +128,11 @@ def _budget_rules(budget: Budget, facts: Facts) -> Iterator[Rule]:
     for name, reason, message, used, limit in counted:
         if limit:
             yield Rule(name, reason, message, _share(used, limit))
+
+
+def time_is_over(budget: Budget) -> str:
+    """Say that the time budget is used up."""
+    return f"Time budget exhausted: {round(budget.wall_time.total_seconds() * 1000)}ms"
 
 
 def _share(used: float, of: float) -> float:
@@ -164,4 +168,6 @@ def describe(limits: Limits) -> str:
         words.append(f"Trial budget: {budget.trials} trials")
     if stop.score is not None:
         words.append(f"Score threshold: {stop.score:g}")
+    if stop.policy is not None:
+        words.append(stop.policy.description or f"Python: {stop.policy.ref}")
     return " OR ".join(words) or "No stop policy"

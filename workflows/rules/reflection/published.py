@@ -135,8 +135,6 @@ class GepaIteration:
         failing = [task for task in self.tasks if min(self._scores(task.parent, task)) < PERFECT]
         if not failing:
             return None
-        front: dict[str, JsonValue] = {**told_front(pruned_fronts(self.evidence))}
-        told: dict[str, JsonValue] = {"iteration": self.number, "selection": {"pareto_front": front}}
         rewrite = tuple(
             Rewriting(
                 base=task.parent,
@@ -145,7 +143,7 @@ class GepaIteration:
                 reflect=True,
                 shown=(self._shown(task),),
                 parts=(_samples(task),),
-                told={**told, "place": place},
+                told={"iteration": self.number, "place": place},
             )
             for place, task in enumerate(failing)
         )
@@ -248,6 +246,7 @@ def published_step(stored: Stored, arguments: Mapping[str, JsonValue]) -> JsonVa
     """The plan of one step; see `GepaSituation` for the arguments."""
     situation = GepaSituation.model_validate(arguments)
     evidence = evidence_of(stored.trials, situation.sign)
-    plan = GepaIteration(evidence, situation).plan().model_copy(update={"answers": evidence.answers})
+    told = {"answers": evidence.answers, "fronts": told_front(pruned_fronts(evidence))}
+    plan = GepaIteration(evidence, situation).plan().model_copy(update=told)
     found: JsonValue = plan.model_dump(mode="json", exclude_defaults=True)
     return found

@@ -60,7 +60,6 @@ class Planner:
         self.values: Array = self.model.values()
         self.random = np.random.default_rng(situation.seed)
         self.room_for_texts = LARGEST_TEXTS
-        self.selection: JsonValue = {"pareto_front": {**told_front(pruned_fronts(evidence))}}
 
     def plan(self) -> StepPlan:
         """What to do now: rewrite, measure again, measure in full, let the round end without that, or nothing any more."""
@@ -166,7 +165,6 @@ class Planner:
             reflect=bool(shown),
             shown=shown,
             parts=(part,),
-            told={"selection": self.selection},
         )
 
     def _components(self, place: int) -> tuple[str, ...]:
@@ -219,6 +217,8 @@ class Planner:
 def next_step(stored: Stored, arguments: Mapping[str, JsonValue]) -> JsonValue:
     """The plan of one step; see `ReflectSituation` for the arguments."""
     situation = ReflectSituation.model_validate(arguments)
-    plan = Planner(evidence_of(stored.trials, situation.sign), situation, Tuning()).plan()
+    evidence = evidence_of(stored.trials, situation.sign)
+    plan = Planner(evidence, situation, Tuning()).plan()
+    plan = plan.model_copy(update={"fronts": told_front(pruned_fronts(evidence))})
     found: JsonValue = plan.model_dump(mode="json", exclude_defaults=True)
     return found

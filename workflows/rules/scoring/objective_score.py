@@ -167,7 +167,7 @@ def describe_objective(objective: Objective, metric: str) -> str:
             f"{part.weight * 100:.0f}% {_describe(part, metric, objective.direction)}" for part in objective.components
         )
     if objective.kind == "python":
-        return f"Python: {objective.ref}"
+        return objective.description or f"Python: {objective.ref}"
     return _describe(objective, metric, objective.direction)
 
 

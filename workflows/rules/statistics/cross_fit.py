@@ -204,7 +204,7 @@ def _shortest(shorter_by: Sequence[int], spec: JudgementSpec) -> Choice:
         enough = means - hypothesis > stdtrit(max(n - 1, 1), 1 - spec.alpha) * np.sqrt(spread) + SAME
         if not len(order):
             return np.zeros(len(sums), dtype=np.int64), np.zeros(len(sums), dtype=np.bool_)
-        return order[enough.argmax(axis=1)], np.asarray(enough.any(axis=1), dtype=np.bool_)
+        return order[enough.argmax(axis=1)], np.asarray(enough.any(axis=1))
 
     return choose
 

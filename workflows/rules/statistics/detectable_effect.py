@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workflows.model.spec.judgement import JudgementSpec, Noise, Plan
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Planning
 from workflows.rules.spec.default_splits import told_of_confirmation
-from workflows.rules.statistics.noise import design, plan
+from workflows.rules.statistics.noise import design, estimate_noise, plan
 
 AT_WORST = 0.25
 """The variance of a score between 0 and 1 that is one or the other by the toss of a coin."""
@@ -53,3 +55,37 @@ def measured_plan(noise: Noise, asked: Planning, spec: JudgementSpec) -> Plan:
         )
     noisy = f"{noise.noisy_samples} of {noise.samples} samples vary when they are answered again: "
     return found.model_copy(update={"words": noisy + found.words})
+
+
+def plan_at_baseline(
+    means: Sequence[float | None], singles: Sequence[Sequence[float]], asked: Planning, spec: JudgementSpec
+) -> tuple[Plan | None, Plan | None]:
+    """What the baseline's scores say of what can be found out: as it is told, and at best.
+
+    `means` are the samples' scores, `singles` those of their answers where there are several. The first plan is None where
+    nothing better is known than what was said before. Answered once each, the samples differ at least as much as the answers
+    to one of them would: that bounds the noise, and is told of scores that do not lie between 0 and 1, of which nothing was
+    known. At best, nothing varies but what a candidate changes.
+    """
+    if asked.known is not None:
+        return None, asked.known
+    scores = [mean for mean in means if mean is not None]
+    if len(scores) < 2:
+        return None, None
+    bounded = spec.score_range is not None or (min(scores) >= 0 and max(scores) <= 1)
+    in_units = spec if bounded else spec.model_copy(update={"score_range": _reach_of(scores)})
+    if any(singles):
+        several = [single or [mean] for single, mean in zip(singles, means, strict=True) if mean is not None]
+        found = measured_plan(estimate_noise(several), asked, in_units)
+        return found, found
+    noise = estimate_noise([[score] for score in scores])
+    if bounded:
+        return None, measured_plan(noise, asked, in_units)
+    found = measured_plan(noise.model_copy(update={"within": estimate_noise([scores]).within}), asked, in_units)
+    told = found.words.partition(": ")[2]
+    return found.model_copy(update={"words": f"if answers varied as much as samples do: {told}"}), found
+
+
+def _reach_of(scores: Sequence[float]) -> float:
+    """How far scores that may be anything can be apart, for all that is known."""
+    return max(max(scores) - min(scores), *(abs(score) for score in scores)) or 1.0

@@ -11,9 +11,10 @@ from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, 
 from workflows.model.suite import EvaluationSuite, MeasuredSample
 from workflows.model.trial import Planning
 from workflows.rules.decisions.verdicts import Family
+from workflows.rules.scoring.first_look import out_of_reach
 from workflows.rules.scoring.tally import Tally, asked_for, sample_means
 from workflows.rules.statistics.comparison import evidence_of
-from workflows.rules.statistics.detectable_effect import measured_plan
+from workflows.rules.statistics.detectable_effect import measured_plan, plan_at_baseline
 from workflows.rules.statistics.noise import estimate_noise
 from workflows.rules.statistics.races import race
 from workflows.rules.statistics.strict import strict_counts
@@ -103,3 +104,10 @@ def learned_of_noise(measured: Sequence[MeasuredSample], suite: EvaluationSuite,
     scores = [[score for score in of_sample if score is not None] for of_sample in zip(*by_replicate, strict=True)]
     noise = estimate_noise(scores)
     return noise, measured_plan(noise, planning, suite.judgement)
+
+
+def learned_of_baseline(tally: Tally, score: float, planning: Planning) -> tuple[Plan | None, str | None]:
+    """What the run can find out, where the baseline says more of it than was known; and why it can find nothing, if so."""
+    told, at_best = plan_at_baseline(tally.means, tally.singles, planning, tally.suite.judgement)
+    scores = [mean for mean in tally.means if mean is not None]
+    return told, None if at_best is None else out_of_reach(at_best, score, scores, tally.suite)

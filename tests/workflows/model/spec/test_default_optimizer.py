@@ -34,6 +34,7 @@ def _id(request: OptimizationRequest) -> str:
         ({"configuration": {"prompt": TEXT, "model": "small"}, "optimizer": None}, REWRITING),
         ({"configuration": {"model": "small"}, "prompt": "support/triage"}, REWRITING),
         ({"configuration": {"prompt": "x", "heat": HEAT, "model": "small"}}, {"name": "search"}),
+        ({"configuration": {"prompt": TEXT, "model": "small"}, "optimizer": {}}, REWRITING),
         (
             {"configuration": {"prompt": TEXT}, "target": {**SPEC["target"], "model": "large", "base_url": "http://h/v1"}},
             {"name": "reflect", "proposer": {"kind": "model", "model": "large", "base_url": "http://h/v1"}},
@@ -62,6 +63,29 @@ def test_why_it_was_chosen_is_told(configuration: dict[str, Any], why: str) -> N
 @pytest.mark.parametrize("optimizer", ["none", {"name": "refine", "proposer": {"kind": "step"}}, {**REWRITING, "minibatch": 5}])
 def test_nothing_is_told_of_one_that_somebody_chose(optimizer: Any) -> None:
     assert _read(optimizer=optimizer).why_its_optimizer is None
+
+
+@pytest.mark.parametrize(
+    ("configuration", "given", "name"),
+    [
+        ({"prompt": TEXT}, {"proposer": {"kind": "model", "model": "large"}}, "reflect"),
+        ({"prompt": TEXT, "heat": HEAT}, {"proposer": {"kind": "python", "ref": "a:b"}, "minibatch": 3}, "reflect"),
+        ({"prompt": TEXT, "model": "small"}, {"minibatch": 3}, "reflect"),
+        ({"prompt": "x", "heat": HEAT}, {"candidates_per_round": 2}, "search"),
+        ({"prompt": "x", "heat": HEAT}, {"proposer": {"kind": "python", "ref": "a:b"}}, "refine"),
+        ({"prompt": TEXT, "heat": HEAT}, {"proposer": {"kind": "step"}}, "refine"),
+        ({"prompt": TEXT}, {"proposer": {"kind": "noop"}}, "refine"),
+    ],
+)
+def test_options_without_a_name_are_those_of_the_optimizer_that_fits(
+    configuration: dict[str, Any], given: dict[str, Any], name: str
+) -> None:
+    read = _read(configuration=configuration, optimizer=given)
+    assert read == _read(
+        configuration=configuration,
+        optimizer={"proposer": REWRITING["proposer"], **given, "name": name} if name == "reflect" else {**given, "name": name},
+    )
+    assert read.optimizer.name == name
 
 
 def test_what_the_default_takes_for_granted_is_completed_too() -> None:

@@ -58,7 +58,7 @@ def test_every_plugin_is_listed_with_its_version() -> None:
         target={"kind": "python", "ref": "a:t", "version": "1"},
         scorers=[{"kind": "python", "ref": "a:s", "name": "s"}, {"kind": "exact"}],
         objective={"kind": "python", "ref": "a:o"},
-        optimizer={"proposer": {"kind": "python", "ref": "a:p", "version": "2"}},
+        optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "a:p", "version": "2"}},
     )
     assert made.plugin_references == {"a:t": "1", "a:s": None, "a:o": None, "a:p": "2"}
 

@@ -40,7 +40,7 @@ def _limits(stop: Stop = OFF, most: int = 3, **budget: Any) -> Limits:
             {"round": 18},
             {"round": 19},
             StopReason.MAX_ROUNDS,
-            "Reached maximum iterations: 20",
+            "Reached the limit of 19 rounds",
         ),
         (
             _limits(Stop(max_rounds=0, no_improvement=5)),

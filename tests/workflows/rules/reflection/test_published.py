@@ -69,7 +69,7 @@ def test_an_iteration_measures_the_parent_reflects_gates_and_measures_in_full() 
     assert (asked["base"], asked["components"], asked["reflect"]) == ("base", ["prompt"], True)
     assert asked["shown"][0]["first"] == first
     assert asked["parts"][0]["first"] == first
-    assert asked["told"]["selection"] == {"pareto_front": {"base": 4}}
+    assert plan["fronts"] == {"base": 4}
     under_way = plan["under_way"]
 
     equal = _on_train("child", "Do it well.", means, origin="reflection", **asked["told"])

@@ -53,7 +53,7 @@ def test_after_its_steps_a_round_ends_with_the_leader_measured_in_full_under_its
 
 def test_a_leader_that_is_hardly_better_is_not_paid_for() -> None:
     plan = _plan(_stored(_better("b", 0.2)), steps=8)
-    assert plan.keys() == {"answers", "rests"}
+    assert plan.keys() == {"answers", "rests", "fronts"}
 
 
 def test_the_last_of_a_budget_goes_to_a_leader_of_whom_less_is_certain() -> None:

@@ -72,18 +72,18 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"type": "nope"}}}}
-        | {"target": _chat("x"), "optimizer": {"proposer": {"kind": "python", "ref": "a:p"}}},
+        | {"target": _chat("x"), "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "a:p"}}},
         "configuration.j.schema: is not a JSON Schema that can be used: type: 'nope' is not one of array, boolean, integer, "
         "null, number, object, string",
     ),
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"type": "string"}}}}
-        | {"target": _chat("x"), "optimizer": {"proposer": {"kind": "python", "ref": "a:p"}}},
+        | {"target": _chat("x"), "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "a:p"}}},
         "configuration.j.value: does not satisfy its schema: 1 is not of type 'string'",
     ),
     (
         {"configuration": {"j": {"value": 1, "change": "structured", "type": "json", "schema": {"$ref": "http://x.test/y"}}}}
-        | {"target": _chat("x"), "optimizer": {"proposer": {"kind": "python", "ref": "a:p"}}},
+        | {"target": _chat("x"), "optimizer": {"name": "refine", "proposer": {"kind": "python", "ref": "a:p"}}},
         "configuration.j.schema: is not a JSON Schema that can be used: $ref: 'http://x.test/y' is no part of this schema; "
         "write e.g. #/$defs/name",
     ),
@@ -154,7 +154,12 @@ FINDINGS: list[tuple[dict[str, Any], str]] = [
         "more than one value; widen one, or use kind model or python",
     ),
     (
-        {"optimizer": {"proposer": {"kind": "model", "model": "big", "template": "{{factor.value}} {{examples}}"}}},
+        {
+            "optimizer": {
+                "name": "refine",
+                "proposer": {"kind": "model", "model": "big", "template": "{{factor.value}} {{examples}}"},
+            }
+        },
         "optimizer.proposer.template: placeholder {{examples}} is unknown; "
         "known are {{texts}}, {{feedback}}, {{hall_of_fame}}, {{limits}}, {{form}}, {{factor.name}}, {{factor.value}}",
     ),

@@ -184,11 +184,11 @@ class TestChecks:
                 "dataset.items[0].input: has no 'shop', which target.messages[0].content needs",
             ),
             (
-                {"optimizer": {"proposer": {"kind": "model", "model": "big"}, "factors": ["section:role"]}},
+                {"optimizer": {"name": "refine", "proposer": {"kind": "model", "model": "big"}, "factors": ["section:role"]}},
                 "optimizer.factors: 'section:role' is frozen; set accepts_overrides in the prompt",
             ),
             (
-                {"optimizer": {"proposer": {"kind": "model", "model": "big"}, "factors": ["section:rule"]}},
+                {"optimizer": {"name": "refine", "proposer": {"kind": "model", "model": "big"}, "factors": ["section:rule"]}},
                 "optimizer.factors: 'section:rule' is no factor; known are section:role, section:rules/labels, "
                 "section:examples, section:tools/lookup, param:tone, param:temperature, model",
             ),

@@ -65,6 +65,8 @@ class ActivityTarget(Target):
     times the dearest answer so far, after a first call made alone."""
     version: ShortText | None = None
     """Names the code behind the activity; another version is another target, whose answers are not mixed with these."""
+    must_echo: bool = False
+    """Whether an answer fails that does not say which configuration was used (`overlay_hash`)."""
 
     def calls(self, sample_timeout: timedelta) -> ActivityCalls:
         """What a trial needs to know of this target."""
@@ -76,6 +78,10 @@ class ActivityTarget(Target):
             heartbeat=self.heartbeat,
             attempts=self.attempts,
         )
+
+    @property
+    def demands_echo(self) -> bool:
+        return self.must_echo
 
     @property
     def stated(self) -> AtMost | None:

@@ -111,6 +111,8 @@ class HttpTarget(Target):
     """Where in the response what is."""
     at_most: AtMost | None = None
     """What one call takes at most; it makes budgets of tokens and cost hard. Default: 1.5 times the dearest call so far."""
+    must_echo: bool = False
+    """Whether an answer fails that does not say which configuration was used, in `response.overlay_hash` or its header."""
     version: ShortText | None = None
     """Names the code behind the endpoint; another version is another target, whose answers are not mixed with these."""
 
@@ -124,6 +126,10 @@ class HttpTarget(Target):
     @property
     def stated(self) -> AtMost | None:
         return self.at_most
+
+    @property
+    def demands_echo(self) -> bool:
+        return self.must_echo
 
     def missing_scores(self) -> str | None:
         return None if self.response.scores is not None else "set target.response.scores"

@@ -30,6 +30,8 @@ class PythonTarget(Target):
     """With `pool: process`, how many there are on each worker. Default: as many as it has processors."""
     at_most: AtMost | None = None
     """What one call takes at most; it makes budgets of tokens and cost hard. Default: 1.5 times the dearest call so far."""
+    must_echo: bool = False
+    """Whether an answer fails that does not say which configuration was used (`Output.overlay_hash`)."""
 
     @model_validator(mode="after")
     def _processes_belong_to_a_pool(self) -> PythonTarget:
@@ -43,3 +45,7 @@ class PythonTarget(Target):
     @property
     def stated(self) -> AtMost | None:
         return self.at_most
+
+    @property
+    def demands_echo(self) -> bool:
+        return self.must_echo
