@@ -139,7 +139,9 @@ def first_look_text(facts: RunFacts) -> str:
 
 def reused_text(facts: RunFacts) -> str:
     """What other runs had paid for already."""
-    return f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused else ""
+    source = facts.request.optimizer.answers_of
+    told = f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused or source is not None else ""
+    return told if source is None else f"{told}, rescored from {source}"
 
 
 def adjusted_text(facts: RunFacts) -> str:
