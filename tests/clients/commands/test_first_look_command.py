@@ -28,6 +28,8 @@ def test_in_ci_a_hopeless_measurement_ends_with_2_and_elsewhere_it_is_told_in_ev
     assert "! None of the 6 answers passes: look whether exact fits what the target" in strict.stdout
     assert "Ended after the first look" in strict.stdout
     assert bench.calls == ["1"] * 6
+    ended = next(line for line in told if line.startswith("Started")).split()[1]
+    assert bench.ratchet("replay", ended).returncode == 0
 
     done = bench.ratchet("run", "spec.yaml", "--retry-failed")
     assert done.returncode == 0, done.stderr
