@@ -85,8 +85,13 @@ class Engine:
         self._opened: tuple[Servers, Workers] | None = None
         self._attended: set[Future[Any]] = set()
         self._is_over = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ratchet", daemon=True)
+        self._thread = threading.Thread(target=self._turn, name="ratchet", daemon=True)
         self._thread.start()
+
+    def _turn(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_ended(asyncio.all_tasks(self._loop)))
+        self._loop.close()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Have something done in our loop, and do not wait for it. The program's end waits."""
@@ -143,6 +148,12 @@ class Engine:
             asyncio.run_coroutine_threadsafe(self._exits.aclose(), self._loop).result(ENDING_TAKES_AT_MOST)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDING_TAKES_AT_MOST)
+
+
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _told(work: Coroutine[Any, Any, T]) -> T:

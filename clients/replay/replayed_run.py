@@ -32,6 +32,7 @@ from workflows.run.ended import RunEnded
 from workflows.run.ending import (
     confirmation_references,
     confirmed,
+    confirmed_by_the_search,
     cut_off,
     ended_by_rules,
     ending_of,
@@ -351,7 +352,7 @@ class ReplayedRun(Surroundings):
         if not pair:
             return None
         if state.prepared and not state.prepared.test_samples and not state.needs.confirmation_calls:
-            return confirmed(state, None, None, await self._cross_fitted(await self._judged_in_search()), "cross_fitting")
+            return await self._confirmed_by_the_search()
         if refused := uncovered(state, pair):
             return Confirmation(refused=refused)
         if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
@@ -372,9 +373,16 @@ class ReplayedRun(Surroundings):
             judged = await self.trials.judged(baseline, winner, Asked((reference,)))
             if how == "fresh_answers" and await self._alike((baseline, winner)):
                 judged, how = await self._cross_fitted(judged), "cross_fitting"
-        found = cut_off(results, how) or confirmed(state, results[0].objective_score, results[-1].objective_score, judged, how)
+        if confirmed_by_the_search(state, results):
+            found = await self._confirmed_by_the_search()
+        else:
+            scores = [result.objective_score for result in results]
+            found = cut_off(results, how) or confirmed(state, scores[0], scores[-1], judged, how)
         seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
         return found.model_copy(update=seen)
+
+    async def _confirmed_by_the_search(self) -> Confirmation:
+        return confirmed(self._state, None, None, await self._cross_fitted(await self._judged_in_search()), "cross_fitting")
 
     async def _judged_in_search(self) -> Judged:
         """The winner against the baseline, by the answers that it was chosen for."""

@@ -262,7 +262,10 @@ def _judged_text(confirmation: Confirmation, judged: Judged, difference: ScoreDi
     where = WHERE[confirmation.how].format(*counted(evidence.merged_from or evidence.n, "sample").split())
     merged = f", which count as {evidence.n:,}" if evidence.merged_from else ""
     apart = f"{signed(difference.estimate)} ({interval_text(difference)}{p}{one_sided})"
-    return f"{VERDICTS[judged.verdict]}{margin}: {' → '.join(telling_apart(*scores))}, {apart}, {where}{merged}"
+    told = f"{VERDICTS[judged.verdict]}{margin}: {' → '.join(telling_apart(*scores))}, {apart}, {where}{merged}"
+    failed = [f"must-pass samples failed: {', '.join(evidence.must_pass_broken)}"] if evidence.must_pass_broken else []
+    failed += [f"{check.constraint} is not met" for check in evidence.constraints if not check.holds]
+    return "; ".join([told, *failed])
 
 
 def _in_search(run: _Stand) -> SearchFigures:

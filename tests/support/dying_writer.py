@@ -108,9 +108,19 @@ async def act(url: str, steps: int, action: str, name: str) -> None:
     os._exit(0)
 
 
+async def load(url: str) -> None:
+    """Have everything imported that getting there takes, before anybody is forked."""
+    async with await open_store(url):
+        pass
+
+
 def main() -> None:
+    loaded = ""
     for line in sys.stdin:
         url, steps, action, name = line.split()
+        if url != loaded:
+            asyncio.run(load(url))
+            loaded = url
         child = os.fork()
         if child == 0:
             asyncio.run(act(url, int(steps), action, name))

@@ -35,6 +35,8 @@ class RescoreOptimizer(OptimizerSpec):
     """The run whose candidates and answers are taken. Its target is asked nothing; an answer that is not there is missing."""
     candidates: list[Annotated[list[str], Field(min_length=1, max_length=MOST_IN_A_ROUND)]] = Field(default_factory=list)
     """Its candidates, round by round."""
+    learned_from_train: bool = False
+    """Whether its optimizer is one that learns from samples of their own: then the same splits are drawn by default."""
 
     @property
     def proposer(self) -> None:
@@ -50,6 +52,10 @@ class RescoreOptimizer(OptimizerSpec):
     def candidates_per_round(self) -> int:
         """As many as the largest round had."""
         return max((len(names) for names in self.candidates), default=1)
+
+    @property
+    def learns_from_train(self) -> bool:
+        return self.learned_from_train
 
     @property
     def answers_of(self) -> str:

@@ -88,6 +88,12 @@ def uncovered(state: RunState, pair: Sequence[Candidate]) -> str | None:
     return "what is left of the budget does not cover it"
 
 
+def confirmed_by_the_search(state: RunState, results: Sequence[TrialResult]) -> bool:
+    """Whether a run that scores the answers of another one has none to confirm its winner with: that run chose another."""
+    lacking = len(results) > 1 and any(result.status != "completed" for result in results)
+    return lacking and state.request.optimizer.answers_of is not None
+
+
 def confirmation_references(state: RunState, pair: Sequence[Candidate]) -> list[Reference]:
     """Baseline and winner as they were measured for the confirmation."""
     return [

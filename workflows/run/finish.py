@@ -21,7 +21,16 @@ from workflows.model.trial import Purpose, Split
 from workflows.optimizers.frame import Reporting
 from workflows.policies import LOCAL_STORE, STORE
 from workflows.run.ended import RunEnded
-from workflows.run.ending import confirmation_references, confirmed, cut_off, ending_of, result_of, to_confirm, uncovered
+from workflows.run.ending import (
+    confirmation_references,
+    confirmed,
+    confirmed_by_the_search,
+    cut_off,
+    ending_of,
+    result_of,
+    to_confirm,
+    uncovered,
+)
 from workflows.run.error_reason import reason_of
 from workflows.run.outbox import RoundOutbox
 from workflows.run.references import references_of
@@ -97,6 +106,8 @@ class Closing:
         scores = [result.objective_score for result in results]
         how: How = "test_split" if split is Split.TEST else "fresh_answers"
         judged = None
+        if confirmed_by_the_search(state, results):
+            return await self._cross_fitted()
         if len(pair) == 2 and all(result.status == "completed" for result in results):
             found = await self._judged(pair, split)
             [judged], how = found.judged, "cross_fitting" if found.alike else how
@@ -142,7 +153,8 @@ class Closing:
         last = last_round(self._state, end.reason, end.status)
         if last is not None:
             self._outbox.add(last)
-        self._showing.show(end.status, end.message)
+        confirmed = f"; {confirmation.explanation}" if confirmation is not None else ""
+        self._showing.show(end.status, f"{result.message}{confirmed}")
         try:
             await self._write(FinishInput(run_id=self._state.run_id, result=result, records=self._outbox.waiting))
         except ActivityError as error:  # then at least that it is over, and why

@@ -99,7 +99,7 @@ def details(state: RunState, now: datetime) -> str:
     rows = [
         ("Status", f"{state.status}: {state.phase}"),
         ("Round", str(state.round)),
-        ("Best", best),
+        ("Best in the search", best),
         ("Baseline", baseline),
         (
             "Spend",

@@ -36,6 +36,7 @@ from clients.reports.text.summary import (
     adjusted_text,
     can_find,
     errors_text,
+    exceeded_text,
     first_look_text,
     importance_text,
     lost_text,
@@ -152,7 +153,12 @@ def _plan(facts: RunFacts, verbosity: Verbosity) -> list[str]:
 
 def _reused(facts: RunFacts) -> list[str]:
     """Said only where there is something to say."""
-    told = (("Adjusted:", adjusted_text(facts)), ("Reused:", reused_text(facts)), ("Lost:", lost_text(facts)))
+    told = (
+        ("Adjusted:", adjusted_text(facts)),
+        ("Reused:", reused_text(facts)),
+        ("Lost:", lost_text(facts)),
+        ("Exceeded:", exceeded_text(facts)),
+    )
     return [row for label, text in told if text for row in _labelled(label, text)]
 
 

@@ -17,7 +17,7 @@ from clients.reports.facts import (
     least_coverage,
     plan_of,
 )
-from clients.reports.formatting import change_text, duration_text, score_text, telling_apart
+from clients.reports.formatting import change_text, counted, duration_text, score_text, telling_apart
 from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
 from clients.reports.score_differences import VERDICTS, plan_text
@@ -55,6 +55,7 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Errors": errors_text(facts),
             "Reused": reused_text(facts),
             "Lost": lost_text(facts),
+            "Exceeded": exceeded_text(facts),
             "Time": time_text(facts, now),
         }
     )
@@ -138,7 +139,9 @@ def first_look_text(facts: RunFacts) -> str:
 
 def reused_text(facts: RunFacts) -> str:
     """What other runs had paid for already."""
-    return f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused else ""
+    source = facts.request.optimizer.answers_of
+    told = f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused or source is not None else ""
+    return told if source is None else f"{told}, rescored from {source}"
 
 
 def adjusted_text(facts: RunFacts) -> str:
@@ -165,7 +168,7 @@ def _limit_text(limit: Any) -> str:
 
 
 def lost_text(facts: RunFacts) -> str:
-    """What counts against the budget without an answer to show for it, and what took more than it was said to."""
+    """What counts against the budget without an answer to show for it."""
     lost = facts.lost
     parts = []
     if lost.samples and not lost.tokens and not lost.cost:
@@ -173,9 +176,13 @@ def lost_text(facts: RunFacts) -> str:
     elif lost.samples or lost.tokens or lost.cost:
         at_most = ", ".join([f"{lost.tokens:,} tokens", *([f"cost {score_text(lost.cost)}"] if lost.cost else [])])
         parts.append(f"{lost.samples:,} calls without an answer may have been paid for, with at most {at_most}")
-    if lost.exceeded:
-        parts.append(f"{lost.exceeded:,} calls took more than was set aside for them; raise target.at_most or max_tokens")
     return "; ".join(parts)
+
+
+def exceeded_text(facts: RunFacts) -> str:
+    """How many calls took more than they were said to take at most."""
+    calls = facts.lost.exceeded
+    return f"{counted(calls, 'call')} took more than was set aside; raise target.at_most or max_tokens" if calls else ""
 
 
 def importance_text(facts: RunFacts) -> str:

@@ -106,7 +106,7 @@ def test_where_a_scorer_raised_is_told_and_once_it_is_mended_no_answer_is_paid_a
     anew = bench.facts("rescore", retried["run_id"], "--spec", "spec.yaml")
     assert (anew["status"], anew["spend"]["samples"], len(bench.calls)) == ("completed", 0, calls)
     assert anew["run_id"] != retried["run_id"]
-    assert f"rescored from {retried['run_id']}" in bench.ratchet("report", anew["run_id"]).stdout
+    assert f"rescored from {retried['run_id']}" in bench.ratchet("report", anew["run_id"], "--format", "markdown").stdout
     bench.write(name="scoring", scorers=[scorer], seed=99)
     refused = bench.ratchet("rescore", retried["run_id"], "--spec", "spec.yaml")
     assert refused.returncode == 2

@@ -137,7 +137,7 @@ def test_a_person_proposes_a_candidate_from_a_file_and_it_is_tried(bench: Bench)
     assert "queued for round" in offered["message"]
     bench.open_gate()
     assert ending(process)[0] == 0
-    assert bench.facts("report", run_id)["best_score"] == 1.0
+    assert bench.facts("report", run_id)["headline"]["in_search"]["best_score"] == 1.0
     assert "further up" in bench.ratchet("report", run_id, "--format", "markdown").stdout
     assert bench.ratchet("propose", run_id, "mine.json").returncode == 2
 

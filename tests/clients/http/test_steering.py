@@ -26,6 +26,20 @@ async def test_a_spec_is_started_once_and_found_again(http: httpx.AsyncClient) -
     await until(http, another["optimization_id"], "completed")
 
 
+async def test_a_finished_run_is_rescored_once_and_only_by_a_spec_with_its_answers(http: httpx.AsyncClient) -> None:
+    spec = hill_spec(name="measured", stop={"max_rounds": 1})
+    first = (await ask(http, "", spec, 201))["optimization_id"]
+    await until(http, first, "completed")
+    lower = {**spec, "objective": {"metric": "height", "direction": "minimize"}}
+    anew = await ask(http, f"/{first}/rescore", lower, 201)
+    await until(http, anew["optimization_id"], "completed")
+    assert (await ask(http, f"/{first}/rescore", lower, 200))["optimization_id"] == anew["optimization_id"] != first
+    assert (await http.get(f"/optimizations/{anew['optimization_id']}")).json()["spend"]["samples"] == 0
+    refused = await http.post(f"/optimizations/{first}/rescore", json={**lower, "seed": 8})
+    assert (refused.status_code, refused.json()["error"]["message"].partition(":")[0]) == (409, "seed")
+    assert (await http.post("/optimizations/unknown/rescore", json=lower)).status_code == 404
+
+
 async def test_the_same_spec_posted_by_many_at_once_is_one_run(http: httpx.AsyncClient) -> None:
     spec = hill_spec(name="crowd", stop={"max_rounds": 1})
     answers = await asyncio.gather(*(http.post("/optimizations", json=spec) for _ in range(8)))

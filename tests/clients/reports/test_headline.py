@@ -10,7 +10,7 @@ from clients.reports.facts import RunFacts
 from clients.reports.headline import headline_of
 from tests.support.report_examples import confirmed, facts, request
 from workflows.model.run.contract import Confirmation
-from workflows.model.spec.judgement import Evidence, Verdict
+from workflows.model.spec.judgement import ConstraintCheck, Evidence, Verdict
 
 MINIMIZING = request(objective={"kind": "mean", "direction": "minimize"})
 
@@ -107,6 +107,16 @@ def test_what_was_not_confirmed_says_why(confirmation: Confirmation, why: str) -
     found = headline_of(run(confirmation=confirmation))
     assert found.why == why
     assert not found.holds
+
+
+def test_a_winner_that_fails_a_must_pass_sample_or_a_constraint_says_so_although_it_is_better() -> None:
+    judged = confirmed().judged
+    assert judged is not None
+    slow = ConstraintCheck(constraint="p95 latency_ms <= 800", value=900.0, limit=800.0, holds=False)
+    evidence = judged.evidence.model_copy(update={"must_pass_broken": ("vip-1",), "constraints": (slow,)})
+    found = headline_of(run(confirmation=confirmed(holds=False, judged=judged.model_copy(update={"evidence": evidence}))))
+    assert found.words == "No improvement was found that holds"
+    assert found.why.endswith("held-back samples; must-pass samples failed: vip-1; p95 latency_ms <= 800 is not met")
 
 
 def test_too_few_samples_have_neither_interval_nor_p_value() -> None:

@@ -11,9 +11,11 @@ from clients.runs.rescore import NotRescored, answered_run
 from store.read.reader import StoreReader
 from tests.support.activity_targets import Call, height, theirs
 from tests.support.engines import Engines
+from tests.support.hill_specs import split_items
 from workflows.model.spec.request import OptimizationRequest
 
 Spec = Callable[..., dict[str, Any]]
+FROM_THE_TOP = {"x": {"value": 700, "change": "structured", "type": "integer", "min": 0, "max": 1000, "step": 10}}
 DEPTH = {
     "scorers": [{"kind": "python", "name": "depth", "ref": "plugged:height"}],
     "objective": {"metric": "depth", "direction": "minimize"},
@@ -28,7 +30,8 @@ async def test_a_run_is_judged_anew_by_other_scorers_without_asking_its_target(e
         return height(call)
 
     async with theirs(engines, answer) as target:
-        parts = {"target": target, "optimizer": {"proposer": {"kind": "step"}, "candidates_per_round": 2}}
+        optimizer = {"proposer": {"kind": "step"}, "candidates_per_round": 2}
+        parts = {"target": target, "optimizer": optimizer, "dataset": split_items(), "configuration": FROM_THE_TOP}
         first = await engines.run(spec(**parts))
         paid = len(calls)
         reader = StoreReader(engines.database)
@@ -48,6 +51,10 @@ async def test_a_run_is_judged_anew_by_other_scorers_without_asking_its_target(e
     lowest = min(candidates, key=lambda trial: trial.score or 0)
     assert (second["best_candidate_id"], second["best_score"]) == (lowest.candidate_id, lowest.score)
     assert first["best_candidate_id"] != lowest.candidate_id, "the rules of the new spec choose another one"
+    assert lowest.candidate_id != candidates[0].candidate_id
+    how = second["confirmation"]["how"]
+    assert how == "cross_fitting", "nobody had asked for answers of this winner to the held-back samples"
+    assert second["confirmation"]["judged"]["verdict"] == "better"
     assert again[0].parent_candidate_ids == candidates[0].parent_candidate_ids
 
 

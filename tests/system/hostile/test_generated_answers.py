@@ -63,7 +63,7 @@ def is_over(end: Ended, samples: int = ANSWERS + FAIR) -> None:
 
 def nothing_hangs_or_is_paid_twice(end: Ended, made: Counter[str]) -> None:
     is_over(end)
-    assert end.rows["outcomes"] == ANSWERS + FAIR
+    assert end.rows["answers"] == ANSWERS + FAIR
     twice = {name: count for name, count in made.items() if count > 1}
     assert not twice, f"paid for more than once: {twice}"
     assert made.total() <= ANSWERS + FAIR
@@ -160,7 +160,7 @@ async def test_runner_answers_of_any_shape_fail_their_sample_at_worst(arena: Are
         allow(RUNNER_URLS, url)
         end = await ended_by(arena, {"kind": "external", "url": url, "poll": "100ms"}, "runner")
     is_over(end)
-    assert end.rows["outcomes"] == ANSWERS + FAIR
+    assert end.rows["answers"] == ANSWERS + FAIR
     assert triggered.total() == 1
 
 

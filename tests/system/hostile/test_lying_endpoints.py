@@ -90,7 +90,7 @@ async def test_an_endpoint_that_gives_no_answer_fails_the_baseline_with_its_reas
     for part in SAID[name]:
         assert part in end.message, str(end)
     assert end.stored["status"] == "failed"
-    assert end.rows.get("outcomes", 0) == (2 if name in CAME else 0)
+    assert end.rows.get("answers", 0) == (2 if name in CAME else 0)
 
 
 async def test_rubbish_in_the_usage_costs_nothing_and_ends_nothing(ended: dict[str, Ended]) -> None:

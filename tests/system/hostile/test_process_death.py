@@ -12,4 +12,4 @@ async def test_a_target_that_kills_its_process_dies_alone_in_the_end(death: asyn
     assert (end.status, end.type) == ("failed", "baseline_failed"), str(end)
     assert "killed its process (exit code 17)" in end.message
     assert end.stored["status"] == "failed"
-    assert end.rows["outcomes"] == 2
+    assert end.rows["answers"] == 2

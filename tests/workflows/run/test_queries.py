@@ -127,7 +127,7 @@ def test_the_details_are_a_table_that_nothing_breaks_out_of() -> None:
     assert len(lines) == 8
     assert lines[2].startswith("| Status | initialized: stopped: a\\|b # ")
     assert lines[2].endswith(" \\| c |")
-    assert lines[4] == f"| Best | 0.7500 ({run.history[-1].candidate_id}) |"
+    assert lines[4] == f"| Best in the search | 0.7500 ({run.history[-1].candidate_id}) |"
     assert lines[5] == "| Baseline | 0.5000 |"
     assert lines[6] == "| Spend | 0.2000, 200 tokens, 20 samples |"
     assert "none yet" in queries.details(state(), NOW)

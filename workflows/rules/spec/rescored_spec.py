@@ -52,7 +52,8 @@ def rescored(
 ) -> OptimizationRequest:
     """The new spec over the candidates of the run before. All of them are judged: nothing ends it earlier but its budget."""
     own = before.optimizer
-    rescore = {"name": "rescore", "run": run_id, "candidates": [list(names) for names in candidates]}
+    names = [list(together) for together in candidates]
+    rescore = {"name": "rescore", "run": run_id, "candidates": names, "learned_from_train": own.learns_from_train}
     return new.model_copy(
         update={
             "configuration": dict(own.in_play(new.configuration)),
