@@ -95,5 +95,5 @@ class Taken:
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, Sample):
-        return {**dataclasses.asdict(value), "tags": list(value.tags)}
+        return {**{name: part for name, part in dataclasses.asdict(value).items() if name != "files"}, "tags": list(value.tags)}
     return value if isinstance(value, Mapping) else None

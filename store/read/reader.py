@@ -7,6 +7,7 @@ from store.read.candidates import CandidateReader
 from store.read.comparisons import ComparisonReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
+from store.read.files import FileReader
 from store.read.outlines import OutlineReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
@@ -29,3 +30,4 @@ class StoreReader:
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
         self.releases = ReleaseReader(database)
+        self.files = FileReader(database)
