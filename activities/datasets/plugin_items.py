@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.datasets.dataset_errors import DatasetError, shown
+from activities.datasets.files import with_found_files
 from activities.datasets.items import in_split, item_of
 from activities.plugins.loader import Plugin
 from ratchet import Sample
@@ -72,7 +73,7 @@ class Taken:
     def items(self) -> Iterator[tuple[str, Item]]:
         with self._file.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                yield self._place(number), Item.model_construct(**json.loads(line))
+                yield self._place(number), with_found_files(self._place(number), Item.model_construct(**json.loads(line)), None)
 
     def _line(self, number: int, value: Any, split: SplitName | None = None) -> str:
         where = self._place(number)

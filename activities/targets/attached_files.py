@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from activities.targets.faults import NotSent
-from ratchet import Sample
+from ratchet import Record, Sample
+from ratchet._canonical import content_hash
 from ratchet._files import IMAGES, TEXT, FileReference, data_url, references_in, with_files
 from store.read.files import FileReader, StoredFile
 from workflows.model.spec.targets.chat import TAKEN_FILES
@@ -23,8 +24,9 @@ from workflows.model.spec.targets.chat import TAKEN_FILES
 class AttachedFiles:
     """The files that one request sends as parts of its messages."""
 
-    def __init__(self, files: Mapping[FileReference, StoredFile]) -> None:
-        self._mark = f"⟦file {secrets.token_hex(16)}:"
+    def __init__(self, files: Mapping[FileReference, StoredFile], salt: str = "") -> None:
+        """With a `salt` of the caller's the marks are the same again in a request that is repeated."""
+        self._mark = f"⟦file {salt or secrets.token_hex(16)}:"
         self._files = files
         self._references = list(files)
 
@@ -32,8 +34,10 @@ class AttachedFiles:
         """A value with its text files as text, and a mark in the place of each other one."""
         return with_files(value, self._mark_of) if self._files else value
 
-    def _mark_of(self, reference: FileReference) -> str:
-        file = self._files[reference]
+    def _mark_of(self, reference: FileReference) -> Any:
+        file = self._files.get(reference)
+        if file is None:
+            return reference.as_json()
         if file.media_type == TEXT:
             return file.content.decode()
         return f"{self._mark}{self._references.index(reference)}⟧"
@@ -82,6 +86,18 @@ async def attached(files: FileReader | None, *values: Any) -> AttachedFiles:
     if wrong is not None:
         raise NotSent(f"a file of the sample is {wrong.media_type}; chat models take {', '.join(TAKEN_FILES)}")
     return AttachedFiles(found)
+
+
+async def attached_to_proposal(files: FileReader, records: Sequence[Record], most: int) -> AttachedFiles:
+    """Read the first files of what a proposer is shown, of those that a model takes. The request names its answer, so that its
+    marks say no more than which files they are; all that a text could forge is another look at these."""
+    named = (reference for record in records for reference in references_in(record.inputs))
+    shown = list(dict.fromkeys(reference for reference in named if reference.media_type in TAKEN_FILES))[:most]
+    loaded = {reference: await files.load(reference.digest) for reference in shown}
+    found = {
+        reference: file for reference, file in loaded.items() if file is not None and file.media_type == reference.media_type
+    }
+    return AttachedFiles(found, content_hash([reference.digest for reference in found])[:32])
 
 
 async def with_contents(files: FileReader | None, sample: Sample) -> Sample:
