@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from activities.datasets.dataset_errors import DatasetError
-from activities.datasets.files import FoundFile, found_in, read_bounded
 from activities.datasets.items import NESTED_TOO_DEEPLY
+from activities.datasets.sample_files import FoundFile, found_in, read_bounded
 from activities.datasets.sources import Source, as_source
 from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
 from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from ratchet._files import MARK, FileReference
 from store.connection import Database
-from store.read.files import FileReader
+from store.read.sample_files import FileReader
 from store.write.datasets import Datasets, FileRow, SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from activities.datasets.dataset_errors import DatasetError, shown
-from activities.datasets.files import with_found_files
 from activities.datasets.items import in_split, item_of
+from activities.datasets.sample_files import with_found_files
 from activities.plugins.loader import Plugin
 from ratchet import Sample
 from workflows.model.spec.dataset import Item, SplitName, by_split, split_called

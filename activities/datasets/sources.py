@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 from activities.datasets.csv_tables import read_csv
 from activities.datasets.dataset_errors import DatasetError
-from activities.datasets.files import with_found_files
 from activities.datasets.items import in_split, item_of
 from activities.datasets.json_lists import read_json
 from activities.datasets.objects import fetched
 from activities.datasets.parquet_tables import read_parquet
+from activities.datasets.sample_files import with_found_files
 from activities.datasets.tables import Described, with_columns
 from activities.datasets.text_lines import read_jsonl
 from activities.settings import DEFAULT_OBJECT_MB, DatasetSettings

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from activities.plugins.calls import PluginCalls
     from activities.plugins.loader import Plugins
     from activities.targets.http import HttpEndpoints
-    from store.read.files import FileReader
+    from store.read.sample_files import FileReader
     from workflows.model.suite import EvaluationSuite
 
 

@@ -17,7 +17,7 @@ from activities.targets.faults import NotSent
 from ratchet import Record, Sample
 from ratchet._canonical import content_hash
 from ratchet._files import IMAGES, TEXT, FileReference, data_url, references_in, with_files
-from store.read.files import FileReader, StoredFile
+from store.read.sample_files import FileReader, StoredFile
 from workflows.model.spec.targets.chat import TAKEN_FILES
 
 

@@ -16,7 +16,7 @@ from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._canonical import NotCanonical
 from ratchet._placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
-from store.read.files import FileReader
+from store.read.sample_files import FileReader
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message

@@ -41,7 +41,7 @@ from activities.targets.faults import (
 from ratchet import ExperimentContext, Output, Sample, experiment_headers
 from ratchet._placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
-from store.read.files import FileReader
+from store.read.sample_files import FileReader
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.http import HttpResponse, HttpTarget
 from workflows.model.suite import EvaluationSuite

@@ -36,7 +36,7 @@ from workflows.rules.overlay import NotRendered
 if TYPE_CHECKING:
     from activities.endpoints.gate import Gates
     from activities.targets import TargetTools
-    from store.read.files import FileReader
+    from store.read.sample_files import FileReader
     from workflows.model.suite import EvaluationSuite
 
 MOST_HANGING_THREADS = 32

@@ -7,10 +7,10 @@ from store.read.candidates import CandidateReader
 from store.read.comparisons import ComparisonReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
-from store.read.files import FileReader
 from store.read.outlines import OutlineReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
+from store.read.sample_files import FileReader
 from store.read.slice_scores import SliceScoreReader
 from store.read.slices import SliceReader
 from store.read.trials import TrialReader

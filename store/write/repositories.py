@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from store.connection import Database
 from store.read.evaluated_samples import EvaluatedSamples
-from store.read.files import FileReader
 from store.read.measured_samples import MeasuredSamples
 from store.read.releases import ReleaseReader
+from store.read.sample_files import FileReader
 from store.read.search_history import SearchHistory
 from store.read.trials import TrialReader
 from store.write.budgets import Budgets

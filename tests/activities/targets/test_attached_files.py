@@ -15,8 +15,8 @@ from activities.targets.faults import NotSent
 from ratchet import Record, Sample
 from ratchet._files import FileReference, data_url
 from store.connection import Database
-from store.read.files import FileReader, StoredFile
 from store.read.reader import StoreReader
+from store.read.sample_files import FileReader, StoredFile
 from tests.support.pictures import png
 from workflows.rules.decisions.call_bounds import TOKENS_OF_AN_IMAGE, chat_bound
 

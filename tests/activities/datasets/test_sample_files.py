@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from activities.datasets import DatasetError, InlineItems, check_items, ingest
-from activities.datasets.files import LARGEST_FILE_MB, media_type_of
+from activities.datasets.sample_files import LARGEST_FILE_MB, media_type_of
 from ratchet._files import FileReference
 from store.connection import Database
-from store.read.files import FileReader
 from store.read.reader import StoreReader
+from store.read.sample_files import FileReader
 from store.write.datasets import Datasets
 from tests.support.pictures import png
 from workflows.model.spec.dataset import Item
