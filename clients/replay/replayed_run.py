@@ -49,6 +49,7 @@ from workflows.run.state import RunState
 REPORTED = "what the optimizer reported as its {name}"
 GOES_ON = "the run goes on: no stop rule and no budget calls for an end"
 OF_PEOPLE = {StopReason.STOPPED_EARLY, StopReason.CANCELLED}
+OF_WHAT_WAS_MEASURED = {StopReason.SCORING_FAILURE, StopReason.FIRST_LOOK}
 OF_PROPOSERS = {
     StopReason.PROPOSAL_FAILURE,
     StopReason.TIME_BUDGET,
@@ -328,7 +329,7 @@ class ReplayedRun(Surroundings):
         state, after_round = self._state, self._end
         if state.best is None and after_round is None:
             return recorded
-        unusable = after_round is not None and (state.best is None or after_round.reason is StopReason.SCORING_FAILURE)
+        unusable = after_round is not None and (state.best is None or after_round.reason in OF_WHAT_WAS_MEASURED)
         by_rules = after_round if unusable else ended_by_rules(state, stored.ending.decided_at)
         by, reason = stored.ending.by, stored.stop_reason
         if by == "rules":

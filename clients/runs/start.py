@@ -21,12 +21,12 @@ from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, is_held, is_shared
+from clients.runs.answered_run import Answered, NotRescored, answered_run
 from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
 from clients.runs.interruption import Interruption
 from clients.runs.lookup import WORKFLOW, KnownRun, existing_run, known_run, reach_run
 from clients.runs.questions import agreed, is_at_terminal
-from clients.runs.rescore import Answered, NotRescored, answered_run
 from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code, notes_for
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import EndView, show_end

@@ -17,9 +17,9 @@ from clients.http.bodies import JsonRoute
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
 from clients.http.spec_contents import SpecContents
+from clients.runs.answered_run import NotRescored, answered_run
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
-from clients.runs.rescore import NotRescored, answered_run
 from clients.wire import Started
 from ratchet._canonical import NotCanonical
 from workflows.model.spec.request import OptimizationRequest

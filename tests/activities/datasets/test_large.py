@@ -81,6 +81,7 @@ def python(program: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("form", ["jsonl", "json", "csv", "parquet"])
 async def test_it_takes_bounded_memory(

@@ -116,5 +116,5 @@ async def test_what_happened_while_lines_had_to_wait_is_told_although_nothing_ha
         while not any("Iteration 0" in line for line in told):
             await asyncio.sleep(0.05)
     let_go.set()
-    assert not await following
+    assert await following == "let go"
     await handle.cancel()

@@ -39,10 +39,10 @@ def example(model: SimulatedModel) -> dict[str, Any]:
 async def test_the_demo_is_shown_with_its_scores_its_verdict_and_what_the_best_changes(
     open_page: Opens, engines: Engines, model: SimulatedModel
 ) -> None:
-    await engines.run(example(model), run_id="support-triage-9ff0287de6")
-    page = await open_page("runs/support-triage-9ff0287de6", width=1280, height=940)
+    await engines.run(example(model), run_id="support-triage-de9d6793b3")
+    page = await open_page("runs/support-triage-de9d6793b3", width=1280, height=940)
     await expect(page.locator(".of-scores .legend")).to_contain_text("95% interval over samples")
-    await expect(page.locator(".of-verdicts")).to_contain_text("on 24 samples the search never saw")
+    await expect(page.locator(".of-verdicts")).to_contain_text("on 24 held-back samples")
     await expect(page.locator(".of-changes")).to_contain_text("system_prompt")
     await expect(page.locator(".of-decisions li").first).to_be_visible()
     ARTIFACTS.mkdir(parents=True, exist_ok=True)

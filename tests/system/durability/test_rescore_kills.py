@@ -10,7 +10,7 @@ import pytest
 
 from clients.demo.model_server import simulated_model
 from clients.embedded.stack import embedded_stack
-from clients.runs.rescore import answered_run
+from clients.runs.answered_run import answered_run
 from store.connection import Database
 from store.read.reader import StoreReader
 from tests.support.graded_runs import echoing, graded

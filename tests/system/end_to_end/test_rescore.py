@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clients.runs.rescore import NotRescored, answered_run
+from clients.runs.answered_run import NotRescored, answered_run
 from store.read.reader import StoreReader
 from tests.support.activity_targets import Call, height, theirs
 from tests.support.engines import Engines
