@@ -94,7 +94,7 @@ class ShardEvaluation(Evaluating):
         self._isolation = Isolation()
         self._models = models
         self._http = HttpEndpoints(models.gates, models.patience, models.lists)
-        self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http)
+        self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http, files=store.files)
         self._breakers = Breakers()
         self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
         self._judging = Judging(store)

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ratchet._files import File, file_at
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -21,6 +23,12 @@ class Sample:
     """What a good answer is; scorers decide what it means."""
     weight: float = 1.0
     tags: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """For targets: what the files in `input` hold, in base64, by their sha256. `file` reads them."""
+
+    def file(self, path: str = "") -> File:
+        """Return the file at a place in the input, such as `picture` or `pages.0`: `sample.file("picture").read()`."""
+        return file_at(path, self.input, self.files)
 
 
 @dataclass(frozen=True, slots=True)

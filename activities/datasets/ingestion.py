@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,14 @@ from typing import IO, Any
 
 from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.items import NESTED_TOO_DEEPLY
+from activities.datasets.sample_files import FoundFile, found_in, read_bounded
 from activities.datasets.sources import Source, as_source
 from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
 from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
+from ratchet._files import MARK, FileReference
 from store.connection import Database
-from store.write.datasets import Datasets, SampleRow
+from store.read.sample_files import FileReader
+from store.write.datasets import Datasets, FileRow, SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName
 
 ROWS_PER_BATCH = 1000
@@ -45,6 +48,8 @@ class Ingested:
     duplicates_dropped: int = 0
     given: Sequence[Sequence[SplitName]] = field(default=(), compare=False, repr=False)
     """For every sample the splits that it was given in; empty where none was."""
+    files: Mapping[FileReference, Path | None] = field(default_factory=dict, compare=False, repr=False)
+    """The files that its samples name, and where they were found; None of those that must be in the store already."""
 
 
 async def ingest(
@@ -65,8 +70,26 @@ async def ingest(
         waiting.seek(0)
         called = name or ("inline items" if given.name == "items" else given.name)
         batches = partial(asyncio.to_thread, _batch, waiting, ingested.given)
-        await Datasets(database).store(ingested.dataset_id, called, ingested.count, batches)
+        await _refuse_unknown_files(database, ingested)
+        await Datasets(database).store(ingested.dataset_id, called, ingested.count, batches, _files(ingested))
     return ingested
+
+
+async def _refuse_unknown_files(database: Database, ingested: Ingested) -> None:
+    by_hash = [reference for reference, path in ingested.files.items() if path is None]
+    unknown = await FileReader(database).unknown(by_hash) if by_hash else None
+    if unknown is not None:
+        wrong = f"no {unknown.media_type} of {unknown.size:,} bytes with sha256 {unknown.digest} is in the store"
+        raise DatasetError(f"a sample names a file by its content, but {wrong}; give the file's path")
+
+
+async def _files(ingested: Ingested) -> AsyncIterator[FileRow]:
+    """The files, read again: only what was hashed is stored."""
+    for reference, path in ingested.files.items():
+        content = None if path is None else await asyncio.to_thread(read_bounded, path)
+        if path is not None and (content is None or hashlib.sha256(content).hexdigest() != reference.digest):
+            raise DatasetError(f"{path.name} changed while it was read; try again")
+        yield FileRow(reference.digest, reference.media_type, content)
 
 
 def check_items(source: Source | Path | Sequence[Item], *looks: Look, largest_mb: int = DEFAULT_DATASET_MB) -> Ingested:
@@ -109,18 +132,19 @@ class _Intake:
     _place_by_hash: dict[bytes, int] = field(default_factory=dict)
     _given: list[tuple[SplitName, ...]] = field(default_factory=list)
     _hash_by_given_id: dict[str, bytes] = field(default_factory=dict)
+    _files: dict[FileReference, Path | None] = field(default_factory=dict)
 
     def ingested(self, source: Source) -> Ingested:
         if self.count == 0:
             raise DatasetError(f"{source.name} is empty; give at least one sample")
         if self._given:
             self._digest.update(canonical_json(self._given).encode())
-        return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates, tuple(self._given))
+        return Ingested(str(self._digest.hexdigest()), self.count, self.duplicates, tuple(self._given), self._files)
 
     def rows(self, items: Iterable[tuple[str, Item]]) -> Iterator[SampleRow]:
         for where, item in items:
             row = _row(where, item, self.count)
-            self._refuse_large(len(row.input) + len(row.expected))
+            self._refuse_large(len(row.input) + len(row.expected) + self._take_files(row, item))
             key = bytes.fromhex(row.item_hash)
             self._refuse_some_without_split(where, item)
             if key in self._place_by_hash:
@@ -137,6 +161,17 @@ class _Intake:
             self._digest.update(canonical_json([row.item_hash, row.item_id]).encode())
             self.count += 1
             yield row
+
+    def _take_files(self, row: SampleRow, item: Item) -> int:
+        """Note the files that an item names; the bytes of those that no item before it did."""
+        if f'"{MARK}":' not in row.input:
+            return 0
+        more = 0
+        for file in found_in(item.input):
+            reference, path = (file.reference, file.path) if isinstance(file, FoundFile) else (file, None)
+            more += 0 if reference in self._files else reference.size
+            self._files[reference] = self._files.get(reference) or path
+        return more
 
     def _take_copy(self, place: int, item: Item) -> None:
         """A sample that was given for several splits is kept once, with all of them."""
@@ -155,7 +190,7 @@ class _Intake:
         self.size += more
         if self.size > self.largest_mb * 1024 * 1024:
             fix = f"make it smaller, or raise {DATASET_MB} where it is read"
-            raise DatasetError(f"{self.name}: its items have more than {self.largest_mb:,} MB; {fix}")
+            raise DatasetError(f"{self.name}: its items and their files have more than {self.largest_mb:,} MB; {fix}")
 
 
 def _row(where: str, item: Item, position: int) -> SampleRow:

@@ -12,6 +12,7 @@ from typing import Any
 
 from activities.datasets.dataset_errors import DatasetError, shown
 from activities.datasets.items import in_split, item_of
+from activities.datasets.sample_files import with_found_files
 from activities.plugins.loader import Plugin
 from ratchet import Sample
 from workflows.model.spec.dataset import Item, SplitName, by_split, split_called
@@ -72,7 +73,7 @@ class Taken:
     def items(self) -> Iterator[tuple[str, Item]]:
         with self._file.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                yield self._place(number), Item.model_construct(**json.loads(line))
+                yield self._place(number), with_found_files(self._place(number), Item.model_construct(**json.loads(line)), None)
 
     def _line(self, number: int, value: Any, split: SplitName | None = None) -> str:
         where = self._place(number)
@@ -95,5 +96,5 @@ class Taken:
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, Sample):
-        return {**dataclasses.asdict(value), "tags": list(value.tags)}
+        return {**{name: part for name, part in dataclasses.asdict(value).items() if name != "files"}, "tags": list(value.tags)}
     return value if isinstance(value, Mapping) else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from activities.datasets.dataset_errors import DatasetError
 from activities.datasets.given_splits import GivenSplits, divide_as_given
 from activities.datasets.ingestion import Ingested, ingest
-from activities.datasets.sources import source_of, worker_file
+from activities.datasets.sources import InlineItems, Source, source_of, worker_file
 from activities.settings import DatasetSettings
 from store.connection import Database
 from store.write.datasets import Datasets
@@ -20,7 +20,8 @@ async def dataset_of(database: Database, spec: OptimizationRequest, settings: Da
     """What a spec names by id or name, or what its items or path hold, ingested by this worker."""
     given = spec.dataset
     if given.items is not None:
-        return await ingest(database, given.items, spec.dataset_name, largest_mb=settings.largest_dataset_mb)
+        source: Source = InlineItems(given.items, folder=settings.data_dir)
+        return await ingest(database, source, spec.dataset_name, largest_mb=settings.largest_dataset_mb)
     if given.files:
         source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
         try:

@@ -14,6 +14,7 @@ from activities.datasets.items import in_split, item_of
 from activities.datasets.json_lists import read_json
 from activities.datasets.objects import fetched
 from activities.datasets.parquet_tables import read_parquet
+from activities.datasets.sample_files import with_found_files
 from activities.datasets.tables import Described, with_columns
 from activities.datasets.text_lines import read_jsonl
 from activities.settings import DEFAULT_OBJECT_MB, DatasetSettings
@@ -47,9 +48,13 @@ class InlineItems:
 
     given: Sequence[Item]
     name: str = "items"
+    folder: Path | None = None
+    """Where the files lie that they name."""
 
     def items(self) -> Iterator[tuple[str, Item]]:
-        yield from ((f"items[{index}]", item) for index, item in enumerate(self.given))
+        for index, item in enumerate(self.given):
+            where = f"items[{index}]"
+            yield where, with_found_files(where, item, self.folder)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class FileSource:
         return self.path.name
 
     def items(self) -> Iterator[tuple[str, Item]]:
-        yield from _items_of(self.path, self.name, self.layout)
+        yield from _items_of(self.path, self.name, self.layout, self.path.parent)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class ObjectSource:
     def items(self) -> Iterator[tuple[str, Item]]:
         self.layout.format_of(self.name)
         with fetched(self.url, self.largest_mb) as path:
-            yield from _items_of(path, self.name, self.layout)
+            yield from _items_of(path, self.name, self.layout, None)
 
 
 @dataclass(frozen=True)
@@ -134,11 +139,11 @@ def _told_of(split: SplitName) -> Iterator[None]:
         raise DatasetError(f"dataset.paths.{split}: {told}", unquoted=f"dataset.paths.{split}: {unquoted}") from None
 
 
-def _items_of(path: Path, name: str, layout: Layout) -> Iterator[tuple[str, Item]]:
+def _items_of(path: Path, name: str, layout: Layout, folder: Path | None) -> Iterator[tuple[str, Item]]:
     read = FORMATS[layout.format_of(name)]
     with _unreadable_told(name):
         for where, described, remark in read(path, name, layout):
-            yield where, item_of(where, described, hint=remark)
+            yield where, with_found_files(where, item_of(where, described, hint=remark), folder)
 
 
 @contextmanager
@@ -173,8 +178,11 @@ def as_source(given: Source | Path | Sequence[Item]) -> Source:
     return InlineItems(given) if isinstance(given, Sequence) else given
 
 
-def source_of(dataset: Dataset, file_at: Callable[[str], Path], settings: DatasetSettings) -> Source:
-    """What a spec's items, path or paths name; `file_at` says which file of this machine a path is."""
+def source_of(
+    dataset: Dataset, file_at: Callable[[str], Path], settings: DatasetSettings, folder: Path | None = None
+) -> Source:
+    """What a spec's items, path or paths name; `file_at` says which file of this machine a path is. In `folder` are the files
+    that items of the spec itself name."""
     layout = Layout(dataset.format, dataset.columns, dataset.delimiter)
 
     def at(path: str) -> Source:
@@ -186,7 +194,7 @@ def source_of(dataset: Dataset, file_at: Callable[[str], Path], settings: Datase
             with _told_of(split):
                 parts[split] = at(path)
         return SplitFiles(parts)
-    return InlineItems(dataset.items or []) if dataset.path is None else at(dataset.path)
+    return InlineItems(dataset.items or [], folder=folder) if dataset.path is None else at(dataset.path)
 
 
 def worker_file(

@@ -25,6 +25,7 @@ from activities.proposals.reflection_prompt import (
     template_of,
 )
 from activities.shards.outcome_batches import until_back
+from activities.targets.attached_files import AttachedFiles
 from activities.targets.faults import CandidateFault, Refused, Unreachable
 from ratchet._canonical import content_hash
 from ratchet._placeholders import as_text, substitute
@@ -56,7 +57,9 @@ class Reflecting:
         proposer: ModelProposer,
         budget_lease: BudgetLease | None,
         context: CallContext,
+        files: AttachedFiles,
     ) -> None:
+        """`files` are those that have their marks in what the model is shown."""
         self._answers = answers
         self._models = models
         self._is_away = is_away
@@ -64,6 +67,7 @@ class Reflecting:
         self._proposer = proposer
         self._budget_lease = budget_lease
         self._context = context
+        self._files = files
         self.tokens = 0
         self.cost = 0.0
 
@@ -152,7 +156,7 @@ class Reflecting:
             return await self._models.ask(
                 base_url=self._proposer.base_url,
                 model=self._proposer.model,
-                messages=talk,
+                messages=self._files.sent(talk),
                 parameters=self._proposer.parameters,
                 stream=False,
                 timeout=LONGEST_CALL,

@@ -23,6 +23,7 @@ from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.proposals.model_proposer import Reflecting
 from activities.proposals.reflection_prompt import Material
 from activities.shards.outcome_batches import until_back
+from activities.targets.attached_files import attached_to_proposal
 from ratchet import Record
 from ratchet._canonical import NotCanonical, canonical_json, normalize
 from store.budget_leases import LeaseBalance, LeaseKey
@@ -95,7 +96,9 @@ class Proposing:
         match request.proposer:
             case ModelProposer() as proposer:
                 answers = self._store.model_answers
-                reflecting = Reflecting(answers, self._models, self._is_away, request, proposer, budget_lease, context)
+                files = await attached_to_proposal(self._store.files, records, proposer.files)
+                records = [replace(record, inputs=files.marked(record.inputs)) for record in records]
+                reflecting = Reflecting(answers, self._models, self._is_away, request, proposer, budget_lease, context, files)
                 with telling_what_it_took(reflecting):
                     return _canonical_values(
                         await reflecting.proposed(configuration, Material(records, await self._hall_of_fame(request)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from activities.plugins.calls import PluginCalls
     from activities.plugins.loader import Plugins
     from activities.targets.http import HttpEndpoints
+    from store.read.sample_files import FileReader
     from workflows.model.suite import EvaluationSuite
 
 
@@ -47,6 +48,8 @@ class TargetTools:
     isolation: Isolation = field(default_factory=Isolation)
     processes: WarmProcesses = field(default_factory=WarmProcesses)
     http: HttpEndpoints | None = None
+    files: FileReader | None = None
+    """Where the files are that samples name."""
 
 
 def answering_class(reference: str) -> AnsweringClass:

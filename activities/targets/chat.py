@@ -11,10 +11,12 @@ from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatAnswer, ChatModels
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
+from activities.targets.attached_files import attached
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
 from ratchet._canonical import NotCanonical
 from ratchet._placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
+from store.read.sample_files import FileReader
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatStep, ChatTarget, Message
@@ -54,18 +56,27 @@ class _Taken:
 class ChatAnswers:
     """Answers samples with one request to a chat model, or with a chain of them."""
 
-    def __init__(self, target: ChatTarget, models: ChatModels, prices: Mapping[str, Price], *, timeout: float) -> None:
+    def __init__(
+        self,
+        target: ChatTarget,
+        models: ChatModels,
+        prices: Mapping[str, Price],
+        *,
+        timeout: float,
+        files: FileReader | None = None,
+    ) -> None:
         self._target = target
         self._requests = target.requests
         self._models = models
         self._prices = prices
         self._timeout = timeout
+        self._files = files
 
     @classmethod
     def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
         """Make it for a suite."""
         target: Any = suite.target
-        return cls(target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds())
+        return cls(target, tools.models, suite.prices, timeout=suite.sample_timeout.total_seconds(), files=tools.files)
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
@@ -107,10 +118,12 @@ class ChatAnswers:
         context: CallContext,
     ) -> _Taken:
         steps = step_answer_of({step.name: step.answer.value for step in taken})
+        files = await attached(self._files, sample.input, configuration)
+        shown, given = files.marked(configuration), files.marked(sample.input)
         try:
-            filling = Filling(configuration, sample.input, steps)
+            filling = Filling(shown, given, steps)
             model = filling.text(request.model or "")
-            messages = _messages(request, ShownExamples(request, configuration), sample.input, steps)
+            messages = _messages(request, ShownExamples(request, shown), given, steps)
             stated = filling.json(request.parameters)
         except (Unfillable, NotCanonical, RecursionError) as error:
             raise NotSent(shorten(str(error))) from None
@@ -120,7 +133,7 @@ class ChatAnswers:
         answer = await self._models.ask(
             base_url=self._target.base_url,
             model=model,
-            messages=messages,
+            messages=files.sent(messages),
             parameters=parameters,
             stream=stream,
             timeout=self._timeout,

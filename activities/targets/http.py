@@ -28,6 +28,7 @@ from activities.secret_texts import without_secrets
 from activities.settings import HTTP_TOKEN
 from activities.targets import TargetTools
 from activities.targets.answers import output_from
+from activities.targets.attached_files import with_data_urls
 from activities.targets.faults import (
     BROKEN_ANSWER,
     CandidateFault,
@@ -40,6 +41,7 @@ from activities.targets.faults import (
 from ratchet import ExperimentContext, Output, Sample, experiment_headers
 from ratchet._placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
+from store.read.sample_files import FileReader
 from workflows.model.failures import described, shorten
 from workflows.model.spec.targets.http import HttpResponse, HttpTarget
 from workflows.model.suite import EvaluationSuite
@@ -96,23 +98,27 @@ class HttpEndpoints:
 class HttpAnswers:
     """Answers samples with an HTTP endpoint."""
 
-    def __init__(self, target: HttpTarget, endpoints: HttpEndpoints, *, timeout: float) -> None:
+    def __init__(
+        self, target: HttpTarget, endpoints: HttpEndpoints, *, timeout: float, files: FileReader | None = None
+    ) -> None:
         self._target = target
         self._endpoints = endpoints
         self._timeout = timeout
+        self._files = files
 
     @classmethod
     def of(cls, suite: EvaluationSuite, tools: TargetTools, *, isolate: bool) -> Self:
         """Make it for a suite."""
         assert tools.http is not None
         target: Any = suite.target
-        return cls(target, tools.http, timeout=suite.sample_timeout.total_seconds())
+        return cls(target, tools.http, timeout=suite.sample_timeout.total_seconds(), files=tools.files)
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         target = self._target
         credentials = self._endpoints.credentials(target)
+        sample = await with_data_urls(self._files, sample)
         try:
             filling = Filling(configuration, sample.input)
             url = _url(target.url, filling)

@@ -22,6 +22,7 @@ from activities.plugins.threads import RaisedCancelledError
 from activities.plugins.tracebacks import traceback_of
 from activities.secret_texts import without_secrets
 from activities.targets.answers import output_from
+from activities.targets.attached_files import with_contents
 from activities.targets.faults import CandidateFault, TookTooLong, Unreachable
 from activities.targets.patience_requests import TRY_AGAIN, patience_asked_for
 from ratchet import ExperimentContext, Output, Sample, TryAgain, in_experiment
@@ -35,6 +36,7 @@ from workflows.rules.overlay import NotRendered
 if TYPE_CHECKING:
     from activities.endpoints.gate import Gates
     from activities.targets import TargetTools
+    from store.read.sample_files import FileReader
     from workflows.model.suite import EvaluationSuite
 
 MOST_HANGING_THREADS = 32
@@ -61,7 +63,9 @@ class PythonAnswers:
         gates: Gates,
         patience: Patience,
         template: PromptTemplate | None = None,
+        files: FileReader | None = None,
     ) -> None:
+        self._files = files
         self._reference = target.ref
         self._at_most = target.at_most
         self._plugins = plugins
@@ -96,12 +100,14 @@ class PythonAnswers:
             gates=tools.models.gates,
             patience=tools.models.patience,
             template=suite.prompt,
+            files=tools.files,
         )
 
     async def answer(
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         """Code that never asks for patience stands before no gate, which would space out its calls."""
+        sample = await with_contents(self._files, sample)
 
         async def called() -> Output:
             async with metered(context, at_most(context.meter, self._at_most)) as call:

@@ -23,6 +23,7 @@ from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.settings import dataset_settings
 from ratchet._explanation import explain
+from ratchet._files import references_in
 from ratchet._placeholders import placeholders
 from store.write.datasets import SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
@@ -87,14 +88,14 @@ class Checked:
 
     @property
     def source(self) -> Source | None:
-        """What the spec's path or paths name: files relative to the spec, or objects in S3."""
-        if self.request is None or not self.request.dataset.files:
+        """What the spec's path, paths or items name: files relative to the spec, or objects in S3."""
+        if self.request is None or not self.request.dataset.is_read_from_files:
             return None
         return source_beside(self.path, self.request)
 
 
 def source_beside(spec: Path, request: OptimizationRequest) -> Source:
-    return source_of(request.dataset, lambda path: _present(spec.parent / path), dataset_settings())
+    return source_of(request.dataset, lambda path: _present(spec.parent / path), dataset_settings(), spec.parent)
 
 
 def _present(file: Path) -> Path:
@@ -188,9 +189,9 @@ def _check_dataset(
     given = request.dataset
     if given.items is None and not given.files:
         return None, []
-    lacking, named, scored = _MissingInputs(request), _NamedData(), _Expectations(request)
+    lacking, named, scored, taken = _MissingInputs(request), _NamedData(), _Expectations(request), _TakenFiles(request)
     try:
-        looks = lacking.look, _counting(strata, given.drawn_splits), named.look, scored.look, members.look
+        looks = lacking.look, _counting(strata, given.drawn_splits), named.look, scored.look, taken.look, members.look
         found = check_items(source_beside(spec, request), *looks, largest_mb=dataset_settings().largest_dataset_mb)
         if given.drawn_splits is not None and given.drawn_splits.stratify_by is not None:
             refuse_nothing_to_stratify_by(given.drawn_splits.stratify_by, bool(strata.keys() - {"", "[]"}))
@@ -199,7 +200,7 @@ def _check_dataset(
     except (DatasetError, SourceAway) as error:
         return None, [in_the_spec(str(error), given.given_at)]
     unknown = [*unknown_must_pass(request, named.ids, named.tags)]
-    return found, [*(lacking.findings if given.files else []), *scored.findings, *unknown]
+    return found, [*(lacking.findings if given.files else []), *scored.findings, *taken.findings, *unknown]
 
 
 def _too_small_a_budget(request: OptimizationRequest, sizes: Mapping[Split, int]) -> list[str]:
@@ -266,6 +267,23 @@ class _Expectations:
         if problem is not None:
             colon = "." if self._field == "dataset.items" else ": "
             self.findings.append(in_the_spec(f"{where}{colon}expected: {problem}", self._field))
+
+
+class _TakenFiles:
+    """Finds the first sample with a file that the target cannot be sent."""
+
+    def __init__(self, request: OptimizationRequest) -> None:
+        self.findings: list[str] = []
+        self._taken = request.target.taken_files
+        self._field = request.dataset.given_at
+
+    def look(self, where: str, item: Item, _row: SampleRow) -> None:
+        if self._taken is None or self.findings:
+            return
+        wrong = next((file for file in references_in(item.input) if file.media_type not in self._taken), None)
+        if wrong is not None:
+            told = f"a file is {wrong.media_type}, which the target cannot be sent; give {', '.join(self._taken)}"
+            self.findings.append(in_the_spec(f"{where}: {told}", self._field))
 
 
 def _has(item: Item, name: str) -> bool:

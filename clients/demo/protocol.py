@@ -1,8 +1,10 @@
 """The part of the OpenAI protocol that the simulated server speaks: what requests may say, and how answers look."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -11,7 +13,7 @@ from clients.demo.deterministic_text import count_tokens, digest
 
 
 class SimulatedMessage(BaseModel):
-    """One message of a conversation; parts other than text are accepted and not read."""
+    """One message of a conversation; of files within it only their kind and the beginning of their hash is read."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -22,8 +24,20 @@ class SimulatedMessage(BaseModel):
     def text(self) -> str:
         """The text of the message, whichever form it came in."""
         if isinstance(self.content, list):
-            return "\n".join(str(part.get("text", "")) for part in self.content if part.get("type") == "text")
+            return "\n".join(filter(None, map(_text_of, self.content)))
         return self.content or ""
+
+
+def _text_of(part: dict[str, Any]) -> str:
+    """A part as text: `[image/png 89a1b2c3]` of a file that is inside of it."""
+    image, file = part.get("image_url"), part.get("file")
+    url = image.get("url") if isinstance(image, dict) else file.get("file_data") if isinstance(file, dict) else None
+    if not isinstance(url, str):
+        return str(part.get("text", "")) if part.get("type") == "text" else ""
+    kind, encoded, data = url.removeprefix("data:").partition(";base64,")
+    if not encoded:
+        return f"[{part.get('type')}]"
+    return f"[{kind} {sha256(b64decode(data)).hexdigest()[:8]}]"
 
 
 class StreamOptions(BaseModel):

@@ -28,7 +28,7 @@ from clients.http.bodies import JsonRoute
 from clients.http.encoded_slashes import WholeSegments
 from clients.http.errors import Refused, answer_errors, responses
 from clients.http.feed import Feed
-from clients.http.routes import releases, replays, run_comparison, runs, start, steering, streams, trials
+from clients.http.routes import releases, replays, run_comparison, runs, sample_files, start, steering, streams, trials
 from clients.http.routes.page import serve_page
 from clients.http.security import API, SESSION_COOKIE, Guard, Trust
 from clients.runs.ended_runs import looking_after_ended_runs
@@ -115,7 +115,7 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
     )
     app.state.backend, app.state.trust = backend, trust
     answer_errors(app)
-    for part in (streams, runs, trials, replays, run_comparison, start, steering, releases):
+    for part in (streams, runs, trials, sample_files, replays, run_comparison, start, steering, releases):
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 

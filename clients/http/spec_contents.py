@@ -61,7 +61,7 @@ class SpecReader:
         """Read everything. What is wrong with it is refused, before anything is started."""
         known, unseen = await _prompt(servers, request)
         dataset_id, unseen_data = await self._dataset(servers, request)
-        if request.dataset.files and not unseen_data:
+        if request.dataset.is_read_from_files and not unseen_data:
             request = by_dataset_id(request, dataset_id)
         fingerprints, sources, unseen_code = await self._plugins(request)
         asked = request if request.prompt is None or request.prompt.name is not None else _with_prompt_of(request, known)
@@ -70,14 +70,14 @@ class SpecReader:
     async def _dataset(self, servers: Servers, request: OptimizationRequest) -> tuple[str, tuple[str, ...]]:
         given, settings = request.dataset, dataset_settings()
         try:
-            if given.items is not None:
+            if given.items is not None and not given.is_read_from_files:
                 read = asyncio.to_thread(check_items, given.items, largest_mb=settings.largest_dataset_mb)
                 return (await read).dataset_id, ()
-            if given.files:
+            if given.is_read_from_files:
                 unseen = tuple(field for field, path in given.files.items() if not _may_read(path))
                 if unseen:
                     return canonical_json(given.files), unseen
-                source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
+                source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings, settings.data_dir)
                 async with self._ingesting:
                     found = await ingest(servers.database, source, given.name, largest_mb=settings.largest_dataset_mb)
                 return found.dataset_id, ()

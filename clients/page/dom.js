@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const REFUSED = new Set(["innerHTML", "outerHTML", "srcdoc", "style"]);
+const SAFE_IMAGE = /^(\/v1\/private\/files\/[0-9a-f]{64}$|data:image\/(png|jpeg|gif|webp);base64,)/;
 const SAFE_LINK = /^(#|\/(?!\/)|https?:\/\/)/;
 
 /** An HTML element: `h("a", {href: "#/", class: "soft", onclick: go}, "Runs")`. Children: text, nodes, arrays; null is nothing. */
@@ -46,6 +47,8 @@ function set(element, name, value) {
     element.addEventListener(name.slice(2), value);
   } else if (name === "href" && !SAFE_LINK.test(value)) {
     throw new Error("only links to this page and to http(s) are made");
+  } else if (name === "src" && !SAFE_IMAGE.test(value)) {
+    throw new Error("only images of samples are shown");
   } else if (name === "value" || name === "checked" || name === "disabled" || name === "selected" || name === "hidden") {
     element[name] = value;
   } else {

@@ -5,6 +5,9 @@ export const isLive = false;
 /** `run_id`, `written_at`, `gates`, `figures`, `edits`, and the server's `answers` as they were then. */
 export const report = JSON.parse(document.getElementById("report").textContent);
 
+/** Where an image of a sample is shown from, by its sha256; null where the file has it not inside. */
+export const imageAt = (digest) => report.answers[`/files/${digest}`] ?? null;
+
 const PARTS = new Set(["offset", "limit", "only", "before"]); // these choose from an answer
 const SAME = new Set(["spec", "since", "trials"]); // these would shorten or lengthen it
 const LEFT_OUT = "This report does not have that. With --verbosity full it holds more; the page of the run has it all.";

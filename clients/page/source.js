@@ -8,5 +8,8 @@ export const report = null;
 
 const BASE = "/v1/private";
 
+/** Where an image of a sample is shown from, by its sha256. */
+export const imageAt = (digest) => `${BASE}/files/${digest}`;
+
 /** Ask for a path; a response as of `fetch`. */
 export const request = (path, options) => fetch(BASE + path, options);

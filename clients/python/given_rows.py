@@ -50,7 +50,7 @@ def _rows(data: Any, where: str) -> Rows:
 
 def _row(row: Any, where: str) -> dict[str, Any]:
     if isinstance(row, Sample):
-        row = dataclasses.asdict(row)
+        row = {name: part for name, part in dataclasses.asdict(row).items() if name != "files"}
     if not isinstance(row, Mapping):
         raise SpecError(f"{where}: is a {type(row).__name__}; give a mapping with input and expected, or a ratchet.Sample")
     return {str(name): _plain(value) for name, value in row.items()}

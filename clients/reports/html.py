@@ -76,8 +76,8 @@ def _inert(data: str) -> str:
 def _policy(script: str, styles: str) -> str:
     """Run this script and wear these styles, nothing else; load nothing, send nothing."""
     return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(styles)}; base-uri 'none'; form-action 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(styles)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 

@@ -6,8 +6,10 @@ A path carries the options that tell answers apart, in the order of their names;
 from __future__ import annotations
 
 import asyncio
+import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from pydantic import TypeAdapter
@@ -21,6 +23,7 @@ from clients.wire import (
     round_of,
     slices_of,
 )
+from ratchet._files import IMAGES, data_url
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from store import events
@@ -36,6 +39,9 @@ MOST_CANDIDATES: Final = 200
 MOST_SAMPLES: Final = 1000
 """With what both sides answered, in a full report."""
 MOST_EVENTS: Final = 1000
+LARGEST_IMAGES_MB: Final = 8
+"""Of images of samples, all together; what is larger is left out."""
+_NAMED_IMAGE: Final = re.compile(r'"\$file": ?"sha256:([0-9a-f]{64})"')
 LARGEST_MB: Final = 32
 """Of candidates; a browser would take long to open more."""
 
@@ -68,7 +74,20 @@ async def inlined_answers(
     answers |= await _candidates(reader, report, None if in_full else MOST_CANDIDATES)
     answers |= await _comparisons(reader, report, MOST_SAMPLES if in_full else 0)
     answers |= await _slices(reader, report, slice_fields)
-    return {f"/optimizations/{run_id}{path}": answer for path, answer in answers.items()}
+    images = await _images(reader, answers.values()) if in_full else {}
+    return {f"/optimizations/{run_id}{path}": answer for path, answer in answers.items()} | images
+
+
+async def _images(reader: StoreReader, answers: Iterable[str]) -> dict[str, str]:
+    """The images that the samples in these answers name, as data URLs by the paths that the server has them under."""
+    found: dict[str, str] = {}
+    left = LARGEST_IMAGES_MB * 2**20
+    for digest in dict.fromkeys(digest for answer in answers for digest in _NAMED_IMAGE.findall(answer)):
+        file = await reader.files.load(digest)
+        if file is not None and file.media_type in IMAGES and len(file.content) <= left:
+            left -= len(file.content)
+            found[f"/files/{digest}"] = json.dumps(data_url(file.media_type, file.content))
+    return found
 
 
 def _json(answer: Payload) -> str:

@@ -186,7 +186,7 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
         request, known = source.scored_by(request), source.scored_by(known)
     plugins = checked.plugins
     run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources)
-    if request.dataset.items is None and request.dataset.ref is None:
+    if request.dataset.ref is None and (request.dataset.items is None or request.dataset.is_read_from_files):
         request = by_dataset_id(request, dataset_id)
     uses = plugin_uses(request)
     memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}

@@ -10,6 +10,7 @@ from store.read.event_log import EventReader
 from store.read.outlines import OutlineReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
+from store.read.sample_files import FileReader
 from store.read.slice_scores import SliceScoreReader
 from store.read.slices import SliceReader
 from store.read.trials import TrialReader
@@ -29,3 +30,4 @@ class StoreReader:
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
         self.releases = ReleaseReader(database)
+        self.files = FileReader(database)

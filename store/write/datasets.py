@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from store.connection import Connection, Database
@@ -11,6 +11,12 @@ from store.schema import StoreError
 from workflows.model.spec.dataset import SplitName
 
 _TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
+_DELETE_UNNAMED_FILES = """
+DELETE FROM files WHERE digest IN (
+    SELECT digest FROM files f WHERE NOT EXISTS (SELECT FROM dataset_files d WHERE d.digest = f.digest)
+    FOR UPDATE SKIP LOCKED
+)"""
+"""A file that somebody is about to name is locked by him, and stays."""
 _JSON_COLUMNS = {"input": "input", "expected": "expected"}
 
 
@@ -29,6 +35,14 @@ class SampleRow(NamedTuple):
     """Those it was given in, most often one; empty where the dataset says nothing of splits."""
 
 
+class FileRow(NamedTuple):
+    """A file that samples name; without content where it must be in the store already."""
+
+    digest: str
+    media_type: str
+    content: bytes | None
+
+
 class Datasets:
     """Datasets by the hash of their content, and by their names."""
 
@@ -36,13 +50,21 @@ class Datasets:
         self._database = database
 
     async def store(
-        self, dataset_id: str, name: str, count: int, batches: Callable[[], Awaitable[Sequence[SampleRow]]]
+        self,
+        dataset_id: str,
+        name: str,
+        count: int,
+        batches: Callable[[], Awaitable[Sequence[SampleRow]]],
+        files: AsyncIterable[FileRow] | None = None,
     ) -> None:
         """Store a dataset, batch by batch until one is empty, unless it is there; and as the newest version of its name."""
         async with self._database.transaction() as connection:
             if await _claim(connection, dataset_id, name, count):
                 while batch := await batches():
                     await _add_samples(connection, dataset_id, batch)
+                if files is not None:
+                    async for file in files:
+                        await _add_file(connection, dataset_id, file)
             await _name_version(connection, name, dataset_id)
 
     async def size(self, dataset_id: str) -> int | None:
@@ -131,7 +153,9 @@ class Datasets:
             run = await connection.fetchval("SELECT run_id FROM runs WHERE dataset_id = $1 LIMIT 1", dataset_id)
             if run is not None:
                 raise StoreError(f"dataset {dataset_id[:12]} is used by run {run!r}: delete the run first")
-            return bool(await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id))
+            deleted = await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id)
+            await connection.execute(_DELETE_UNNAMED_FILES)
+            return bool(deleted)
 
 
 async def _claim(connection: Connection, dataset_id: str, name: str, count: int) -> bool:
@@ -150,6 +174,16 @@ async def _add_samples(connection: Connection, dataset_id: str, rows: Sequence[S
     await connection.copy_records_to_table(
         "samples", records=[(dataset_id, *row) for row in rows], columns=["dataset_id", *SampleRow._fields]
     )
+
+
+async def _add_file(connection: Connection, dataset_id: str, file: FileRow) -> None:
+    if file.content is not None:
+        await connection.execute(
+            "INSERT INTO files (digest, media_type, content) VALUES ($1, $2, $3)"
+            " ON CONFLICT (digest) DO UPDATE SET media_type = excluded.media_type",
+            *file,
+        )
+    await connection.execute("INSERT INTO dataset_files (dataset_id, digest) VALUES ($1, $2)", dataset_id, file.digest)
 
 
 async def _name_version(connection: Connection, name: str, dataset_id: str) -> int:

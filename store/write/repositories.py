@@ -6,6 +6,7 @@ from store.connection import Database
 from store.read.evaluated_samples import EvaluatedSamples
 from store.read.measured_samples import MeasuredSamples
 from store.read.releases import ReleaseReader
+from store.read.sample_files import FileReader
 from store.read.search_history import SearchHistory
 from store.read.trials import TrialReader
 from store.write.budgets import Budgets
@@ -46,3 +47,4 @@ class Store:
         self.measured_samples = MeasuredSamples(database)
         self.evaluated_samples = EvaluatedSamples(database)
         self.answers = TrialReader(database)
+        self.files = FileReader(database)

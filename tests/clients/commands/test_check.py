@@ -37,6 +37,7 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "broken.jsonl").write_text('{"input": {"q": 1}}\n{"input": \n')
     (tmp_path / "other.jsonl").write_text('{"input": {"q": 1}, "expected": 1}\n{"input": {"question": 2}, "expected": 1}\n')
     (tmp_path / "empty.jsonl").write_text("\n")
+    (tmp_path / "program").write_bytes(b"MZ\x00")
     return tmp_path
 
 
@@ -110,6 +111,16 @@ MALFORMED = {
         CHAT.replace(ITEMS, "{path: other.jsonl, splits: none}"),
         5,
         "dataset.path: other.jsonl line 2: input has no 'q', which the target needs",
+    ),
+    "file that is not there": (
+        changed("{q: 1}", "{q: {$file: a.png}}"),
+        5,
+        "dataset.items[0]: input.q: file 'a.png' is not in the dataset's folder; copy it there or correct the path",
+    ),
+    "file that no model takes": (
+        CHAT.replace("{q: 1}", "{q: {$file: program}}"),
+        5,
+        "dataset.items[0]: a file is application/octet-stream, which the target cannot be sent; give image/png",
     ),
     "reference": (changed("mine:target", "mine"), 4, "target.ref: is not a plug-in reference"),
     "no module": (changed("mine:target", "nix:target"), 4, "target.ref: plug-in nix:target: there is no module 'nix'"),

@@ -18,6 +18,7 @@ from ratchet.prompts import open_store
 from tests.support.engines import PLUGINS
 from tests.support.hill_specs import hill_spec
 from tests.support.http_api import ask, until
+from tests.support.pictures import png
 from tests.support.prompt_examples import template, toned
 
 OWN = """
@@ -109,6 +110,18 @@ async def test_one_file_for_each_split_counts_by_what_is_in_them(
     assert before != await by_http(http, spec) == await by_command(servers, directory, spec)
     other = {"validation": "dev.jsonl", "test": "data.jsonl"}
     assert await by_http(http, {**spec, "dataset": {"paths": other}}) not in (before, await by_http(http, spec))
+
+
+async def test_another_picture_under_the_same_name_is_another_run(
+    http: httpx.AsyncClient, servers: Servers, directory: Path
+) -> None:
+    (directory / "a.png").write_bytes(png(1))
+    items = [{"input": {"n": n, "picture": {"$file": "a.png"}}, "expected": "yes"} for n in range(3)]
+    spec = own_spec(name="pictured", dataset={"items": items, "splits": "none"})
+    before = await by_http(http, spec)
+    assert before == await by_command(servers, directory, spec)
+    (directory / "a.png").write_bytes(png(2))
+    assert before != await by_http(http, spec) == await by_command(servers, directory, spec)
 
 
 @pytest.mark.parametrize("changed", ["own.py", "own_words.py"])

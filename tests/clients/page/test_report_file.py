@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ import pytest
 from playwright.async_api import Browser, Page, Route, expect
 from temporalio.client import WorkflowFailureError
 
+from activities.datasets import ingest
+from clients.demo.model_server import simulated_model
+from clients.demo.models import ECHO
 from clients.reports.gates import meets
 from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
@@ -21,6 +26,7 @@ from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import PATIENCE_MS, keep_picture
+from tests.support.pictures import png
 from tests.support.word_runs import HOSTILE
 
 Accessible = Callable[[Page], Awaitable[list[str]]]
@@ -166,6 +172,49 @@ async def test_a_full_report_has_the_answers_too_which_are_chosen_and_turned_ove
     await page.locator(".sample-head").first.click()
     await expect(page.locator(".answer").first).to_be_visible()
     assert not await obeyed(page)
+
+
+async def test_pictures_of_samples_reach_the_model_and_are_shown(
+    engines: Engines, open_report: OpensReport, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    """The simulated model says which pictures it was sent: as long as it may say enough."""
+    digests = [sha256(png(shade)).hexdigest() for shade in range(4)]
+    items = [
+        {"id": f"p{n}", "input": {"picture": {"$file": f"{n}.dat"}}, "expected": f"[image/png {digest[:8]}]"}
+        for n, digest in enumerate(digests)
+    ]
+    for shade in range(4):
+        (tmp_path / f"{shade}.dat").write_bytes(png(shade))
+    (tmp_path / "pictures.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
+    stored = await ingest(engines.database, tmp_path / "pictures.jsonl")
+    async with simulated_model() as server:
+        target = {"kind": "chat", "model": ECHO, "base_url": server.base_url}
+        limit = {"value": 1, "change": "structured", "type": "integer", "min": 1, "max": 81, "step": 40}
+        handle = await engines.start(
+            hill_spec(
+                configuration={"max_tokens": limit},
+                target={**target, "messages": [{"role": "user", "content": "{{input.picture}}"}]},
+                dataset={"id": stored.dataset_id, "splits": "none"},
+                scorers=[{"kind": "exact"}],
+                objective={"metric": "exact"},
+                stop={"max_rounds": 1},
+            ),
+            run_id="pictures",
+        )
+        result = await handle.result()
+    assert (result["baseline_score"], result["best_score"]) == (0.0, 1.0)
+    history = [event.SerializeToString() async for event in handle.fetch_history_events()]
+    assert b64encode(png(0)) not in b"".join(history) and digests[0].encode() not in b"".join(history)
+
+    page = await open_report("pictures", f"candidates/{await winner(http, 'pictures')}?tab=samples", in_full=True)
+    await page.locator(".sample-head").first.click()
+    picture = page.get_by_role("img", name="Input picture")
+    await expect(picture).to_be_visible()
+    assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 8
+    served = await http.get(f"/files/{digests[0]}")
+    assert (served.content, served.headers["content-type"]) == (png(0), "image/png")
+    assert served.headers["x-content-type-options"] == "nosniff"
+    assert (await http.get(f"/files/{'0' * 64}")).status_code == 404
 
 
 async def test_what_a_report_leaves_out_is_said(open_report: OpensReport, words: str) -> None:

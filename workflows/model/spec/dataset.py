@@ -9,6 +9,7 @@ import pydantic
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ratchet._explanation import explain
+from ratchet._files import names_a_file
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue, PathText, ShortText
 from workflows.model.run.numbers import Weight
@@ -268,6 +269,11 @@ class Dataset(SpecPart):
         if self.path is not None:
             return {"dataset.path": self.path}
         return {f"dataset.paths.{split}": path for split, path in (self.paths or {}).items()}
+
+    @property
+    def is_read_from_files(self) -> bool:
+        """Whether it, or what its items name, lies in files."""
+        return bool(self.files) or any(names_a_file(item.input) for item in self.items or ())
 
     @property
     def given_at(self) -> str:

@@ -30,6 +30,8 @@ class ModelProposer(SpecPart):
     """How often the model is asked again when its answer cannot be used, shown what is wrong with it."""
     examples: Annotated[int, Field(ge=0, le=20)] = 5
     """How many failed samples it is shown."""
+    files: Annotated[int, Field(ge=0, le=50)] = 4
+    """How many of their images, PDFs and text files it is sent at most; 0 for a model that takes none."""
 
 
 class PythonProposer(SpecPart):

@@ -55,6 +55,8 @@ class Target(Various):
     """The class that answers samples, as `.module:Class` of `activities.targets`; None where a trial is run elsewhere."""
     renders_prompts: ClassVar[bool] = False
     """Whether it renders the prompt itself, from the store of prompts."""
+    taken_files: ClassVar[tuple[str, ...] | None] = None
+    """The media types of files in samples that it can be sent; None where it is sent any."""
     runs_whole_trials: ClassVar[bool] = False
     """Whether nobody can look at a trial before all of it is answered."""
 

@@ -20,15 +20,32 @@ AROUND_A_REQUEST = 32
 AROUND_A_MESSAGE = 16
 """Tokens that chat formats add."""
 
+TOKENS_OF_AN_IMAGE = 40_000
+"""More than the known models count for one. A file that is no image is bounded by its bytes, as text is."""
+
 _NOT_READ = ("model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n")
 
 
 def chat_bound(body: Mapping[str, Any], price: Price | None) -> Amount:
     """The most that one chat completion can take: everything that is sent, and the longest answer."""
-    messages = body.get("messages") or []
-    sent = {name: value for name, value in body.items() if name not in _NOT_READ}
-    read = _bytes(sent) + AROUND_A_REQUEST + AROUND_A_MESSAGE * len(messages)
+    messages, images = _without_images(body.get("messages") or [])
+    sent = {name: value for name, value in body.items() if name not in _NOT_READ} | {"messages": messages}
+    read = _bytes(sent) + images * TOKENS_OF_AN_IMAGE + AROUND_A_REQUEST + AROUND_A_MESSAGE * len(messages)
     return bound_of(read, _longest_answer(body), price)
+
+
+def _without_images(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], int]:
+    """Messages without their images, and how many these are."""
+    left: list[Mapping[str, Any]] = []
+    images = 0
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, list):
+            others = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "image_url")]
+            images += len(content) - len(others)
+            message = {**message, "content": others}
+        left.append(message)
+    return left, images
 
 
 def embedding_bound(texts: Sequence[str], price: Price | None) -> Amount:

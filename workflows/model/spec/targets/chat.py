@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from ratchet._files import IMAGES, PDF, TEXT
 from ratchet._frozen import SpecPart
 from ratchet._placeholders import whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
@@ -25,7 +26,12 @@ class Message(SpecPart):
     role: Literal["system", "user", "assistant", "developer", "tool"]
     """Who speaks."""
     content: Text
-    """Text with placeholders: `{{input.name}}` from the sample, `{{factors.name}}` from the configuration."""
+    """Text with placeholders: `{{input.name}}` from the sample, `{{factors.name}}` from the configuration. Where the sample has
+    a file, it is sent there: an image or a PDF as a content part, a text file as text."""
+
+
+TAKEN_FILES = (*IMAGES, PDF, TEXT)
+"""Kinds of files that OpenAI's protocol has parts of messages for."""
 
 
 class Splice(SpecPart):
@@ -78,6 +84,7 @@ class ChatTarget(Target):
     """
 
     answered_by = ".chat:ChatAnswers"
+    taken_files = TAKEN_FILES
 
     kind: Literal["chat"]
     messages: Messages | None = None
