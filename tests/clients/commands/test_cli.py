@@ -204,7 +204,8 @@ class TestErrors:
         (tmp_path / "spec.yaml").write_text(
             "configuration: {k: {value: 1, change: structured, type: integer, min: 0, max: 2}}\n"
             'target: {kind: python, ref: "mine:target"}\n'
-            "dataset: [{input: 1, expected: 1}]\nobjective: exact\noptimizer: {proposer: {kind: step}}\n"
+            "dataset: {items: [{input: 1, expected: 1}], splits: none}\n"
+            "objective: exact\noptimizer: {proposer: {kind: step}}\n"
         )
         good = cli("check", "spec.yaml")
         assert good.returncode == 0, good.stderr

@@ -6,17 +6,17 @@ from typing import Any
 
 import httpx
 
-from clients.reports.facts import best_iteration
 from clients.reports.formatting import telling_apart
 from clients.reports.history.entries import report_json
 from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
 from clients.reports.load import facts_of
-from clients.reports.markdown import markdown
 from clients.reports.text.boxes import Verbosity, box
+from clients.reports.text.summary import means_text
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.html_reports import HtmlReport
+from workflows.model.trial import Purpose
 from workflows.rules.statistics import interval_of_score
 
 
@@ -31,9 +31,14 @@ async def test_everybody_shows_the_same_bar(http: httpx.AsyncClient, engines: En
     assert bars == {one["candidate_id"]: (one["low"], one["high"]) for one in report_json(facts)["compared"]}
     document = HtmlReport(html(facts, await inlined_answers(engines.database, finished)))
     assert document.data["answers"][f"/optimizations/{finished}/outline"]["trials"] == drawn
-    best = best_iteration(facts)
-    assert best is not None
-    words = f"95% CI {'…'.join(telling_apart(*bars[best.candidate_id]))}"
-    assert words in box(facts, Verbosity.FULL)
-    assert words in markdown(facts)
-    assert words == document.figures["Interval"]
+    # Where baseline and winner were confirmed, what is shown is how sure those figures are.
+    confirmed = [one for one in facts.further if one.purpose is Purpose.CONFIRMATION]
+    words = means_text(facts)
+    assert len(confirmed) == 2 and words
+    for one in confirmed:
+        known = interval_of_score(one.score, one.sample_means or ())
+        assert known == (one.low, one.high)
+        assert all(end in words for end in telling_apart(*known))
+    shown = " ".join(box(facts, Verbosity.FULL).replace("║", " ").split())
+    assert words in shown
+    assert words == document.figures["Means"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 
 import pytest
@@ -22,7 +20,7 @@ def test_columns_to_spare_go_where_the_terminal_is_narrow(
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: columns is not None)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((columns or 20, 24)))
+    monkeypatch.setenv("COLUMNS", str(columns or 20))
     print_table(HEADS, ROWS, right=("Cost",), folds=("Why",), spare=("Cost",))
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == shown.split()

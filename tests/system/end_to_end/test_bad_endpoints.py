@@ -198,7 +198,7 @@ async def test_what_went_wrong_is_counted_and_shown_everywhere(engines: Engines,
     twice = {kind: 2 * count for kind, count in errors.items()}
     assert report_json(facts)["errors"] == twice
     assert [entry["trials"][0]["extra"]["errors"] for entry in report_json(facts)["rounds"]] == [errors] * 2
-    assert "Errors:   empty answer × 2, http 422 × 2, http 500 × 2; coverage 98.0% at least" in status_text(
+    assert "Errors:       empty answer × 2, http 422 × 2, http 500 × 2; coverage 98.0% at least" in status_text(
         facts, datetime.now(UTC)
     )
     assert report_json(facts)["least_coverage"] == 0.98
