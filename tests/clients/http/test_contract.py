@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
 import pytest
 
+from activities.datasets import InlineItems, ingest
+from clients.runs.servers import Servers
 from tests.support.http_api import TOKEN
+from tests.support.pictures import png
+from workflows.model.spec.dataset import Item
 
 CONFIGURATION = """
 continue-on-failure = true
@@ -24,6 +29,7 @@ max-examples = {examples}
 optimization_id = "{run}"
 candidate_id = "{candidate}"
 candidate = "{candidate}"
+digest = "{digest}"
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -53,11 +59,15 @@ enabled = false
 
 
 @pytest.mark.timeout(900)
-async def test_the_server_does_what_its_openapi_document_says(guarded_url: str, finished: str, tmp_path: Path) -> None:
+async def test_the_server_does_what_its_openapi_document_says(
+    guarded_url: str, finished: str, servers: Servers, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best))
+    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best, digest=sha256(png()).hexdigest()))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]
