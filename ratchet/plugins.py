@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ratchet._files import File, file_at
+if TYPE_CHECKING:
+    from ratchet._files import File
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Sample:
 
     def file(self, path: str = "") -> File:
         """Return the file at a place in the input, such as `picture` or `pages.0`: `sample.file("picture").read()`."""
+        from ratchet._files import file_at
+
         return file_at(path, self.input, self.files)
 
 
