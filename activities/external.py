@@ -342,7 +342,7 @@ def _parts_of(trial: ShardInput) -> Iterator[ShardInput]:
 def _sample(pair: UnansweredPair, shard: ShardInput, overlay: Overlay) -> dict[str, JsonValue]:
     """A sample as strangers see it."""
     return {
-        **asdict(pair.sample),
+        **{name: part for name, part in asdict(pair.sample).items() if name != "files"},
         "tags": list(pair.sample.tags),
         "replicate": pair.replicate,
         "seed": derive_seed(shard.seed, pair.item_hash, pair.replicate),

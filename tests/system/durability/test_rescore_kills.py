@@ -39,7 +39,7 @@ async def test_only_judge_calls_in_flight_are_repeated(tmp_path: Path) -> None:
         source = await answered_run(StoreReader(database), "first")
         judged = graded(server, dataset={"items": ITEMS, "splits": "none"}, execution=EXECUTION)
         spec = source.scored_by(OptimizationRequest.model_validate(judged)).model_dump(mode="json", by_alias=True)
-        server.simulate({"latency": {"mean_ms": 100}, "model": "simulated-judge"})
+        server.simulate({"latency": {"mean_ms": 400}, "model": "simulated-judge"})
         second = await client.start_workflow("OptimizationWorkflow", spec, id="second", task_queue="optimization")
         connection = await asyncpg.connect(stack.database_url)
         scored = "SELECT count(*) FROM outcomes WHERE run_id = 'second'"
