@@ -68,14 +68,16 @@ def test_a_kilobyte_that_says_one_text_five_hundred_times(tmp_path: Path, stored
     assert file.stat().st_size < 8_000
     told = read_within(file, RATCHET_LARGEST_DATASET_MB="30")
     assert told == (
-        "refused bomb.parquet: its items have more than 30 MB; make it smaller, or raise RATCHET_LARGEST_DATASET_MB where it "
+        "refused bomb.parquet: its items and their files have more than 30 MB; make it smaller, or raise RATCHET_LARGEST_DATASET_MB where it "
         "is read"
     )
 
 
 def test_the_same_row_again_and_again_is_one_item(tmp_path: Path) -> None:
     file = written(tmp_path / "bomb.parquet", {"input": repeated("x" * MB, 3_000)})
-    assert read_within(file, RATCHET_LARGEST_DATASET_MB="10").startswith("refused bomb.parquet: its items have more than 10 MB")
+    assert read_within(file, RATCHET_LARGEST_DATASET_MB="10").startswith(
+        "refused bomb.parquet: its items and their files have more than 10 MB"
+    )
 
 
 def nested(kind: str) -> Any:
@@ -100,7 +102,9 @@ written(Path({str(file)!r}), {{"input": column, "n": range(len(column))}})
 """
     subprocess.run([sys.executable, "-c", making], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     told = read_within(file, RATCHET_LARGEST_DATASET_MB="30")
-    wanted = "row 1: has more than 16,777,216 bytes" if kind == "too_large" else "its items have more than 30 MB"
+    wanted = (
+        "row 1: has more than 16,777,216 bytes" if kind == "too_large" else "its items and their files have more than 30 MB"
+    )
     assert wanted in told
 
 
