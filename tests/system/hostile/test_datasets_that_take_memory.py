@@ -68,7 +68,8 @@ def test_a_kilobyte_that_says_one_text_five_hundred_times(tmp_path: Path, stored
     assert file.stat().st_size < 8_000
     told = read_within(file, RATCHET_LARGEST_DATASET_MB="30")
     assert told == (
-        "refused bomb.parquet: its items and their files have more than 30 MB; make it smaller, or raise RATCHET_LARGEST_DATASET_MB where it "
+        "refused bomb.parquet: its items and their files have more than 30 MB; "
+        "make it smaller, or raise RATCHET_LARGEST_DATASET_MB where it "
         "is read"
     )
 
