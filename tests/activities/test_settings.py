@@ -37,8 +37,9 @@ def test_rooms_that_are_told_everything_read_no_environment(room: str) -> None:
 
 
 def test_no_call_is_told_anything_behind_its_back() -> None:
-    """Threads and loops of plug-ins copy a context; the variable in it, the experiment, is the public library's."""
-    assert modules_with(re.compile(r"\bContextVar\b"), "activities") == set()
+    """Threads and loops of plug-ins copy a context. What is in it serves the user's own code, which cannot be handed anything:
+    the experiment, which is the public library's, and where it prints to."""
+    assert modules_with(re.compile(r"\bContextVar\b"), "activities") == {"activities/plugins/printed_text.py"}
 
 
 def test_everything_has_its_variable() -> None:

@@ -44,9 +44,14 @@ parameters = {{ optimization_id = "nowhere" }}
 include-operation-id = "compareOptimizations"
 parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
 
-# Covering the schema of a spec, which is deep, takes thousands of requests; it is only fuzzed.
+# Covering the schema of a spec, which is deep, takes thousands of requests: specs are only fuzzed.
 [[operations]]
 include-operation-id = "startOptimization"
+[operations.phases.coverage]
+enabled = false
+
+[[operations]]
+include-operation-id = "rescoreOptimization"
 [operations.phases.coverage]
 enabled = false
 
