@@ -38,8 +38,9 @@ from activities.shards.conclusion import Concluding
 from activities.shards.evidence import Judging
 from activities.shards.heartbeat import heartbeating
 from activities.shards.outcome_batches import OutcomeBatches, until_back
+from activities.shards.pair_calls import PairCall, number_of
 from activities.shards.sample_outcomes import PairToAnswer
-from activities.shards.shard import PairCall, ShardAtWork, number_of
+from activities.shards.shard import ShardAtWork
 from activities.shards.shard_endings import finished_or_handed_back
 from activities.targets import TargetTools, target_for
 from activities.targets.already_answered import GivenAnswers

@@ -45,6 +45,8 @@ class LockedRun:
     starts: int
     status: str
     status_changes: int
+    is_finished: bool = False
+    """Its result is stored: what it counted up to then stands."""
 
 
 class RunUnknown(StoreError):
@@ -54,7 +56,7 @@ class RunUnknown(StoreError):
 async def lock_run(connection: Connection, run_id: str) -> LockedRun:
     """Lock the run's row. Event ids are drawn under this lock, so that within a run they become visible in order."""
     row = await connection.fetchrow(
-        "SELECT starts, status, status_changes FROM runs WHERE run_id = $1 FOR NO KEY UPDATE", run_id
+        "SELECT starts, status, status_changes, result IS NOT NULL FROM runs WHERE run_id = $1 FOR NO KEY UPDATE", run_id
     )
     if row is None:
         raise RunUnknown(f"run {run_id!r} is not in the store: it was deleted, or never prepared")

@@ -90,18 +90,14 @@ class Trials:
                       AND t.run_id = $1 AND t.candidate_id = $10 AND t.purpose = $13 AND t.part = $14
                 )
                 UPDATE runs SET
-                    completed = completed + CASE WHEN result IS NULL THEN $2 ELSE 0 END,
-                    failed = failed + CASE WHEN result IS NULL THEN $3 ELSE 0 END,
-                    stopped = stopped + CASE WHEN result IS NULL THEN $4 ELSE 0 END,
-                    paid_trials = paid_trials + CASE WHEN result IS NULL THEN $5 ELSE 0 END,
+                    completed = completed + $2, failed = failed + $3, stopped = stopped + $4, paid_trials = paid_trials + $5,
                     paid_samples = paid_samples + $6, paid_tokens = paid_tokens + $7, paid_cost = paid_cost + $8,
                     baseline_candidate_id = CASE WHEN $9 THEN $10 ELSE baseline_candidate_id END,
                     baseline_score = CASE WHEN $9 THEN $11 ELSE baseline_score END, updated_at = now()
                 WHERE run_id = $1
                 """,
                 trial.run_id,
-                *_change_of_counts(trial.purpose, counted, result.status),
-                0 if counted else 1,
+                *((0, 0, 0, 0) if run.is_finished else _change_of_counts(trial.purpose, counted, result.status)),
                 result.paid_samples - (before["paid_samples"] if before else 0),
                 result.paid_tokens - (before["paid_tokens"] if before else 0),
                 result.paid_cost - (before["paid_cost"] if before else 0.0),
@@ -240,13 +236,14 @@ async def _count_lost(connection: Connection, conclusion: Conclusion) -> None:
     )
 
 
-def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple[int, int, int]:
-    """By how much completed, failed and stopped change. Only trials of the search stand for candidates."""
+def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple[int, int, int, int]:
+    """By how much completed, failed, stopped and paid trials change. Only trials of the search stand for candidates."""
+    paid = 0 if before else 1
     if purpose not in SEARCHING:
-        return (0, 0, 0)
+        return (0, 0, 0, paid)
     kinds = ({"completed"}, {"failed"}, {"cancelled", "timeout"})
     completed, failed, stopped = ((after in kind) - (before in kind) for kind in kinds)
-    return completed, failed, stopped
+    return completed, failed, stopped, paid
 
 
 async def _end_trial(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,8 @@ import yaml
 
 from clients.embedded.stack import StackAddresses
 from tests.support.forked_commands import ROOT, AttachedCommand, run_forked
+from tests.support.patience import PATIENCE_SECONDS, until
 
-PATIENCE = 150.0
 MARK = "RATCHET_TEST_DIRECTORY"
 """In the environment of every process that a test starts, and of whatever those start."""
 MINE = '''
@@ -70,7 +69,7 @@ class Bench:
 
     def ratchet(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         given = (*arguments, "--home", str(self.home))
-        done = run_forked(given, self.directory, self.environment(), PATIENCE)
+        done = run_forked(given, self.directory, self.environment(), PATIENCE_SECONDS)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def facts(self, *arguments: str) -> dict[str, Any]:
@@ -97,15 +96,12 @@ class Bench:
         path = self.directory / "calls"
         return path.read_text().split() if path.exists() else []
 
-    def until(self, condition: Callable[[], bool], seconds_between: float = 0.05) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen"
-            time.sleep(seconds_between)
+    def until(self, condition: Callable[[], bool]) -> None:
+        until(condition)
 
     def until_told(self, run_id: str, what: Callable[[dict[str, Any]], bool]) -> None:
         """Wait until `ratchet status` says so. Each time is a command, which computes for longer than others wait."""
-        self.until(lambda: what(self.facts("status", run_id)), seconds_between=0.5)
+        until(lambda: what(self.facts("status", run_id)), seconds_between=0.5)
 
     def waits_in_round_1(self) -> bool:
         """Whether a candidate has been asked something; the gate keeps its answer back."""

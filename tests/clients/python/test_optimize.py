@@ -8,15 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ratchet
+from tests.support.patience import until
 
 ROOT = Path(__file__).parents[3]
 K = {"k": ratchet.integer(1, min=0, max=9)}
@@ -49,13 +48,6 @@ def large_enough(configuration: Any, sample: Any) -> str:
 
 def in_another_process(configuration: Any, sample: Any, context: Any) -> str:
     return "yes" if os.getpid() != configuration["pid"] else "no"
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_a_closure_is_optimized_where_it_is_and_the_same_call_pays_nothing_again(home: Path) -> None:
