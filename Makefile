@@ -10,11 +10,13 @@ INSTALLED := .venv/.installed
 # fill that time. Some environments set PYTHONDONTWRITEBYTECODE; then each of them would compile every test. Threads of linear
 # algebra that wait for each other spin: on a busy machine a test took 25 CPU seconds instead of 3.
 PROCESSES ?= 4
+MINUTES ?= 60
+SEED ?= 1
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo engine nethack dev test test-fast picture test-kills lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test test-fast picture test-kills soak lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +62,9 @@ picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a
 
 test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
 	@RATCHET_KILL_SEEDS=20 $(PYTEST) tests/system/durability -p no:cacheprovider
+
+soak: $(INSTALLED) ## Run everything under faults of every kind (MINUTES=60 SEED=1), and judge what is left
+	@$(BIN)/python -m tests.system.soak --minutes $(MINUTES) --seed $(SEED)
 
 lint: $(INSTALLED) ## Check style, types and the walls between the rooms
 	@$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 python -m worker                  serve workflows and evaluations until SIGTERM
 python -m worker --setup          apply migrations, register search attributes, and exit
+python -m worker --make-current   have new runs begin on this version, and open ones move to it, and exit
 python -m worker --check-health   exit 0 when Temporal and the database answer
 """
 
@@ -19,12 +20,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict
 
 import asyncpg
 import structlog
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import (
     Client,
     Schedule,
@@ -35,8 +34,10 @@ from temporalio.client import (
     SchedulePolicy,
     ScheduleSpec,
 )
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.runtime import Runtime
 from temporalio.service import RPCError
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.bookkeeping import StoreBookkeeping
 from activities.cleanup import StoreCleanup
@@ -51,24 +52,31 @@ from activities.endpoints.runner import Runners
 from activities.evaluation import ShardEvaluation
 from activities.external import DelegatedEvaluation
 from activities.ingesting import PluginDatasets
+from activities.observation.call_observation import CallObservation
+from activities.observation.worker_meters import WorkerMeters
 from activities.plugins.blocked_interpreter import ended_when_blocked
 from activities.plugins.calls import PluginCalls
 from activities.plugins.loader import Plugins
 from activities.plugins.loops import PluginLoops
 from activities.plugins.lost_attempts import AttemptLimits
+from activities.plugins.own_activities import OwnActivities
 from activities.plugins.program import Program
 from activities.releases.candidate_tags import TemporaryTags
 from activities.releases.override_stores import Overrides
 from activities.releasing import PromptReleasing
-from activities.settings import Settings
+from activities.settings import DEPLOYMENT, Settings
 from activities.shards.attempt import CallsEnd
 from activities.shards.call_journal import CallJournal
 from clients.embedded.home import hold
 from clients.embedded.parent_watch import end_by_force_after, when_gone
 from clients.logs import configure_logs
 from clients.own_modules import DISTRIBUTION
+from clients.runs.deployments import route_to
 from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
+from clients.search_attribute_registration import register_search_attributes
+from clients.telemetry import use_runtime
 from clients.temporal import connect
+from clients.traces import TRACING
 from ratchet._environment import BadSetting
 from store.connection import Database, StoreAway, is_away
 from store.schema import StoreError
@@ -76,9 +84,11 @@ from store.write.repositories import Store
 from workflows.cleanup import CleanupWorkflow
 from workflows.contracts import Bookkeeping, Cleanup, Delegating, Evaluating, Ingesting, Releasing
 from workflows.model.activities.cleanup import CleanupInput
+from workflows.model.spec.targets import TARGETS
 from workflows.optimization import OptimizationWorkflow
+from workflows.own_activity import OwnActivityWorkflow
+from workflows.policies import PENDING_AT_ONCE
 from workflows.release import ReleaseWorkflow
-from workflows.search_attributes import SEARCH_ATTRIBUTES
 from workflows.trial import TrialWorkflow
 
 log = structlog.get_logger("worker")
@@ -91,8 +101,9 @@ HEARTBEAT_THROTTLE: Final = timedelta(seconds=1)
 LONGEST_WITHOUT_PARENT: Final = 15.0
 """Seconds that a worker gets to hand back what it has when whoever started it is gone."""
 
-CONCURRENT_SHARDS: Final = 100
-"""Shards wait on endpoints, not on this machine; what runs at once is each run's own limit."""
+CONCURRENT_SHARDS: Final = 2 * PENDING_AT_ONCE
+"""Shards wait on endpoints, not on this machine; what runs at once is each run's own limit. So no run alone takes every place
+of a worker, and the next one need not wait until a shard is over."""
 
 
 def versions() -> dict[str, str]:
@@ -109,24 +120,25 @@ def build_id() -> str:
     return f"{DISTRIBUTION} {versions().get('ratchet', 'from source')}"
 
 
-async def register_search_attributes(client: Client) -> bool:
-    """Make the server know Ratchet's search attributes. False where it may not: that costs the filter, never a run."""
-    try:
-        listing = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
-        missing = {
-            key.name: cast("IndexedValueType.ValueType", int(key.indexed_value_type))
-            for key in SEARCH_ATTRIBUTES
-            if key.name not in listing.custom_attributes
-        }
-        if missing:
-            await client.operator_service.add_search_attributes(
-                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
-            )
-            log.info("search attributes registered", names=sorted(missing))
-    except RPCError as error:
-        log.warning("search attributes are not available; runs cannot be filtered by them", error=str(error))
-        return False
-    return True
+class _Version(TypedDict, total=False):
+    build_id: str
+    deployment_config: WorkerDeploymentConfig
+
+
+def deployment_version(settings: Settings) -> WorkerDeploymentVersion | None:
+    """What this worker is a version of. None: it is told apart from no other."""
+    if not settings.deployment:
+        return None
+    return WorkerDeploymentVersion(settings.deployment, settings.build_id or versions().get("ratchet", "from source"))
+
+
+def _version_of(settings: Settings) -> _Version:
+    version_served = deployment_version(settings)
+    if version_served is None:
+        return {"build_id": settings.build_id or build_id()}
+    # A history is only ever replayed by the version that wrote it. Workflows that outlast it continue as new on the next one.
+    pinned = WorkerDeploymentConfig(version_served, True, VersioningBehavior.PINNED)
+    return {"deployment_config": pinned}
 
 
 async def schedule_cleanup(client: Client, task_queue: str) -> None:
@@ -151,7 +163,7 @@ async def serving(
     Once `calls_end` is set, no call begins any more. `program` is the one that this worker runs in, with its functions.
     """
     async with AsyncExitStack() as stack:
-        database = await Database.open(settings.database_url)
+        database = await Database.open(settings.database_url, keys=settings.encryption.keys)
         stack.push_async_callback(database.close)
         store = Store(database)
         overrides = Overrides(settings.overrides, settings.database_url)
@@ -173,7 +185,7 @@ async def serving(
             await stack.enter_async_context(looking_after_ended_runs(client, database))
             served = [
                 *implementations(Bookkeeping, bookkeeping),
-                *implementations(Cleanup, StoreCleanup(database, overrides)),
+                *implementations(Cleanup, StoreCleanup(database, overrides, retention=settings.retention.policy)),
                 *implementations(Releasing, PromptReleasing(database, overrides, search_attributes=known)),
             ]
             workers.append(_workflow_worker(client, settings, served))
@@ -181,7 +193,10 @@ async def serving(
         if settings.role in {"all", "evaluation"}:
             plugins = Plugins.from_environment(settings.plugins, settings.plugin_path, program)
             limits = SharedLimits(store.rate_limits, is_away, settings.rate_limits)
-            gates = Gates(limits, lambda url, model: SharedRateMemory(store.learned_rates, (url, model), is_away))
+            observation = observation_of(settings)
+            gates = Gates(
+                limits, lambda url, model: SharedRateMemory(store.learned_rates, (url, model), is_away), observation.meters
+            )
             in_flight = RunLimits(store.runs.adjusted_limits, worker=settings.concurrent_samples, forget=gates.limits.forget)
             tags = TemporaryTags(overrides)
             calls = PluginCalls(loops=PluginLoops(program=None if program is None else program.loop))
@@ -190,7 +205,7 @@ async def serving(
             stack.callback(journal.close)
             evaluation = ShardEvaluation(
                 store,
-                ChatModels(gates, lists),
+                ChatModels(gates, lists, observation=observation),
                 plugins,
                 is_away=is_away,
                 limits=in_flight,
@@ -198,6 +213,7 @@ async def serving(
                 calls=calls,
                 journal=journal,
                 calls_end=calls_end,
+                own_activities=OwnActivities(client, settings.task_queue),
             )
             stack.push_async_callback(evaluation.close)
             runners = Runners(gates, lists)
@@ -218,12 +234,24 @@ async def serving(
         log.info("draining")
 
 
+def observation_of(settings: Settings) -> CallObservation:
+    """What is observed of calls: with the meter of this process's runtime, and with spans where it is traced."""
+    meter = Runtime.default().metric_meter.with_additional_attributes({"task_queue": settings.task_queue})
+    meters = WorkerMeters(meter, settings.rate_limits)
+    meters.begin_at_zero(list(TARGETS))
+    if not TRACING.is_on:
+        return CallObservation(meters)
+    from activities.observation.genai_spans import spans_of  # loads OpenTelemetry
+
+    return CallObservation(meters, spans_of(settings.observation))
+
+
 def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
-        build_id=build_id(),
+        **_version_of(settings),
         task_queue=settings.task_queue,
-        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow],
+        workflows=[OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow, OwnActivityWorkflow],
         activities=served,
         max_concurrent_workflow_tasks=100,
         max_cached_workflows=1000,
@@ -237,7 +265,7 @@ def _workflow_worker(client: Client, settings: Settings, served: Sequence[Callab
 def _evaluation_worker(client: Client, settings: Settings, served: Sequence[Callable[..., Any]]) -> Worker:
     return Worker(
         client,
-        build_id=build_id(),
+        **_version_of(settings),
         task_queue=settings.evaluation_task_queue,
         activities=served,
         max_concurrent_activities=CONCURRENT_SHARDS,
@@ -291,9 +319,17 @@ def _set_apart_from_garbage() -> None:
 
 async def set_up(settings: Settings) -> None:
     """Apply migrations and register search attributes."""
-    database = await Database.open(settings.database_url)
+    database = await Database.open(settings.database_url, keys=settings.encryption.keys)
     await database.close()
     await register_search_attributes(await connect())
+
+
+async def make_current(settings: Settings) -> None:
+    """Have new runs begin on this version and open ones move to it at their next round, once its workers serve."""
+    version_served = deployment_version(settings)
+    assert version_served is not None
+    await route_to(await connect(serves=False), version_served)
+    log.info("this version serves from now on", deployment=version_served.deployment_name, build_id=version_served.build_id)
 
 
 async def check_health(settings: Settings) -> None:
@@ -312,6 +348,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--setup", action="store_true", help="apply migrations, register search attributes, and exit")
+    doing.add_argument(
+        "--make-current",
+        action="store_true",
+        help="have new runs begin on this version of RATCHET_DEPLOYMENT and open ones move to it, and exit",
+    )
     doing.add_argument("--check-health", action="store_true", help="exit 0 when Temporal and the database answer")
     parser.add_argument(
         "--role",
@@ -333,10 +374,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadSetting as error:
         raise SystemExit(str(error)) from None
     configure_logs(file=options.log_file, form="text" if settings.log == "text" else "json")
+    if not (options.setup or options.check_health):
+        _be_observed(settings)
     if options.hold is not None:
         hold(options.hold)
     if options.setup:
         work = set_up(settings)
+    elif options.make_current:
+        if not settings.deployment:
+            raise SystemExit(f"{DEPLOYMENT} is not set; name the deployment that this worker is a version of")
+        work = make_current(settings)
     elif options.check_health:
         work = check_health(settings)
     else:
@@ -348,6 +395,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 5
     return 0
+
+
+def _be_observed(settings: Settings) -> None:
+    """Before anything connects: a client stays with the runtime that it began with."""
+    try:
+        use_runtime(settings.observation)
+    except BadSetting as error:
+        log.error("worker cannot serve", error=str(error))
+        raise SystemExit(str(error)) from None
+    TRACING.begin(settings.observation)
 
 
 def _run(work: Any) -> None:

@@ -23,6 +23,7 @@ from ratchet._canonical import NotCanonical, content_hash
 from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
+from store.read.teams import TeamReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
 from store.write.repositories import Store
@@ -100,6 +101,7 @@ class StoreBookkeeping(Bookkeeping):
         self._database = database
         self._store = Store(database)
         self._datasets = Datasets(database)
+        self._teams = TeamReader(database)
         self._overrides = overrides or Overrides("postgres", database.url)
         self._search_attributes = search_attributes
         self._versions = dict(versions or {})
@@ -122,6 +124,9 @@ class StoreBookkeeping(Bookkeeping):
         """Check the spec, ingest the dataset, store the baseline overlay and the run's row."""
         async with heartbeating():
             with store_errors():
+                foreign = await self._teams.foreign_parts(await self._teams.of_run(request.run_id), request.request)
+                if foreign:
+                    raise invalid_request(foreign)
                 read = request.model_copy(update={"request": await self._with_its_prompt(request.request)})
                 problems = await problems_of(read.request)
                 if problems:
@@ -137,9 +142,9 @@ class StoreBookkeeping(Bookkeeping):
 
     def _refuse_unlisted(self, request: OptimizationRequest) -> None:
         """What the spec names outside of the operator's lists; where samples are sent over HTTP, the call itself is refused."""
-        calls, lists = request.target.calls(request.execution.sample_timeout), self._lists
+        lists = self._lists
         objects = [(field, lists.refuse_object, path) for field, path in request.dataset.files.items() if is_object(path)]
-        queues = [("target.task_queue", lists.refuse_activity_queue, calls.task_queue)] if calls is not None else []
+        queues = [(named.field, lists.refuse_activity_queue, named.task_queue) for named in request.own_activities()]
         for field, refuse, what in (*objects, *queues):
             try:
                 refuse(what)
@@ -155,7 +160,8 @@ class StoreBookkeeping(Bookkeeping):
     async def _prepare(self, prepare: PrepareInput) -> Prepared:
         spec = prepare.request
         try:
-            dataset = prepare.ingested or await dataset_of(self._database, spec, self._datasets_from)
+            team = await self._teams.of_run(prepare.run_id)
+            dataset = prepare.ingested or await dataset_of(self._database, spec, self._datasets_from, team)
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.drawn_splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)

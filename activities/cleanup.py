@@ -1,12 +1,16 @@
-"""The one activity of the cleanup: temporary tags and overlays of runs that are over, after a grace time."""
+"""The one activity of the cleanup: temporary tags and overlays of runs that are over, and what a policy removes of them."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
+import structlog
 from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,10 +21,17 @@ from activities.shards.heartbeat import heartbeating
 from ratchet.prompts import Change, OverrideStore, StaleBase, TagState
 from store.connection import Database
 from store.errors import store_errors
+from store.write.removals import Removals
 from store.write.repositories import Store
 from store.write.runs import RunStanding
 from workflows.contracts import Cleanup
 from workflows.model.activities.cleanup import CleanupInput, CleanupResult
+from workflows.rules.retention_policy import RetentionPolicy, retention_plan
+
+log = structlog.get_logger("cleanup")
+
+SECONDS_OF_A_ROUND: Final = 20 * 60
+"""So long a round removes at most; the next one goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +49,31 @@ Executions = Callable[[Sequence[str]], Awaitable[Mapping[str, WorkflowRun]]]
 class StoreCleanup(Cleanup):
     """Clears away what runs left in the store and in the override store."""
 
-    def __init__(self, database: Database, overrides: Overrides, executions: Executions | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        overrides: Overrides,
+        executions: Executions | None = None,
+        *,
+        retention: RetentionPolicy | None = None,
+    ) -> None:
         self._store = Store(database)
+        self._removals = Removals(database)
+        self._retention = retention or RetentionPolicy()
         self._overrides = overrides
         self._executions = executions
 
     @activity.defn(name="clean_up")
     async def clean_up(self, cleanup: CleanupInput) -> CleanupResult:
-        """Remove temporary tags and overlays that nothing needs any more."""
+        """Remove temporary tags and overlays that nothing needs any more, and what the policy asks for."""
         async with heartbeating():
             with store_errors(), prompt_errors():
-                return await self.remove_unneeded(
+                removed = await self.remove_unneeded(
                     cleanup.grace, datetime.now(UTC), self._executions or executions_of(activity.client())
                 )
+                until = time.monotonic() + SECONDS_OF_A_ROUND
+                retained = await self.carry_out_retention(datetime.now(UTC), lambda: time.monotonic() < until)
+                return removed.model_copy(update=retained)
 
     async def remove_unneeded(self, grace: timedelta, now: datetime, executions: Executions) -> CleanupResult:
         """One round at a given time."""
@@ -61,6 +84,26 @@ class StoreCleanup(Cleanup):
                 if state.temporary and await self._is_over(state, now - grace, executions):
                     tags += await _removed(store, state)
         return CleanupResult(tags=tags, overlays=await self._store.overlays.remove_unused(now - grace))
+
+    async def carry_out_retention(self, now: datetime, goes_on: Callable[[], bool] = lambda: True) -> dict[str, int]:
+        """Remove what the policy asks for at a given time, as long as it goes on: how many runs lost what, and what is left."""
+        if not self._retention:
+            return {}
+        runs = await self._removals.sized_runs(goes_on)
+        if runs is None:
+            log.info("runs are still being measured; the next round goes on")
+            return {}
+        plan = retention_plan(self._retention, runs, now)
+        done: Counter[str] = Counter()
+        for due in plan.due:
+            if goes_on() and await self._removals.carry_out(due, goes_on):
+                done[due.removed] += 1
+                log.info("removed by the policy", run_id=due.run_id, removed=due.removed, policy=due.policy, bytes=due.bytes)
+            else:
+                done["left"] += 1
+        if plan.over_by:
+            log.warning("the store is larger than the policy allows, and nothing more may be removed", bytes=plan.over_by)
+        return dict(done)
 
     async def _is_over(self, state: TagState, before: datetime, executions: Executions) -> bool:
         """Whether every run that may need a tag was over before a time, and no release waits for what it holds."""

@@ -22,6 +22,7 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import Isolation
 from activities.plugins.loader import VERSION, Plugins, invalid
 from activities.plugins.lost_attempts import ISOLATED_AFTER, announce, attempts_before, refuse_killers
+from activities.plugins.own_activities import OwnActivities
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import missing_extras
 from activities.proposals.computation_runner import Computing
@@ -81,8 +82,11 @@ class ShardEvaluation(Evaluating):
         calls: PluginCalls | None = None,
         journal: CallJournal | None = None,
         calls_end: CallsEnd | None = None,
+        own_activities: OwnActivities | None = None,
     ) -> None:
-        """`calls_end` is set by whoever knows that this worker must not begin any further call."""
+        """`calls_end` is set by whoever knows that this worker must not begin any further call. What is observed of calls,
+        `models` knows."""
+        self.meters = models.observation.meters
         self._journal = journal or CallJournal()
         self._calls_end = calls_end or CallsEnd()
         self._store = store
@@ -94,16 +98,16 @@ class ShardEvaluation(Evaluating):
         self._matching = BoundedMatching()
         self._isolation = Isolation()
         self._models = models
-        self._http = HttpEndpoints(models.gates, models.patience, models.lists)
+        self._http = HttpEndpoints(models.gates, models.patience, models.lists, models.observation)
         self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http, files=store.files)
         self._breakers = Breakers()
-        self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models)
+        self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models, own_activities=own_activities)
         self._judging = Judging(store)
         self._computing = Computing(store, plugins, self._calls, self._isolation)
         self._stop_policies = StopPolicies(store, plugins, self._calls, self._isolation)
         self._own_optimizers = OwnOptimizers(store, plugins, self._calls, self._isolation)
         self._concluding = Concluding(store, plugins, self._calls, self._judging, self._isolation)
-        self._proposing = Proposing(store, models, plugins, self._calls, is_away, self._isolation)
+        self._proposing = Proposing(store, models, plugins, self._calls, is_away, self._isolation, own_activities)
 
     async def close(self) -> None:
         """End what this worker started."""
@@ -150,16 +154,23 @@ class ShardEvaluation(Evaluating):
             finally:
                 calls.close()
             log.info("shard done", evaluated=result.evaluated, found=result.found, missing=result.missing)
+            self.meters.answers_found.add(result.found)
+            self.meters.answers_missing.add(result.missing)
             # One that was cancelled hands back what it has; what that makes of the trial, its workflow knows.
             # After a lost attempt concluding is an activity of its own, which knows what its own attempts came to.
             if shard.concludes is None or activity.is_cancelled() or attempts_before().lost:
-                calls.over()
+                self._over(calls)
                 return result
             conclusion = shard.concludes.model_copy(update=ending_of([result]))
             # A store that is away is waited for here: another attempt would ask again for what stayed without an answer.
             concluded = await until_back(lambda: self._conclude(conclusion), self._is_away)
-            calls.over()
+            self._over(calls)
             return result.model_copy(update={"trial": concluded})
+
+    def _over(self, calls: ShardCalls) -> None:
+        """The shard is done: what its attempts have lost is certain now."""
+        self.meters.lost_calls.add(calls.lost)
+        calls.over()
 
     async def take_over(self, shard: ShardInput, given: GivenAnswers) -> ShardResult:
         """Score and commit answers that came from elsewhere. For activities, which heartbeat while they do it."""
@@ -208,7 +219,10 @@ class ShardEvaluation(Evaluating):
                     target=given or target_for(work.suite, self._targets, isolate=isolate),
                     scorers=replace(self._scorers, isolation=self._isolation if isolate else None, prices=work.suite.prices),
                     limit=limit,
-                    batches=OutcomeBatches(self._commit(shard, work.suite, budget_lease), self._is_away),
+                    batches=OutcomeBatches(
+                        self._commit(shard, work.suite, budget_lease, elsewhere=_is_from_elsewhere(work.suite, given)),
+                        self._is_away,
+                    ),
                     breaker=self._breakers.of(shard.trial_id) if given is None else None,
                     budget_lease=budget_lease,
                     given=given,
@@ -244,22 +258,30 @@ class ShardEvaluation(Evaluating):
         steps = max(len(suite.target.requests), 1) if given is None else 1
         samples_each = 1 if given is None else 0
         return BudgetLease(
-            self._store.budgets, key, self._is_away, most_needed=wanted, samples_each=samples_each, calls_each=steps
+            self._store.budgets,
+            key,
+            self._is_away,
+            most_needed=wanted,
+            samples_each=samples_each,
+            calls_each=steps,
+            meters=self.meters,
         )
 
     def _commit(
-        self, shard: ShardInput, suite: EvaluationSuite, budget_lease: BudgetLease | None
+        self, shard: ShardInput, suite: EvaluationSuite, budget_lease: BudgetLease | None, *, elsewhere: bool
     ) -> Callable[[Sequence[Outcome | UnscoredAnswer]], Awaitable[object]]:
-        def commit(
-            batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None
-        ) -> Awaitable[object]:
+        async def commit(batch: Sequence[Outcome | UnscoredAnswer], lease: tuple[LeaseKey, LeaseBalance] | None = None) -> None:
             outcomes = [entry for entry in batch if isinstance(entry, Outcome)]
             kept = [entry for entry in batch if isinstance(entry, UnscoredAnswer)]
-            return self._store.outcomes.commit(shard, suite, outcomes, lease, kept)
+            await self._store.outcomes.commit(shard, suite, outcomes, lease, kept)
+            self.meters.stored(suite.target.kind, batch, elsewhere=elsewhere)
 
         if budget_lease is None:
             return commit
-        return lambda batch: budget_lease.written_with(lambda key, balance: commit(batch, (key, balance)))
+        return lambda batch: budget_lease.written_with(
+            lambda key, balance: commit(batch, (key, balance)),
+            stored={answer.answer_id for answer in batch if answer.answer_id is not None},
+        )
 
     @activity.defn(name="conclude_trial")
     async def conclude_trial(self, conclusion: Conclusion) -> TrialResult:
@@ -278,6 +300,7 @@ class ShardEvaluation(Evaluating):
         with store_errors():
             result = await self._concluding.conclude(conclusion)
         log.info("trial concluded", status=result.status, score=result.objective_score, coverage=result.coverage)
+        self.meters.trials.add(1, result.status)
         return result
 
     @activity.defn(name="decide_race")
@@ -348,6 +371,11 @@ async def _isolates(suite: EvaluationSuite, calls: ShardCalls | None, left: int,
             await announce(calls.told())
     refuse_killers(list(suite.plugins), in_vain)
     return lost >= ISOLATED_AFTER
+
+
+def _is_from_elsewhere(suite: EvaluationSuite, given: GivenAnswers | None) -> bool:
+    """Whether answers were asked for by somebody else, and not by another run either."""
+    return given is not None and suite.rescore_of is None
 
 
 def _caller(run_id: str, work: ShardWork) -> Caller:

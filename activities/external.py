@@ -95,7 +95,7 @@ class DelegatedEvaluation(Delegating):
         self._store = store
         self._shards = shards
         self._runners = runners
-        self._aside = ExternalReservations(store.budgets, is_away)
+        self._aside = ExternalReservations(store.budgets, is_away, shards.meters)
         self._is_away = is_away
         self._tags = tags
 

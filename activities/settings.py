@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
+import math
 import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Self, get_args
+from urllib.parse import unquote
 
+from ratchet._encryption import KEYS, EncryptionSettings
 from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
@@ -28,6 +32,7 @@ from ratchet._environment import (
     values_from,
 )
 from workflows.model.spec.limits import RateLimit, parse_rate_limits
+from workflows.rules.retention_policy import EXAMPLE, BadRetention, RetentionPolicy, parse_retention
 
 Role = Literal["all", "workflows", "evaluation"]
 
@@ -51,10 +56,21 @@ DATASET_MB: Final = "RATCHET_LARGEST_DATASET_MB"
 ROLE: Final = "RATCHET_ROLE"
 EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
 STATE_DIR: Final = "RATCHET_STATE_DIR"
+DEPLOYMENT: Final = "RATCHET_DEPLOYMENT"
+BUILD_ID: Final = "RATCHET_BUILD_ID"
+OF_THE_CONTROLLER: Final = {"deployment": "TEMPORAL_DEPLOYMENT_NAME", "build_id": "TEMPORAL_WORKER_BUILD_ID"}
+"""How Temporal's worker controller names the same to the workers that it starts."""
 RATE_LIMITS: Final = "RATCHET_RATE_LIMITS"
+RETENTION: Final = "RATCHET_RETENTION"
+METRICS: Final = "RATCHET_METRICS"
+OTLP_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+OTLP_PROTOCOL: Final = "OTEL_EXPORTER_OTLP_PROTOCOL"
+OTLP_HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 
+Protocol = Literal["http/protobuf", "grpc"]
 
 _SECRET_NAMES: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_ENCRYPTION_KEY: Final = re.compile(r"[A-Za-z0-9+/_-]{40,}=*")
 _PASSWORD: Final = re.compile(r"[a-z0-9+]+://[^/@:]*:([^/@]+)@")
 
 
@@ -108,7 +124,8 @@ class OperatorSettings:
             ACTIVITY_QUEUES,
             "worker",
             "none",
-            "Task queues on which `target: {kind: activity}` may call activities; `agents-*` names all that begin so.",
+            "Task queues on which targets, scorers and proposers of `kind: activity` may be called; `agents-*` names all that "
+            "begin so.",
         ),
         default=(),
         read=read_entries,
@@ -161,6 +178,169 @@ class DatasetSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ListenAddress:
+    """Where a process listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def _read_address(text: str, name: str) -> ListenAddress:
+    host, _, port = text.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadSetting(f"{name} is {text!r}; give an address and a port, such as 127.0.0.1:9464 or 0.0.0.0:9464")
+    return ListenAddress(str(address), int(port))
+
+
+def _read_protocol(text: str, name: str) -> str:
+    if text not in get_args(Protocol):
+        raise BadSetting(f"{name} is {text!r}; use {' or '.join(get_args(Protocol))}")
+    return text
+
+
+def _read_headers(text: str, name: str) -> dict[str, str]:
+    """As OpenTelemetry has them: names and values in percent encoding. A message must not repeat them: they hold keys."""
+    given = [entry.partition("=") for entry in text.split(",") if entry.strip()]
+    if any(not key.strip() or not equals for key, equals, _ in given):
+        raise BadSetting(f"{name} is not a list of `name=value`, separated by commas")
+    return {unquote(key.strip()).lower(): unquote(value.strip()) for key, _, value in given}
+
+
+def _read_share(text: str, name: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise BadSetting(f"{name} is {text!r}; give a share from 0 to 1, such as 0.01")
+    return share
+
+
+def _read_switch(text: str, name: str) -> bool:
+    if text.lower() not in ("0", "1", "true", "false"):
+        raise BadSetting(f"{name} is {text!r}; use 1 or 0")
+    return text.lower() in ("1", "true")
+
+
+@dataclass(frozen=True)
+class ObservationSettings:
+    """What is shown of a process to those who watch it: metrics and traces. Nothing is, unless somebody asks for it."""
+
+    metrics: ListenAddress | None = setting(
+        Variable(
+            METRICS,
+            "observation",
+            "none",
+            "Address at which this process shows its metrics to Prometheus, such as `127.0.0.1:9464`. Where another process "
+            "has the port, one of the nine after it is taken, and the log says which.",
+        ),
+        default=None,
+        read=_read_address,
+    )
+    otlp_endpoint: str = setting(
+        Variable(
+            OTLP_ENDPOINT,
+            "observation",
+            "none",
+            "Collector that traces are sent to, and metrics, unless `RATCHET_METRICS` shows them. Traces need "
+            "`ratchet-optimizer[opentelemetry]`.",
+        )
+    )
+    otlp_traces_endpoint: str = setting(
+        Variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "observation", "", "The same for traces alone, with the whole path.")
+    )
+    otlp_metrics_endpoint: str = setting(
+        Variable("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "observation", "", "The same for metrics alone, with the whole path.")
+    )
+    otlp_protocol: Protocol = setting(
+        Variable(OTLP_PROTOCOL, "observation", "`http/protobuf`", "How the collector is spoken to: `http/protobuf` or `grpc`."),
+        default="http/protobuf",
+        read=_read_protocol,
+    )
+    otlp_headers: Mapping[str, str] = field(
+        default_factory=dict,
+        repr=False,
+        metadata={
+            "variable": Variable(
+                OTLP_HEADERS,
+                "observation",
+                "",
+                "Headers that the collector is sent, such as its key: `name=value,name=value`.",
+            ),
+            "read": _read_headers,
+        },
+    )
+    metrics_exporter: str = setting(
+        Variable("OTEL_METRICS_EXPORTER", "observation", "`otlp`", "`none` sends the collector no metrics."), default="otlp"
+    )
+    traces_exporter: str = setting(
+        Variable("OTEL_TRACES_EXPORTER", "observation", "`otlp`", "`none` sends the collector no traces."), default="otlp"
+    )
+    metric_interval_ms: int = setting(
+        Variable("OTEL_METRIC_EXPORT_INTERVAL", "observation", "`60000`", "Milliseconds between two sendings of metrics."),
+        default=60_000,
+        read=read_count,
+    )
+    disabled: bool = setting(
+        Variable("OTEL_SDK_DISABLED", "observation", "", "`true` sends a collector nothing at all."),
+        default=False,
+        read=_read_switch,
+    )
+    service: str = setting(
+        Variable("OTEL_SERVICE_NAME", "observation", "`ratchet`", "What the process is called at the collector."),
+        default="ratchet",
+    )
+    trace_calls: float = setting(
+        Variable(
+            "RATCHET_TRACE_CALLS",
+            "observation",
+            "`1`",
+            "Share of the calls of a traced run that are traced, from 0 to 1: a run of 100,000 answers is told well by 0.01.",
+        ),
+        default=1.0,
+        read=_read_share,
+    )
+    trace_content: bool = setting(
+        Variable(
+            "RATCHET_TRACE_CONTENT",
+            "observation",
+            "`0`",
+            "`1` writes prompts, answers and messages of errors into traces, where whoever reads traces reads them.",
+        ),
+        default=False,
+        read=_read_switch,
+    )
+
+    @property
+    def without_metrics(self) -> Self:
+        """The same for a process that is gone before anybody looks."""
+        return replace(self, metrics=None, metrics_exporter="none")
+
+    @property
+    def traces_to(self) -> str | None:
+        """The collector that traces are sent to."""
+        if self.disabled or self.traces_exporter == "none":
+            return None
+        return self.otlp_traces_endpoint or self.otlp_endpoint or None
+
+    @property
+    def metrics_to(self) -> str | None:
+        """The address that metrics are sent to, the path included."""
+        if self.disabled or self.metrics_exporter == "none" or self.metrics is not None:
+            return None
+        if self.otlp_metrics_endpoint or not self.otlp_endpoint:
+            return self.otlp_metrics_endpoint or None
+        return self.otlp_endpoint if self.otlp_protocol == "grpc" else f"{self.otlp_endpoint.rstrip('/')}/v1/metrics"
+
+
 def _read_role(text: str, name: str) -> str:
     if text not in get_args(Role):
         raise BadSetting(f"{name} is {text!r}; use {', '.join(get_args(Role))}")
@@ -172,6 +352,38 @@ def _read_rate_limits(text: str, name: str) -> dict[str, RateLimit]:
         return parse_rate_limits(text, name)
     except ValueError as error:
         raise BadSetting(str(error)) from None
+
+
+def read_retention(text: str, name: str) -> RetentionPolicy:
+    """Read what is removed of runs that are over."""
+    try:
+        return parse_retention(text)
+    except BadRetention as error:
+        raise BadSetting(f"{name}: {error}") from None
+
+
+@dataclass(frozen=True)
+class RetentionSettings:
+    """What is removed of runs that are over."""
+
+    policy: RetentionPolicy = setting(
+        Variable(
+            RETENTION,
+            "worker",
+            "nothing is removed",
+            f"What the cleanup removes of runs that are over, e.g. `{EXAMPLE}`: texts of answers, answers with their scores, "
+            "whole runs, each so long after the run's end, and from the oldest on what is beyond a size. All workers that "
+            "serve workflows get the same.",
+        ),
+        default=RetentionPolicy(),
+        read=read_retention,
+    )
+
+
+def _read_deployment(text: str, name: str) -> str:
+    if "." in text:
+        raise BadSetting(f"{name} is {text!r}; leave out the dot, which parts a deployment's name from its version")
+    return text
 
 
 @dataclass(frozen=True)
@@ -229,8 +441,29 @@ class Settings:
     log: str = setting(
         Variable("RATCHET_LOG", "worker", "`json`", "Form of the worker's log: `json` or `text`."), default="json"
     )
+    deployment: str = setting(
+        Variable(
+            DEPLOYMENT,
+            "worker",
+            "none",
+            "Name of the worker deployment that this worker serves a version of. Unset, it serves every run. Set, it gets "
+            "work only while its version is the current one (`ratchet worker --make-current`), or of runs that began on it.",
+        ),
+        read=_read_deployment,
+    )
+    build_id: str = setting(
+        Variable(
+            BUILD_ID,
+            "worker",
+            "Ratchet's version",
+            "Version of `RATCHET_DEPLOYMENT` that this worker is. Give every build of your own image another one.",
+        )
+    )
     operator: OperatorSettings = OperatorSettings()
     datasets: DatasetSettings = DatasetSettings()
+    retention: RetentionSettings = RetentionSettings()
+    observation: ObservationSettings = field(default_factory=ObservationSettings)
+    encryption: EncryptionSettings = field(default_factory=EncryptionSettings)
     grace: timedelta = timedelta(seconds=30)
 
     @classmethod
@@ -242,6 +475,8 @@ class Settings:
         if "database_url" not in found:
             raise BadSetting("DATABASE_URL is not set; give the PostgreSQL to store runs in, e.g. postgresql://user@host/db")
         found.setdefault("evaluation_task_queue", f"{found.get('task_queue', DEFAULT_TASK_QUEUE)}-evaluation")
+        for field_name, variable in OF_THE_CONTROLLER.items():
+            found.setdefault(field_name, environment.get(variable, "").strip())
         if role is not None:
             found["role"] = role
         return cls(
@@ -249,13 +484,22 @@ class Settings:
             grace=grace,
             operator=settings_from(OperatorSettings, environment),
             datasets=settings_from(DatasetSettings, environment),
+            retention=settings_from(RetentionSettings, environment),
+            observation=settings_from(ObservationSettings, environment),
+            encryption=settings_from(EncryptionSettings, environment),
         )
 
 
 def secrets_in_environment(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the values of variables whose names say that they are secret, and the passwords in addresses."""
+    """Return the values of variables whose names say that they are secret, passwords in addresses, encryption keys, and what a
+    collector is sent as its key."""
     named = [value for name, value in environment.items() if name.upper().endswith(_SECRET_NAMES)]
-    return *named, *(found.group(1) for value in environment.values() if (found := _PASSWORD.match(value)))
+    for name, headers in environment.items():
+        if name.startswith("OTEL_") and name.endswith("_HEADERS"):
+            given = [entry.partition("=")[2].strip() for entry in headers.split(",")]
+            named += [*given, *map(unquote, given)]
+    passwords = [found.group(1) for value in environment.values() if (found := _PASSWORD.match(value))]
+    return *named, *passwords, *_ENCRYPTION_KEY.findall(environment.get(KEYS.name, ""))
 
 
 def environment_of_children() -> dict[str, str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("overhead", "efficiency", "long_run", "engine", "rate_limit", "judgement", "render", "events")
+BENCHMARKS = (
+    *("overhead", "efficiency", "long_run", "engine", "in_process", "rate_limit", "judgement", "render", "events"),
+    "observation",
+)
 
-FULL_ONLY = ("peers", "quality", "search_quality")
-"""They install the packages that they compare with, which takes minutes the first time."""
+FULL_ONLY = ("growth", "peers", "quality", "search_quality")
+"""All but the first install the packages that they compare with, which takes minutes the first time."""
 
 
 def run_all(arguments: list[str]) -> int:

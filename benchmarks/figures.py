@@ -8,7 +8,7 @@ import gc
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,10 +113,12 @@ async def bench_stack() -> AsyncIterator[Bench]:
         yield Bench(stack, client, data)
 
 
-def main(title: str, measure: Callable[[bool], Awaitable[list[Figure]]]) -> None:
-    """Run one benchmark as a script."""
+def main(title: str, measure: Callable[..., Awaitable[list[Figure]]], *, parts: Sequence[str] = ()) -> None:
+    """Run one benchmark as a script. `measure` takes whether to be quick and, where there are parts, which one to measure."""
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--quick", action="store_true", help="under 60 seconds")
+    if parts:
+        parser.add_argument("--only", choices=parts, help="measure this part alone")
     options = parser.parse_args()
     configure_logs(form="text", level="ERROR")
     try:
@@ -126,7 +128,7 @@ def main(title: str, measure: Callable[[bool], Awaitable[list[Figure]]]) -> None
     except ImportError:
         factory = None
     with asyncio.Runner(loop_factory=factory) as runner:
-        figures = runner.run(_awaited(measure(options.quick)))
+        figures = runner.run(_awaited(measure(**vars(options))))
     gc.collect()
     show(title, figures)
     sys.exit(0 if all(figure.holds for figure in figures) else 1)

@@ -1,18 +1,18 @@
 """Thousands of simulated decisions with known truth: how often each claim is wrong, what it costs, and how others decide.
 
-    python -m benchmarks.judgement [--quick]
+    python -m benchmarks.judgement [--quick] [--only PART]
 
 Nothing is measured but the product's own rules (`workflows.rules.statistics`, `workflows.rules.decisions.verdicts`,
 `workflows.rules.proposals.composition`); no server is started. Unless said otherwise: 200 samples × 3 replicates, pass
 probabilities of the samples drawn from Beta(8, 1.2), margin 5 percentage points, alpha 5 %. Every part has a seed of its
-own, from SEEDS. Unequal replicates, few samples, weights, copies, and whole runs are in `judgement_cells` and
-`judgement_runs`; what runs of every optimizer say in the end is in `judgement_confirmations`.
+own, from SEEDS, and can be measured alone. Unequal replicates, few samples, weights, copies, and whole runs are in
+`judgement_cells` and `judgement_runs`; what runs of every optimizer say in the end is in `judgement_confirmations`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,19 +53,10 @@ QUICK = Sizes(alike={1: 8000, 5: 2000, 20: 600}, inferior=4000, rivals=1000, rac
 FULL = Sizes(alike={1: 60_000, 5: 20_000, 20: 6000}, inferior=60_000, rivals=20_000, raced=6000, winners=4000, compressed=2000)
 
 
-async def measure(quick: bool) -> list[Figure]:
+async def measure(quick: bool, only: str | None = None) -> list[Figure]:
     sizes = QUICK if quick else FULL
     print(f"seeds: {SEEDS}; decisions: {sizes._asdict()}")
-    return [
-        *alike(sizes),
-        *non_inferiority(sizes),
-        *racing(sizes),
-        *best_of_many(sizes),
-        *compression(sizes),
-        *error_rates(quick),
-        *whole_runs(quick),
-        *confirmations(quick),
-    ]
+    return [figure for name, part in PARTS.items() if only in (None, name) for figure in part(sizes, quick)]
 
 
 def alike(sizes: Sizes) -> list[Figure]:
@@ -225,5 +216,17 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
+PARTS: dict[str, Callable[[Sizes, bool], list[Figure]]] = {
+    "alike": lambda sizes, _: alike(sizes),
+    "non_inferiority": lambda sizes, _: non_inferiority(sizes),
+    "racing": lambda sizes, _: racing(sizes),
+    "best_of_many": lambda sizes, _: best_of_many(sizes),
+    "compression": lambda sizes, _: compression(sizes),
+    "error_rates": lambda _, quick: error_rates(quick),
+    "whole_runs": lambda _, quick: whole_runs(quick),
+    "confirmations": lambda _, quick: confirmations(quick),
+}
+
+
 if __name__ == "__main__":
-    main("Judgement: error rates, and what they cost", measure)
+    main("Judgement: error rates, and what they cost", measure, parts=list(PARTS))

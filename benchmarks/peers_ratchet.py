@@ -130,7 +130,7 @@ def spec(job: Job) -> dict[str, Any]:
         "name": f"peers-{job.variant}",
         "configuration": variant["configuration"] | {"latency": job.latency, "log": job.log},
         "target": {"kind": "python", "ref": f"{PLUGIN}:answer"},
-        "dataset": {"items": [{"id": sample, "input": sample} for sample in samples(job.samples)]},
+        "dataset": {"items": [{"id": sample, "input": sample} for sample in samples(job.samples)], "splits": "none"},
         "scorers": [{"kind": "python", "name": "value", "ref": f"{PLUGIN}:value"}],
         "objective": {"metric": "value"},
         "optimizer": variant["optimizer"],

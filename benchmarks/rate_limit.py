@@ -73,9 +73,12 @@ def chat_spec(url: str, calls: int, concurrent: int, **execution: Any) -> dict[s
             "base_url": f"{url}/v1",
             "messages": [{"role": "system", "content": "{{factors.system}}"}, {"role": "user", "content": "{{input.text}}"}],
         },
-        "dataset": {"items": [{"id": f"s{n}", "input": {"text": f"t{n}"}, "expected": f"t{n}"} for n in range(calls)]},
+        "dataset": {
+            "items": [{"id": f"s{n}", "input": {"text": f"t{n}"}, "expected": f"t{n}"} for n in range(calls)],
+            "splits": "none",
+        },
         "objective": {"metric": "exact"},
-        "optimizer": {"proposer": {"kind": "noop"}},
+        "optimizer": {"name": "refine", "proposer": {"kind": "noop"}},
         "budget": {"trials": 1},
         "execution": {"concurrent_samples": concurrent, **execution},
     }

@@ -12,22 +12,29 @@ from typing import Annotated
 import typer
 
 from clients.commands import (
+    access_tokens,
     answers,
+    audit,
+    backup,
     begin,
     best_configuration,
     check,
     compare,
     datasets,
     doctor,
+    experiments,
     export,
     look,
+    mcp,
     prompts,
     release,
     replay,
     report,
+    retention,
     run,
     serve,
     steer,
+    teams,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
 from clients.own_modules import DIRECTORY, DISTRIBUTION
@@ -68,8 +75,8 @@ def shared(
     """Take what is given before the command."""
 
 
-RUNS = (run, look, answers, best_configuration, steer, report, export, replay, compare)
-SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, doctor)
+RUNS = (run, experiments, look, answers, best_configuration, steer, report, export, replay, compare)
+SUBJECTS = (begin, check, *RUNS, release, prompts, datasets, serve, mcp, teams, access_tokens, audit, retention, backup, doctor)
 for subject in SUBJECTS:
     subject.add_to(app)
 

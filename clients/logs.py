@@ -1,4 +1,5 @@
-"""Logs: structlog, one JSON object a line (or readable lines for a person), with run, trial and attempt on every one.
+"""Logs: structlog, one JSON object a line (or readable lines for a person), with the ids of run and trial, the attempt, and the
+trace where there is one.
 
 Workflow code logs through `workflow.logger`, activity code through structlog or `activity.logger`; all of it comes out here, in
 one shape. What a workflow says while it replays was said before, and is dropped.
@@ -19,6 +20,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from temporalio import activity, workflow
 
 from clients.private_files import open_private
+from clients.traces import TRACING
 
 FACTS = "facts"
 """`workflow.logger.info("…", extra={"facts": {…}})`: the one extra field that is kept, unfolded."""
@@ -84,19 +86,24 @@ def unfold_facts(_logger: WrappedLogger, _method: str, event: EventDict) -> Even
 
 
 def add_whereabouts(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Add run, trial and attempt of the workflow or activity that is speaking."""
+    """Add run, trial and attempt of the workflow or activity that is speaking, and the span that it is traced by."""
     if workflow.in_workflow():
         if workflow.unsafe.is_replaying():
             raise structlog.DropEvent
         info = workflow.info()
-        return {**event, **_whereabouts(info.workflow_id, info.workflow_type), "attempt": info.attempt}
+        return {**event, **_whereabouts(info.workflow_id, info.workflow_type), "attempt": info.attempt, **TRACING.ids()}
     if activity.in_activity():
         doing = activity.info()
         named = {"activity": doing.activity_type, "attempt": doing.attempt}
-        return {**event, **_whereabouts(doing.workflow_id or "", doing.workflow_type), **named}
-    return {**event, "run": event.get("run"), "trial": event.get("trial"), "attempt": event.get("attempt")}
+        return {**event, **_whereabouts(doing.workflow_id or "", doing.workflow_type), **named, **TRACING.ids()}
+    elsewhere = {name: event.get(name) for name in ("run_id", "trial_id", "attempt")}
+    return {**event, **elsewhere, **TRACING.ids()}
 
 
 def _whereabouts(workflow_id: str, workflow_type: str | None) -> dict[str, str | None]:
     trial = _TRIAL.fullmatch(workflow_id) if workflow_type == "TrialWorkflow" else None
-    return {"run": (trial[1] if trial else workflow_id) or None, "trial": workflow_id if trial else None}
+    return {
+        "run_id": (trial[1] if trial else workflow_id) or None,
+        "trial_id": workflow_id if trial else None,
+        "workflow_id": workflow_id or None,
+    }

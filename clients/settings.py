@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ratchet._encryption import EncryptionKeys, EncryptionSettings
 from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
@@ -23,9 +24,11 @@ from ratchet._environment import (
 )
 
 if TYPE_CHECKING:
-    from activities.settings import DatasetSettings, OperatorSettings
+    from activities.settings import DatasetSettings, ObservationSettings, OperatorSettings, RetentionSettings
 
 DEFAULT_HOME: Final = Path(".ratchet")
+TEAM: Final = "RATCHET_TEAM"
+OIDC_ISSUER: Final = "RATCHET_OIDC_ISSUER"
 SERVE_TOKEN: Final = "RATCHET_SERVE_TOKEN"  # noqa: S105 (its name)
 
 
@@ -62,6 +65,16 @@ class ClientSettings:
         default=DEFAULT_HOME,
         read=read_path,
     )
+    experiments: Path | None = setting(
+        Variable(
+            "RATCHET_EXPERIMENTS",
+            "client",
+            "`experiments` beside the file that declares them",
+            "Directory for the files of declared experiments: `specs`, `explorations` and `optimizations`.",
+        ),
+        default=None,
+        read=read_path,
+    )
     serve_token: str = setting(
         Variable(
             SERVE_TOKEN,
@@ -70,12 +83,63 @@ class ClientSettings:
             "Token of the page and the HTTP API, at least 16 characters. Needed to serve beyond this machine.",
         )
     )
+    team: str = setting(
+        Variable(
+            TEAM,
+            "client",
+            "`default`",
+            "Team whose the runs and datasets are that commands start and add. `--team` says the same for one command.",
+        ),
+        default="default",
+    )
+    oidc_issuer: str = setting(
+        Variable(
+            OIDC_ISSUER,
+            "client",
+            "",
+            "Issuer whose JWTs the HTTP API takes beside tokens, as its discovery document writes it: "
+            "`https://login.example.com`. Needs the extra `oidc`.",
+        )
+    )
+    oidc_audience: str = setting(
+        Variable("RATCHET_OIDC_AUDIENCE", "client", "", "What a JWT must be made out for. Needed with an issuer.")
+    )
+    oidc_roles: str = setting(
+        Variable(
+            "RATCHET_OIDC_ROLES",
+            "client",
+            "",
+            "Which values of the claim of roles are which role: `ml-team=run,leads=release`. Needed with an issuer.",
+        )
+    )
+    oidc_role_claim: str = setting(
+        Variable("RATCHET_OIDC_ROLE_CLAIM", "client", "`roles`", "The claim that holds them: a text, or a list of texts."),
+        default="roles",
+    )
+    oidc_team_claim: str = setting(
+        Variable(
+            "RATCHET_OIDC_TEAM_CLAIM",
+            "client",
+            "",
+            "The claim that names the team. Without one, everybody is of the team `default`.",
+        )
+    )
+    oidc_name_claim: str = setting(
+        Variable(
+            "RATCHET_OIDC_NAME_CLAIM",
+            "client",
+            "`sub`",
+            "The claim under which approvals and the audit log have somebody: one that people cannot choose for themselves.",
+        ),
+        default="sub",
+    )
     ui_url: str | None = setting(
         Variable(
             "RATCHET_UI_URL",
             "client",
             "",
-            "Address of Temporal's UI, for the links that commands print on servers of your own.",
+            "Address of Temporal's UI, for the links that commands print on servers of your own, and for the codec server, "
+            "which answers no other site.",
         ),
         default=None,
     )
@@ -111,6 +175,25 @@ def dataset_settings() -> DatasetSettings:
     from activities.settings import DatasetSettings
 
     return settings_from(DatasetSettings, os.environ)
+
+
+def retention_settings() -> RetentionSettings:
+    """Read what a worker of this environment would remove."""
+    from activities.settings import RetentionSettings
+
+    return settings_from(RetentionSettings, os.environ)
+
+
+def observation_settings() -> ObservationSettings:
+    """Read what is shown of this process."""
+    from activities.settings import ObservationSettings
+
+    return settings_from(ObservationSettings, os.environ)
+
+
+def encryption_keys() -> EncryptionKeys | None:
+    """Read the keys that contents are encrypted with; None where nothing is."""
+    return settings_from(EncryptionSettings, os.environ).keys
 
 
 def is_set(name: str) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
+from temporalio.common import HeaderCodecBehavior
 from temporalio.envconfig import ClientConfig
 
 from clients.own_modules import own_module
-from clients.temporal_payloads import DATA_CONVERTER
+from clients.settings import encryption_keys
+from clients.temporal_payloads import data_converter
+from clients.traces import TRACING
 
 if TYPE_CHECKING:
+    from temporalio.converter import DataConverter
     from temporalio.plugin import SimplePlugin
     from temporalio.worker import WorkflowRunner
 
@@ -49,23 +53,35 @@ FAILURES: tuple[type[Exception], ...] = (
 Temporal itself raises, of a history that is another code's: that waits for its code."""
 
 
+def own_converter() -> DataConverter:
+    """Return the converter by which Ratchet's payloads are written and read, wherever that happens; with the keys that the
+    environment names, they are encrypted."""
+    return data_converter(encryption_keys())
+
+
 def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlugin:
     """Converter, sandbox and failure types, the same for everybody who touches a Ratchet workflow."""
     # Here, so that who only asks need not load what serves.
     from temporalio.plugin import SimplePlugin
+
+    return SimplePlugin(
+        "ratchet",
+        data_converter=own_converter(),
+        workflow_runner=sandbox_passing(passed_through),
+        workflow_failure_exception_types=list(FAILURES),
+    )
+
+
+def sandbox_passing(modules: Sequence[str]) -> Callable[[WorkflowRunner | None], WorkflowRunner]:
+    """Return what makes a worker's sandbox pass modules through; a worker without a sandbox stays without."""
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
     def sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
         if not isinstance(runner, SandboxedWorkflowRunner):
             return runner or SandboxedWorkflowRunner()
-        return dataclasses.replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*passed_through))
+        return dataclasses.replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*modules))
 
-    return SimplePlugin(
-        "ratchet",
-        data_converter=DATA_CONVERTER,
-        workflow_runner=sandboxed,
-        workflow_failure_exception_types=list(FAILURES),
-    )
+    return sandboxed
 
 
 async def connect(address: str | None = None, *, serves: bool = True) -> Client:
@@ -76,6 +92,7 @@ async def connect(address: str | None = None, *, serves: bool = True) -> Client:
     """
     config: dict[str, Any] = dict(ClientConfig.load_client_connect_config()) if address is None else {"target_host": address}
     config.setdefault("target_host", DEFAULT_ADDRESS)
+    config["header_codec_behavior"] = HeaderCodecBehavior.CODEC
     if serves:
-        return await Client.connect(**config, plugins=[ratchet_plugin()])
-    return await Client.connect(**config, data_converter=DATA_CONVERTER)
+        return await Client.connect(**config, plugins=[ratchet_plugin(), *TRACING.plugins()])
+    return await Client.connect(**config, data_converter=own_converter(), plugins=TRACING.plugins())

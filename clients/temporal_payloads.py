@@ -19,6 +19,8 @@ from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError
 
+from clients.payload_encryption import EncryptedPayloads, encoding_of, key_of
+from ratchet._encryption import KEYS, KEYS_FILE, EncryptionKeys
 from ratchet._explanation import explain
 from ratchet._frozen import SpecPart
 from ratchet._strict_json import RepeatedKey, each_key_once
@@ -44,7 +46,7 @@ class StrictPayloadConverter(PydanticPayloadConverter):
         return [self._decoded(payload, hint) for payload, hint in zip(payloads, hints, strict=True)]
 
     def _decoded(self, payload: Payload, hint: Any) -> Any:
-        encoding = payload.metadata.get("encoding", b"").decode("utf-8", "replace")
+        encoding = encoding_of(payload).decode("utf-8", "replace")
         if encoding == JSON and isinstance(hint, type) and issubclass(hint, SpecPart):
             _refuse_repeated_keys(payload.data)
         try:
@@ -52,9 +54,9 @@ class StrictPayloadConverter(PydanticPayloadConverter):
             # Other encodings than JSON are decoded to whatever they hold, past the type.
             return value if encoding == JSON or hint in (None, Any, bytes, RawValue) else _adapter(hint).validate_python(value)
         except pydantic.ValidationError as error:
-            raise invalid(_explained(error, payload.data, hint) if encoding == JSON else _not_json(encoding)) from None
+            raise invalid(_explained(error, payload.data, hint) if encoding == JSON else _not_json(payload)) from None
         except Exception:
-            raise invalid(_not_json(encoding)) from None
+            raise invalid(_not_json(payload)) from None
 
 
 @functools.cache
@@ -62,7 +64,11 @@ def _adapter(hint: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(hint)
 
 
-def _not_json(encoding: str) -> str:
+def _not_json(payload: Payload) -> str:
+    key_id = key_of(payload)
+    if key_id is not None:
+        return f"the input cannot be decrypted: key {key_id!r} of {KEYS.name} or {KEYS_FILE.name} here has not encrypted it"
+    encoding = encoding_of(payload).decode("utf-8", "replace")
     given = f"has the encoding {shorten(encoding, 80)}" if encoding else "names no encoding"
     return f"the input {given}, which cannot be read here; send one JSON object with the encoding {JSON}"
 
@@ -146,4 +152,20 @@ def _told_plainly(error: BaseException) -> ApplicationError:
     return told
 
 
-DATA_CONVERTER = DataConverter(payload_converter_class=StrictPayloadConverter, failure_converter_class=PlainFailureConverter)
+class EncodedFailureConverter(PlainFailureConverter):
+    """Puts message and stack trace of a failure where they are encrypted with all else."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        told = {"message": failure.message, "stack_trace": failure.stack_trace}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([told])[0])
+        failure.message, failure.stack_trace = "Encoded failure", ""
+
+
+def data_converter(keys: EncryptionKeys | None) -> DataConverter:
+    """Return the one converter of client, worker, replayer and tests; with keys, payloads and failures are encrypted."""
+    return DataConverter(
+        payload_converter_class=StrictPayloadConverter,
+        payload_codec=EncryptedPayloads(keys),
+        failure_converter_class=PlainFailureConverter if keys is None else EncodedFailureConverter,
+    )

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clients.reports.diff import FactorDifference, differences
 from clients.reports.headline import Headline, headline_of_row
+from clients.reports.removal_notes import hold_text, removal_text
 from ratchet._frozen import Payload
 from store.read import rows
 from store.read.candidates import Ancestor, StoredCandidate
@@ -96,6 +97,14 @@ class OptimizationDetail(ListedOptimization):
     result: OptimizationResult | None
     first_look: FirstLook | None
     """What there is to see in the baseline's answers, once it was measured."""
+    removals: tuple[rows.Removal, ...] = ()
+    """What policies have removed of it."""
+    removed: str = ""
+    """The same as a sentence; empty where everything is there."""
+    legal_holds: tuple[rows.LegalHold, ...] = ()
+    """As long as one is in force, nothing of the run is removed."""
+    held: str = ""
+    """The same in words."""
     lost: Unanswered
     in_flight: InFlight
     seconds_left: float | None
@@ -290,6 +299,8 @@ def detail_of(
             "waits_for": waits_for,
             "temporal_url": temporal_url,
             "last_event_id": last_event_id,
+            "removed": removal_text(row.removals),
+            "held": hold_text(row.legal_holds),
         }
     )
 

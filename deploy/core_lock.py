@@ -1,7 +1,7 @@
 """Print the part of requirements.lock that some use of Ratchet needs: packages of pyproject.toml and all they stand on.
 
 python deploy/core_lock.py library  what `import ratchet` needs
-python deploy/core_lock.py run      what Ratchet runs on: its engine, without development tools and embedded servers
+python deploy/core_lock.py run      what Ratchet runs on: engine, encryption, traces; no development tools, no embedded servers
 python deploy/core_lock.py demo     what `ratchet demo` runs on: of the engine what its spec needs, and the embedded servers
 python deploy/core_lock.py dev      what `ratchet dev` runs on: the page, too
 python deploy/core_lock.py build    what its wheel is built with
@@ -21,7 +21,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-EXTRAS = {"library": (), "run": ("engine",), "demo": ("engine", "embedded"), "dev": ("engine", "embedded", "http"), "build": ()}
+EXTRAS = {
+    "library": (),
+    "run": ("engine", "encryption", "opentelemetry"),
+    "demo": ("engine", "embedded"),
+    "dev": ("engine", "embedded", "http"),
+    "build": (),
+}
 """The parts, and the extras that each has."""
 LEFT_OUT = {"demo": {"rapidfuzz", "bpe-openai", "uvloop"}}
 """What of its extras a part does without: 200 MB for races, searches, similarities and counts of tokens, none of which the

@@ -71,6 +71,7 @@ def lay_out(root: Path, place: Path) -> None:
     engine = place / ENGINE
     engine.mkdir(parents=True)
     (engine / "__init__.py").write_text(FRONT_PAGE, "utf-8")
+    (engine / "py.typed").touch()  # what the library offers has types of the engine
     for name in (LIBRARY, *ROOMS):
         above = place if name == LIBRARY else engine
         source = root / name

@@ -1,8 +1,8 @@
 """Write the pages under `docs/reference`: `make docs`.
 
 Each page is made from what the product itself says: the JSON Schema of the spec, the definitions of the command line, the
-OpenAPI document of the HTTP API, and the table of environment variables. A test fails when a page differs from what this
-module would write.
+OpenAPI document of the HTTP API, the tables of environment variables and of metrics. A test fails when a page differs from what
+this module would write.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,7 +32,13 @@ NOTE = "<!-- Made by `make docs`; change the code that it is made from. -->"
 
 def pages() -> dict[str, str]:
     """Return the text of every page, by file name."""
-    made = {"spec.md": spec_page(), "cli.md": cli_page(), "http.md": http_page(), "environment.md": environment_page()}
+    made = {
+        "spec.md": spec_page(),
+        "cli.md": cli_page(),
+        "http.md": http_page(),
+        "environment.md": environment_page(),
+        "metrics.md": metrics_page(),
+    }
     return {name: "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
 
 
@@ -181,11 +187,10 @@ def _default(given: Any) -> str:
 def http_page() -> list[str]:
     """Describe every path of the HTTP API."""
     from clients.http.app import api_of
-    from clients.http.security import Trust
     from workflows.model.spec.request import spec_schema
 
     nowhere = cast("Any", None)  # the paths are described without servers
-    document = api_of(nowhere, Trust.of("127.0.0.1", None)).openapi()
+    document = api_of(nowhere).openapi()
     definitions = document["components"]["schemas"]
     in_spec = set(cast("dict[str, Any]", spec_schema())["$defs"])
 
@@ -201,7 +206,9 @@ def http_page() -> list[str]:
         NOTE,
         "",
         "`ratchet dev` and `ratchet serve` answer at `http://127.0.0.1:7373`. `/v1/private/openapi.json` is the same for",
-        "machines. Every request under `/v1/private` needs the token, as `Authorization: Bearer TOKEN`; the page has a cookie.",
+        "machines. Every request under `/v1/private` and `/codec` needs a token, as `Authorization: Bearer TOKEN`; the page",
+        "has a cookie. The server's own token may do everything; `ratchet tokens create` makes others, each with a role:",
+        "`read`, `run`, `release` or `admin`. Each may do what those before it may; a path names the least one that it needs.",
         "An id in a path is percent-encoded, a slash in it too (`team%2Fnightly`). An error is a [Problems](#problems) object.",
     ]
     for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in _operations(document)):
@@ -220,7 +227,12 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any], link: Any) -> list[str]:
+    from clients.http.access import matched
+
     lines = ["", f"### {method} {path}", "", _prose(operation.get("description") or operation.get("summary"))]
+    role = matched(method, path).rule.role if path != "/health" else None
+    if role is not None:
+        lines += ["", f"Least role: `{role.value}`."]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body:
         lines += ["", f"Body: {type_of(body, link)}."]
@@ -262,6 +274,33 @@ def environment_page() -> list[str]:
             if variable.side == side:
                 lines.append(f"| `{variable.name}` | {cell(variable.default)} | {cell(variable.meaning)} |")
     return lines
+
+
+def metrics_page() -> list[str]:
+    """Describe every metric."""
+    from workflows.metrics import METRICS
+
+    lines = [
+        "# Metrics",
+        "",
+        NOTE,
+        "",
+        "What Ratchet counts, by the names under which Prometheus reads it. A collector is sent the same, without `_total`.",
+        "[Operations](../operations.md#metrics) says how to turn it on, what to draw and when to be told. Temporal's SDK adds",
+        "its own, which begin with `temporal_`.",
+    ]
+    for side in dict.fromkeys(metric.shown_by for metric in METRICS):
+        lines += ["", f"## Shown by {side}", "", "| metric | kind | split by | meaning |", "|---|---|---|---|"]
+        for metric in METRICS:
+            if metric.shown_by == side:
+                split = "; ".join(_label(name, values) for name, values in metric.labels.items())
+                kind = "histogram" if metric.buckets else "counter"
+                lines.append(f"| `{metric.shown_as}` | {kind} | {cell(split)} | {cell(metric.meaning)} |")
+    return lines
+
+
+def _label(name: str, values: Sequence[str]) -> str:
+    return f"`{name}`: {', '.join(values)}" if values else f"`{name}`"
 
 
 def main() -> int:

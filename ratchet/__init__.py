@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from ratchet._factors import number as number
     from ratchet._factors import order as order
     from ratchet._factors import text as text
+    from ratchet._use_cases import criterion as criterion
+    from ratchet._use_cases import factor_setter as factor_setter
+    from ratchet._use_cases import treatment_source as treatment_source
+    from ratchet._use_cases import use_case as use_case
     from ratchet.errors import RunError, SpecError
     from ratchet.optimizer import (
         CandidateProposal,
@@ -76,23 +80,28 @@ __all__ = [
 
 
 _FACTORS = ("choice", "flag", "frozen", "integer", "json", "number", "order", "text")
+_USE_CASES = ("criterion", "factor_setter", "treatment_source", "use_case")
 _ENGINE = ("Result", "Run", "aoptimize", "close", "compress", "explore", "measure", "optimize", "start")
 """Not in `__all__`: `from ratchet import *` takes what needs no engine, and hides nothing of Python's own."""
 
 
-def __getattr__(name: str) -> Any:
-    """Return a name that is loaded when it is asked for."""
-    if name in _ENGINE:
-        return getattr(import_module("ratchet._engine").python_api(name), name)
-    if name in _FACTORS:
-        return getattr(import_module("ratchet._factors"), name)
-    if name in ("RunError", "SpecError"):
-        return getattr(import_module("ratchet.errors"), name)
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("ratchet.optimizer"), name)
+if not TYPE_CHECKING:  # a type checker shall tell a misspelt name
+
+    def __getattr__(name: str) -> Any:
+        """Return a name that is loaded when it is asked for."""
+        if name in _ENGINE:
+            return getattr(import_module("ratchet._engine").python_api(name), name)
+        if name in _FACTORS:
+            return getattr(import_module("ratchet._factors"), name)
+        if name in _USE_CASES:
+            return getattr(import_module("ratchet._use_cases"), name)
+        if name in ("RunError", "SpecError"):
+            return getattr(import_module("ratchet.errors"), name)
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("ratchet.optimizer"), name)
 
 
 def __dir__() -> list[str]:
     """List the public names, those that are not loaded yet among them."""
-    return sorted({*globals(), *__all__, *_FACTORS, *_ENGINE})
+    return sorted({*globals(), *__all__, *_FACTORS, *_USE_CASES, *_ENGINE})

@@ -25,11 +25,53 @@ def python_api(name: str) -> ModuleType:
     return api
 
 
+def declared_runs(name: str) -> ModuleType:
+    """Return the module that checks and runs declared experiments."""
+    with _told(name):
+        from clients.python import declared_runs
+    return declared_runs
+
+
+def tested_baselines(name: str) -> ModuleType:
+    """Return the module that compares what a test measured with a stored baseline."""
+    with _told(name):
+        from clients.python import tested_baselines
+    return tested_baselines
+
+
 def optimizer_kit(name: str) -> ModuleType:
     """Return the module with the test kit for optimizers."""
     with _told(name):
         from clients import testing
     return testing
+
+
+def run_interface(name: str) -> ModuleType:
+    """Return the module with a run's interface for Temporal programs. It is light: workflows import it, too."""
+    with _told(name):
+        from clients.programs import run_interface
+    return run_interface
+
+
+def run_requests(name: str) -> ModuleType:
+    """Return the module with what workflows of Temporal programs query and update runs by."""
+    with _told(name):
+        from clients.programs import run_requests
+    return run_requests
+
+
+def program_plugin(name: str) -> ModuleType:
+    """Return the module with the plug-in for Temporal programs."""
+    with _told(name):
+        from clients.programs import program_plugin
+    return program_plugin
+
+
+def fake_models(name: str) -> ModuleType:
+    """Return the module with the models for tests."""
+    with _told(name):
+        from clients.testing import fake_model
+    return fake_model
 
 
 @contextmanager

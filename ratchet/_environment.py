@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-Side = Literal["servers", "worker", "client", "prompts", "internal"]
-"""Who reads a variable: everything that connects, workers, commands and the HTTP side, code that renders prompts, or only
-processes that Ratchet starts itself."""
+Side = Literal["servers", "worker", "client", "observation", "prompts", "internal"]
+"""Who reads a variable: everything that connects, workers, commands and the HTTP side, whatever is observed, code that renders
+prompts, or only processes that Ratchet starts itself."""
 
 S = TypeVar("S")
 

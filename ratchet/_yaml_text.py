@@ -28,22 +28,35 @@ def yaml_text(
     *,
     bare: frozenset[str] = frozenset(),
     spaced: frozenset[str] = frozenset(),
+    flat: frozenset[str] = frozenset(),
     comments: Mapping[str, str] | None = None,
 ) -> str:
     """The document.
 
-    `bare` names the fields that hold constants, `spaced` the top-level lists with room between their items, `comments` says
-    what stands above a top-level field.
+    `bare` names the fields that hold constants, `spaced` the top-level lists with room between their items, `flat` the
+    top-level mappings whose entries are mappings of plain values, and stand on one line each; `comments` says what stands above
+    a top-level field.
     """
     said = comments or {}
     lines: list[str] = []
     for name, value in document.items():
         if name in said:
             lines += [*([""] if lines else []), *(f"# {line}" for line in said[name].split("\n"))]
+        if name in flat and value:
+            lines += [f"{_key(name)}:", *(line for entry, parts in value.items() for line in _flat_entry(entry, parts))]
+            continue
         first, *rest = _entry(name, value, 0, bare)
         items = [part for line in rest for part in (("", line) if name in spaced and line.startswith("  - ") else (line,))]
         lines += [first, *(items[1:] if items[:1] == [""] else items)]
     return "\n".join(lines) + "\n"
+
+
+def _flat_entry(name: str, parts: Mapping[str, Any]) -> list[str]:
+    """A mapping of plain values on one line."""
+    key = _key(name)
+    told = (f"{_key(part)}: {_quoted(value) if isinstance(value, str) else _scalar(value)}" for part, value in parts.items())
+    flat = f"{{{', '.join(told)}}}"
+    return [f"  {key}: {flat}"] if len(key) <= LONGEST_SIMPLE_KEY else [f"  ? {key}", f"  : {flat}"]
 
 
 def _entry(name: str, value: Any, indent: int, bare: frozenset[str]) -> Iterator[str]:

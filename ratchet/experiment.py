@@ -2,6 +2,9 @@
 
 Ratchet enters it around every call of a Python target. What runs outside of Ratchet's processes is told by headers or by its
 input, and enters it itself: `with in_experiment(experiment_from_headers(request.headers)): …`.
+
+Experiments are also declared by names of this module, `@experiment.measure(…)`, `@experiment.explore(…)` and
+`@experiment.optimize(…)`, which are loaded when they are asked for.
 """
 
 from __future__ import annotations
@@ -12,13 +15,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from ratchet.plugins import ExperimentContext
 
 if TYPE_CHECKING:
+    from ratchet._declarations import explore as explore
+    from ratchet._declarations import language_model as language_model
+    from ratchet._declarations import measure as measure
+    from ratchet._declarations import optimize as optimize
+    from ratchet._declarations import weighted as weighted
+    from ratchet._declared_bodies import Captor as Captor
+    from ratchet._declared_bodies import treatment_value as treatment_value
     from ratchet.prompts.template import PromptTemplate
+
+_DECLARATIONS = ("explore", "language_model", "measure", "optimize", "weighted")
+_BODIES = ("Captor", "treatment_value")
 
 PREFIX = "X-Ratchet-"
 SAFE_IN_HEADERS = "!#$&'()*+,/:;=?@[]~ "
@@ -121,3 +135,17 @@ def experiment_from_input(told: Mapping[str, Any]) -> ExperimentContext:
     """The experiment in the `context` of an activity's or a runner's input; what this version does not know is left out."""
     known = {field.name for field in fields(ExperimentContext)}
     return ExperimentContext(**{name: value for name, value in told.items() if name in known})
+
+
+def __getattr__(name: str) -> Any:
+    """Return what experiments are declared with, which is loaded when it is asked for."""
+    if name in _DECLARATIONS:
+        return getattr(import_module("ratchet._declarations"), name)
+    if name in _BODIES:
+        return getattr(import_module("ratchet._declared_bodies"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names, those that are not loaded yet among them."""
+    return sorted({*globals(), *_DECLARATIONS, *_BODIES})

@@ -1,7 +1,8 @@
-"""Tests of what does not answer the same every time, and the test kit for optimizers of one's own.
+"""Tests of what does not answer the same every time, models for tests, and the test kit for optimizers of one's own.
 
 `assert ratchet.testing.passes(target, data, at_least=0.9)` needs no server and nothing that is not installed with the library;
-`World`, `simulate` and `check_protocol` need the engine.
+`not_worse` needs the engine's statistics, and no server; `fake_model`, `World`, `simulate` and `check_protocol` need the
+engine.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ratchet.plugins import Output, Sample, Score
 
@@ -25,15 +29,30 @@ if TYPE_CHECKING:
     from clients.testing import check_protocol as check_protocol
     from clients.testing import simulate as simulate
     from clients.testing import simulate_async as simulate_async
+    from clients.testing.fake_model import FakeCall as FakeCall
+    from clients.testing.fake_model import FakeModel as FakeModel
+    from clients.testing.fake_model import FakeRequest as FakeRequest
+    from clients.testing.fake_model import ToolCall as ToolCall
+    from clients.testing.fake_model import fake_model as fake_model
 
-__all__ = ["PassRate", "Undecided", "passes"]
+__all__ = ["NoStoredBaseline", "NotWorse", "PassRate", "Undecided", "not_worse", "passes"]
 
+T = TypeVar("T")
 PASSES_FROM: Final = 0.5
 """The score that passes, where a scorer does not say what does; the same as in a spec."""
 
 FAILURES_SHOWN: Final = 5
 LONGEST_SHOWN: Final = 200
 _OF_THE_ENGINE: Final = ("Answer", "ProtocolBroken", "Simulated", "World", "check_protocol", "simulate", "simulate_async")
+_MODELS: Final = ("FakeCall", "FakeModel", "FakeRequest", "ToolCall", "fake_model")
+
+
+_renews = False
+"""Whether stored baselines are renewed, as `pytest --ratchet-renew` says."""
+
+
+class NoStoredBaseline(AssertionError):
+    """There is nothing that can be compared with."""
 
 
 class Undecided(AssertionError):
@@ -63,8 +82,12 @@ class PassRate:
         return "\n  ".join([told, *self.failures[:FAILURES_SHOWN], *more])
 
 
+Passing = Callable[[Sample], Any] | Callable[[Any, Sample], Any] | Callable[[Any, Sample, None], Any]
+"""What `passes` and `not_worse` call."""
+
+
 def passes(
-    target: Callable[..., Any],
+    target: Passing,
     data: Iterable[Any],
     *,
     at_least: float = 0.9,
@@ -81,7 +104,7 @@ def passes(
     True or false means: shown, with this confidence, by an exact binomial test over all samples; that it stops early changes
     nothing. Raises Undecided where so many samples cannot show it, before any call if they never could.
     """
-    samples = [_sample(row, place) for place, row in enumerate(data)]
+    samples = _samples(data)
     if not 0 < at_least < 1 or not 0.5 <= confidence < 1:
         raise ValueError("at_least is a share between 0 and 1, and confidence one from 0.5 to below 1")
     enough, too_few = _least_to_pass(len(samples), at_least, confidence), _most_to_fail(len(samples), at_least, confidence)
@@ -93,6 +116,78 @@ def passes(
         )
     rule = _Rule(samples, enough, too_few, at_least, confidence)
     return _run(_decided(rule, _with_its_arguments(target, configuration or {}), scorer or _equals))
+
+
+@dataclass(frozen=True, slots=True)
+class NotWorse:
+    """What a comparison with a stored baseline showed. It is true where no more than the margin was lost, and its `repr` names
+    the samples that got worse."""
+
+    is_shown: bool
+    words: str
+    effect: float = 0.0
+    """The mean difference over the samples; negative is a loss."""
+    worse: tuple[str, ...] = ()
+    """The ids of the samples that got worse, the worst first."""
+    better: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.is_shown
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+def not_worse(
+    target: Passing,
+    data: Iterable[Any],
+    *,
+    baseline: str | Path,
+    margin: float = 0.05,
+    confidence: float = 0.95,
+    scorer: Callable[[Output, Sample], Any] | None = None,
+    configuration: Mapping[str, Any] | None = None,
+    renew: bool | None = None,
+) -> NotWorse:
+    """Find out whether a target lost no more than a margin against what is stored of it, sample by sample.
+
+    `baseline` is a file, or a name below `experiments/specs`, both beside the file that calls; `pytest --ratchet-renew`, or
+    `renew=True`, stores what is measured now. Target, data and scorer are those of `passes`; every sample is called.
+
+    True or false means: shown, with this confidence, by the paired non-inferiority test of runs. Raises Undecided where so many
+    samples show neither, before any call if they never could, and NoStoredBaseline where there is nothing to compare with.
+    It needs the engine's statistics, and no server.
+    """
+    from ratchet._engine import tested_baselines
+
+    kept = tested_baselines("testing.not_worse")
+    samples = _samples(data)
+    if not samples or not 0 < margin < 1 or not 0.5 <= confidence < 1:
+        raise ValueError("give samples, a margin between 0 and 1, and a confidence from 0.5 to below 1")
+    beside = Path(sys._getframe(1).f_code.co_filename).absolute().parent
+    rule = kept.KeptBaseline.at(baseline, beside, margin, confidence)
+    renews = _renews if renew is None else renew
+    try:
+        stored = None if renews else rule.read(samples)
+        answered = _run(_each_scored(samples, _with_its_arguments(target, configuration or {}), scorer or _equals))
+        if stored is None:
+            return NotWorse(True, f"stored as the baseline, in {rule.renew(samples, answered, configuration or {})}")
+    except kept.NoBaseline as error:
+        raise NoStoredBaseline(f"{error}; pytest --ratchet-renew, or renew=True, measures and stores it") from None
+    except kept.Unshowable as error:
+        raise Undecided(str(error)) from None
+    found = rule.compare(stored, samples, answered)
+    words = "\n  ".join(found.lines)
+    if found.outcome == "undecided":
+        raise Undecided(words)
+    worse, better = ([change.name for change in changes] for changes in (found.worse, found.better))
+    return NotWorse(found.outcome == "not_worse", words, found.evidence.effect, tuple(worse), tuple(better))
+
+
+async def _each_scored(
+    samples: list[Sample], target: Callable[[Sample], Any], scorer: Callable[[Output, Sample], Any]
+) -> list[tuple[float, str | None]]:
+    return [await _scored(target, scorer, sample) for sample in samples]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +225,29 @@ async def _decided(rule: _Rule, target: Callable[[Sample], Any], scorer: Callabl
 
 async def _failure(target: Callable[[Sample], Any], scorer: Callable[[Output, Sample], Any], sample: Sample) -> str | None:
     """Why a sample did not pass."""
+    return (await _scored(target, scorer, sample))[1]
+
+
+async def _scored(
+    target: Callable[[Sample], Any], scorer: Callable[[Output, Sample], Any], sample: Sample
+) -> tuple[float, str | None]:
+    """The score of a sample, and why it did not pass. Of several scores all have to."""
     try:
         returned = target(sample)
         value = await returned if inspect.isawaitable(returned) else returned
     except Exception as error:
-        return f"raised {type(error).__name__}: {error}"[:LONGEST_SHOWN]
+        return 0.0, f"raised {type(error).__name__}: {error}"[:LONGEST_SHOWN]
     output = value if isinstance(value, Output) else Output(value)
     given = scorer(output, sample)
     given = await given if inspect.isawaitable(given) else given
     scores = given if isinstance(given, list | tuple) else [given]
-    if all(map(_is_passed, scores)):
-        return None
+    passed = all(map(_is_passed, scores))
+    only = scores[0] if len(scores) == 1 else passed
+    score = only.value if isinstance(only, Score) else float(only)
+    if passed:
+        return score, None
     reasons = [score.reason for score in scores if isinstance(score, Score) and score.reason and not _is_passed(score)]
-    return (reasons[0] if reasons else f"answered {output.value!r}, expected {sample.expected!r}")[:LONGEST_SHOWN]
+    return score, (reasons[0] if reasons else f"answered {output.value!r}, expected {sample.expected!r}")[:LONGEST_SHOWN]
 
 
 def _is_passed(score: Any) -> bool:
@@ -153,6 +258,20 @@ def _is_passed(score: Any) -> bool:
 
 def _equals(output: Output, sample: Sample) -> bool:
     return bool(output.value == sample.expected)
+
+
+def _samples(data: Iterable[Any]) -> list[Sample]:
+    is_file = isinstance(data, str | bytes | os.PathLike)
+    if is_file or isinstance(data, Mapping) or hasattr(data, "columns") or not isinstance(data, Iterable):
+        cure = (
+            "; read the file first"
+            if is_file
+            else '; a table gives them by to_dict("records")'
+            if hasattr(data, "columns")
+            else ""
+        )
+        raise TypeError(f"data: is a {type(data).__name__}; give rows, mappings with input and expected{cure}")
+    return [_sample(row, place) for place, row in enumerate(data)]
 
 
 def _sample(row: Any, place: int) -> Sample:
@@ -208,7 +327,7 @@ def _probability(passed: int, samples: int, share: float) -> float:
     return math.exp(ways + passed * math.log(share) + (samples - passed) * math.log1p(-share))
 
 
-def _run(work: Coroutine[Any, Any, PassRate]) -> PassRate:
+def _run(work: Coroutine[Any, Any, T]) -> T:
     """Run it, in a thread where a loop is running already, as in an async test."""
     try:
         asyncio.get_running_loop()
@@ -218,10 +337,19 @@ def _run(work: Coroutine[Any, Any, PassRate]) -> PassRate:
         return thread.submit(asyncio.run, work).result()
 
 
-def __getattr__(name: str) -> Any:
-    """Return a name of the test kit, which is the engine's."""
-    if name not in _OF_THE_ENGINE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ratchet._engine import optimizer_kit
+if not TYPE_CHECKING:  # a type checker shall tell a misspelt name
 
-    return getattr(optimizer_kit(f"testing.{name}"), name)
+    def __getattr__(name: str) -> Any:
+        """Return a name of the test kit, which is the engine's."""
+        from ratchet._engine import fake_models, optimizer_kit
+
+        if name in _MODELS:
+            return getattr(fake_models(f"testing.{name}"), name)
+        if name in _OF_THE_ENGINE:
+            return getattr(optimizer_kit(f"testing.{name}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, those that are not loaded yet among them."""
+    return sorted({*globals(), *__all__, *_OF_THE_ENGINE, *_MODELS})

@@ -12,6 +12,8 @@ import asyncpg
 import structlog
 from asyncpg.pool import PoolConnectionProxy
 
+from ratchet._encryption import EncryptionKeys
+from store.encrypted_contents import ContentLocked, Contents, StoreConnection, admit
 from store.schema import StoreError, migrate, newer_version
 
 log = structlog.get_logger("store")
@@ -67,13 +69,17 @@ def is_away(error: BaseException) -> bool:
 class Database:
     """A pool of connections to a migrated database."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str) -> None:
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, keys: EncryptionKeys | None = None) -> None:
         self._pool = pool
         self.url = url
+        self.keys = keys
 
     @classmethod
-    async def open(cls, url: str, *, most_connections: int = MOST_CONNECTIONS) -> Self:
-        """Connect and bring the schema up to date. Any number of processes may do so at once."""
+    async def open(cls, url: str, *, most_connections: int = MOST_CONNECTIONS, keys: EncryptionKeys | None = None) -> Self:
+        """Connect and bring the schema up to date. Any number of processes may do so at once.
+
+        With keys, contents are encrypted; without those that it was encrypted with before, a database is refused.
+        """
         place = place_of(url)
         try:
             pool = await asyncpg.create_pool(
@@ -81,6 +87,8 @@ class Database:
                 min_size=1,
                 max_size=most_connections,
                 timeout=SECONDS_TO_CONNECT,
+                connection_class=StoreConnection,
+                init=None if keys is None else Contents(keys).prepare,
                 # We leave no session state behind, so a connection needs no cleaning, which would cost a round trip.
                 reset=_nothing,
                 server_settings={
@@ -103,12 +111,13 @@ class Database:
         try:
             async with pool.acquire() as connection:
                 await migrate(connection)
+                await admit(connection, keys)
         except BaseException as error:
             pool.terminate()
             if is_away(error):
                 raise StoreAway(f"PostgreSQL at {place} went away: {error or type(error).__name__}") from None
             raise
-        return cls(pool, url)
+        return cls(pool, url, keys)
 
     async def close(self) -> None:
         """Give every connection back; what still runs after a few seconds is cut off."""
@@ -123,6 +132,9 @@ class Database:
         try:
             async with self._pool.acquire(timeout=SECONDS_TO_CONNECT * 2) as connection:
                 yield connection
+        except ContentLocked as error:
+            log.warning("a content cannot be decrypted here", error=str(error))
+            raise StoreAway(str(error)) from None
         except _OF_ANOTHER_SCHEMA as error:
             await self._refuse_newer_schema(error)
             raise

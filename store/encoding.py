@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ratchet._canonical import canonical_json
 
 VISIBLE_NUL = "␀"
 VISIBLE_SURROGATE = "�"
@@ -72,6 +74,17 @@ def _storable(value: Any, depth: int) -> Any:
 def from_json(text: str | None) -> Any:
     """What was stored; None for nothing."""
     return None if text is None else json.loads(text)
+
+
+def json_at(text: str, path: Sequence[str]) -> str | None:
+    """What is at a path of canonical JSON, as text; None where nothing is. The same as PostgreSQL's `#>`."""
+    value = json.loads(text)
+    for step in path:
+        try:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    return canonical_json(value)
 
 
 def decoded(row: Any, *json_columns: str) -> dict[str, Any]:

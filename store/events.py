@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from store.connection import Connection
-from store.encoding import storable_json
+from store.encrypted_contents import contents_of
 from store.schema import StoreError
 
 EVENTS_CHANNEL = "ratchet_events"
@@ -67,6 +67,7 @@ async def announce(connection: Connection, run: LockedRun, events: Sequence[Even
     """Store events and notify whoever listens, once the transaction commits."""
     if not events:
         return
+    contents = contents_of(connection)
     await connection.execute(
         """
         WITH written AS (
@@ -82,9 +83,14 @@ async def announce(connection: Connection, run: LockedRun, events: Sequence[Even
         run.run_id,
         [f"{run.starts}/{event.key}" for event in events],
         [event.type for event in events],
-        [storable_json(event.payload) for event in events],
+        [contents.json(event.payload, _readable(event)) for event in events],
         EVENTS_CHANNEL,
     )
+
+
+def _readable(event: Event) -> dict[str, Any]:
+    """Of an event, what queries look at."""
+    return {name: event.payload[name] for name in ("candidate_id", "round") if name in event.payload}
 
 
 def trial_key(purpose: str, candidate_id: str, part: str) -> str:

@@ -33,7 +33,9 @@ SLOW_FIXTURES = {"stack", "unserved_stack", "mortal_postgres", "redis", "moto", 
 """What starts servers and processes: `make test-fast` leaves out these folders, and whatever needs one of these fixtures."""
 
 pytest_plugins = (
+    "pytester",
     "tests.support.postgres",
+    "tests.support.counted",
     "tests.support.model_client",
     "tests.support.command_bench",
     "tests.support.prompt_places",

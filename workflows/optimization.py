@@ -38,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.run.optimizer_frame import WorkflowFrame
     from workflows.run.outbox import RoundOutbox
     from workflows.run.prepare import prepared
+    from workflows.run.run_meters import RunMeters
     from workflows.run.state import RunState
     from workflows.run.timed_calls import TimedCalls
     from workflows.run.trials import TrialRuns
@@ -68,9 +69,10 @@ class OptimizationWorkflow:
         calls = TimedCalls(self.state, self.evaluation_task_queue, trials.ask_whether_time_is_over)
         frame = WorkflowFrame(self.state, calls, self.outbox.flush)
         optimizer = build_optimizer(request.optimizer, frame)
-        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.outbox, trials, self.showing, calls)
+        self.meters = meters = RunMeters(workflow.metric_meter(), request.optimizer.name)
+        surroundings = WorkflowSurroundings(self.state, optimizer, frame, self.outbox, trials, self.showing, calls, meters)
         self.loop = RoundLoop(self.state, surroundings)
-        self.closing = Closing(self.state, self.outbox, trials, self.showing, optimizer)
+        self.closing = Closing(self.state, self.outbox, trials, self.showing, optimizer, meters)
 
     @workflow.run
     async def run(self, request: RunInput) -> OptimizationResult:
@@ -99,6 +101,7 @@ class OptimizationWorkflow:
         self.showing.show("initialized", "checking the spec and the data")
         state = self.state
         state.open(await prepared(state.run_id, state.request, self.evaluation_task_queue, state.started_at))
+        self.meters.run_begun()
 
     async def _read_back(self) -> None:
         """Read from the store what grew too large to carry from the execution before."""

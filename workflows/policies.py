@@ -8,6 +8,7 @@ from typing import Final, TypedDict
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType, ChildWorkflowCancellationType, ParentClosePolicy
 
+from workflows.model.activities.own_activity_calls import FIRST_PAUSE, LONGEST_PAUSE
 from workflows.model.failures import NOT_RETRYABLE
 
 
@@ -104,6 +105,12 @@ SHARD: Final = ActivityPolicy(
 
 ONE_CALL: Final = RetryPolicy(maximum_attempts=1)
 """For somebody else's activity: Temporal counts calls that were lost with their worker like those that failed, we do not."""
+
+
+def some_attempts(number: int) -> RetryPolicy:
+    """Return the policy for an activity of the user's that scores or proposes: as many attempts as the spec says."""
+    return RetryPolicy(initial_interval=FIRST_PAUSE, maximum_interval=LONGEST_PAUSE, maximum_attempts=number)
+
 
 LOAD_CALLS: Final = ActivityPolicy(
     start_to_close_timeout=timedelta(minutes=5),

@@ -27,12 +27,16 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.policies import RELEASE
     from workflows.rules.releases.pending import PendingReleases
+    from workflows.run.elsewhere import elsewhere
     from workflows.run.error_reason import reason_of
     from workflows.run.inputs import refuse_other_than_one
     from workflows.search_attributes import PROMPT
 
 MOST_PENDING = 100
 """Releases of one prompt that wait for approval."""
+
+BETWEEN_LOOKS = timedelta(hours=1)
+"""How long a writer that waits for approvals rests at most."""
 
 
 @workflow.defn
@@ -53,6 +57,7 @@ class ReleaseWorkflow:
         self.writing = asyncio.Lock()
         self.loaded = False
         self.handled = 0
+        self.rested = False
 
     @workflow.run
     async def run(self, desk: ReleaseRequests) -> ReleaseLog:
@@ -98,15 +103,20 @@ class ReleaseWorkflow:
                 self._note(reminded)
 
     async def _continue_as_new_when_long(self) -> None:
-        most = self.desk.releases_per_execution
-        if workflow.info().is_continue_as_new_suggested() or (most is not None and self.handled >= most):
+        info, most = workflow.info(), self.desk.releases_per_execution
+        is_long = info.is_continue_as_new_suggested() or (most is not None and self.handled >= most)
+        if is_long or (self.rested and elsewhere(info) is not None):
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(self.desk)
+            workflow.continue_as_new(self.desk, initial_versioning_behavior=elsewhere(info))
 
     async def _nothing_more_comes(self, handled: int) -> bool:
-        """Wait until somebody asked for something or something is due; whether it may rest, having nothing to wait for."""
+        """Wait until somebody asked for something or something is due; whether it may rest, having nothing to wait for.
+
+        What is due may be weeks away. It looks up in between: other workers may serve by then, and these wait for it to leave.
+        """
         due = self.releases.next_due()
-        patience = self.desk.idle if due is None else max(due - workflow.now(), timedelta(0))
+        patience = self.desk.idle if due is None else min(BETWEEN_LOOKS, max(due - workflow.now(), timedelta(0)))
+        self.rested = True
         try:
             await workflow.wait_condition(lambda: self.handled != handled, timeout=patience)
         except TimeoutError:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from temporalio import activity
 
 from activities.budget.lease import SAFETY
+from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.write.budgets import Budgets
@@ -43,8 +44,9 @@ class Covered:
 class ExternalReservations:
     """Sets budget aside for calls of strangers."""
 
-    def __init__(self, budgets: Budgets, is_away: Callable[[BaseException], bool]) -> None:
+    def __init__(self, budgets: Budgets, is_away: Callable[[BaseException], bool], meters: WorkerMeters = UNSEEN) -> None:
         self._budgets = budgets
+        self._meters = meters
         self._is_away = is_away
 
     async def cover(
@@ -64,7 +66,8 @@ class ExternalReservations:
         Who holds something while he waits must not wait for ever: those he waits for may wait for him.
         """
         key = _key(shard, holder, lasts)
-        given_up_at = time.monotonic() + patience
+        since = time.monotonic()
+        given_up_at = since + patience
         pause = FIRST_LOOK
         while True:
             each, exclusive = await self._each(key, stated)
@@ -74,9 +77,11 @@ class ExternalReservations:
                 calls = min(most, _fitting(leased.granted, each))
                 if calls < most:
                     await self._write(key, LeaseBalance(held=each.times(calls)))
+                self._meters.waited_for_budget(time.monotonic() - since, "granted")
                 return Covered(calls)
             if not leased.others_at_work or time.monotonic() > given_up_at:
                 await until_back(lambda: self._budgets.close_lease(key, LeaseBalance()), self._is_away)
+                self._meters.waited_for_budget(time.monotonic() - since, "refused")
                 return Covered(0, leased.short_of)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_BETWEEN_LOOKS)

@@ -14,14 +14,16 @@ import asyncio
 import contextlib
 import heapq
 import itertools
+import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from activities.budget.metering import BudgetExhausted
 from activities.endpoints.call_context import Bound
+from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
 from store.write.budgets import Budgets
@@ -52,8 +54,9 @@ Place = tuple[int, int]
 class Reservation:
     """What one sample, or one proposal, has set aside and taken so far."""
 
-    def __init__(self, budget_lease: BudgetLease, samples: int, paid: Amount) -> None:
+    def __init__(self, budget_lease: BudgetLease, samples: int, paid: Amount, answer_id: int | None = None) -> None:
         self._budget_lease = budget_lease
+        self._answer_id = answer_id
         self._samples = samples
         self._paid = paid
         self._perhaps_paid = False
@@ -120,7 +123,10 @@ class Reservation:
 
     def answered(self, tokens: int, cost: float) -> None:
         """There is an answer: the sample counts as paid for. What it took beyond what was metered was paid elsewhere."""
-        self.spent += (Amount(samples=1, tokens=tokens, cost=cost) - self._paid - self.spent).not_negative()
+        more = (Amount(samples=1, tokens=tokens, cost=cost) - self._paid - self.spent).not_negative()
+        self.spent += more
+        if more.samples and self._answer_id is not None:
+            self._budget_lease.unstored.add(self._answer_id)
 
     def give_back(self) -> Amount:
         """The money that no call needs now."""
@@ -188,12 +194,14 @@ class BudgetLease:
         most_needed: int = 1,
         samples_each: int = 1,
         calls_each: int = 1,
+        meters: WorkerMeters = UNSEEN,
     ) -> None:
         """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call.
 
         `calls_each` is how many calls a sample makes, one after the other, as far as that is known.
         """
         self._budgets = budgets
+        self._meters = meters
         self._samples_each = samples_each
         self._calls_each = calls_each
         self._opened = False
@@ -211,6 +219,9 @@ class BudgetLease:
         self._line = WaitingLine()
         self._is_scarce = False
         """Whether somebody waits for what others give back; then nobody takes it before him."""
+        self.unstored: set[int] = set()
+        """Answers that came and are not in the store yet. Till then their samples are set aside and not spent: who takes the
+        lease over counts them as lost, once."""
         self._writing = asyncio.Lock()
         self._moved = asyncio.Event()
         self._known: Amount | None = None
@@ -224,10 +235,11 @@ class BudgetLease:
 
     # -- tickets ----------------------------------------------------------------------------------------------------------
 
-    async def reservation(self, paid: Amount = NOTHING) -> Reservation:
-        """A ticket for one sample, of which something may be paid for already. Raises BudgetExhausted when there is none."""
+    async def reservation(self, paid: Amount = NOTHING, answer_id: int | None = None) -> Reservation:
+        """A ticket for one sample, of which something may be paid for already, and whose answer will be stored by that number.
+        Raises BudgetExhausted when there is none."""
         samples = 0 if paid.samples else self._samples_each
-        reservation = Reservation(self, samples, paid)
+        reservation = Reservation(self, samples, paid, answer_id)
         self._reservations.add(reservation)
         try:
             await self._cover(reservation, lambda: Amount(samples=samples), calls=True)
@@ -276,7 +288,19 @@ class BudgetLease:
         if not self._is_scarce:
             covered = self._take(reservation, most, self._wish(reservation, most, calls), calls)
         if covered:
+            self._meters.reservations.add(1, "granted")
             return most
+        since = time.monotonic()
+        try:
+            most = await self._waited_for(reservation, bound, calls=calls)
+        except BudgetExhausted:
+            self._meters.waited_for_budget(time.monotonic() - since, "refused")
+            raise
+        self._meters.waited_for_budget(time.monotonic() - since, "granted")
+        return most
+
+    async def _waited_for(self, reservation: Reservation, bound: Bound, *, calls: bool) -> Amount | None:
+        covered, most = False, bound()
         reservation.waiting += 1
         self._free += reservation.give_back()
         place = self._line.place(0 if reservation.begun else 2 if calls else 1)
@@ -367,11 +391,13 @@ class BudgetLease:
 
     # -- accounts ---------------------------------------------------------------------------------------------------------
 
-    def balance(self) -> LeaseBalance:
-        """Where the purse stands now."""
+    def balance(self, stored: Collection[int] = ()) -> LeaseBalance:
+        """Where the purse stands once these answers are in the store, too."""
+        on_their_way = Amount(samples=len(self.unstored.difference(stored)))
+        held = total([self._free, self._offered, *(reservation.held for reservation in self._reservations)])
         return LeaseBalance(
-            held=total([self._free, self._offered, *(reservation.held for reservation in self._reservations)]),
-            spent=total([self._spent, *(reservation.spent for reservation in self._reservations)]),
+            held=held + on_their_way,
+            spent=total([self._spent, *(reservation.spent for reservation in self._reservations)]) - on_their_way,
             lost=total([self._lost, *(reservation.lost for reservation in self._reservations)]),
             dearest=self._own_dearest,
             exceeded=self.exceeded,
@@ -380,10 +406,12 @@ class BudgetLease:
             waiting=bool(self._reservations) and not any(reservation.busy for reservation in self._reservations),
         )
 
-    async def written_with(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[T]]) -> T:
-        """Write something together with the books; nobody else writes them meanwhile."""
+    async def written_with(self, write: Callable[[LeaseKey, LeaseBalance], Awaitable[T]], stored: Collection[int] = ()) -> T:
+        """Write something together with the books, which answers may be part of; nobody else writes them meanwhile."""
         async with self._writing:
-            return await write(self._key, self.balance())
+            written = await write(self._key, self.balance(stored))
+            self.unstored.difference_update(stored)
+            return written
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -402,6 +430,9 @@ class BudgetLease:
             reservation.lose_everything_at_work()
             reservation.close()
         self._free = NOTHING
+        lost = Amount(samples=len(self.unstored))  # nobody tries to store them any more
+        self._spent, self._lost = self._spent - lost, self._lost + lost
+        self.unstored.clear()
         await self._with_balance(self._budgets.close_lease)
 
     async def _renew(self) -> None:

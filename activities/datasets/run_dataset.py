@@ -10,14 +10,17 @@ from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import InlineItems, Source, source_of, worker_file
 from activities.settings import DatasetSettings
 from store.connection import Database
+from store.read.teams import DEFAULT_TEAM
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.scoring.clusters import Clusters, clusters_of, group_of_tags, is_of_tags, known_group
 
 
-async def dataset_of(database: Database, spec: OptimizationRequest, settings: DatasetSettings) -> Ingested:
-    """What a spec names by id or name, or what its items or path hold, ingested by this worker."""
+async def dataset_of(
+    database: Database, spec: OptimizationRequest, settings: DatasetSettings, team: str = DEFAULT_TEAM
+) -> Ingested:
+    """What a spec names by id or name, of what its team has, or what its items or path hold, ingested by this worker."""
     given = spec.dataset
     if given.items is not None:
         source: Source = InlineItems(given.items, folder=settings.data_dir)
@@ -29,7 +32,7 @@ async def dataset_of(database: Database, spec: OptimizationRequest, settings: Da
         except DatasetError as error:
             raise DatasetError(error.unquoted) from None
     datasets = Datasets(database)
-    dataset_id = given.id or await datasets.named(spec.dataset_name)
+    dataset_id = given.id or await datasets.named(spec.dataset_name, team)
     count = None if dataset_id is None else await datasets.size(dataset_id)
     if dataset_id is None or count is None:
         where = f"dataset.id: {given.id}" if given.id is not None else f"dataset.name: {given.name!r}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import aiohttp
 import httpx2
@@ -27,6 +28,7 @@ from activities.endpoints.gate import Gates
 from activities.endpoints.response_bodies import ENCODINGS, bound_the_body, lines
 from activities.endpoints.retry_policy import Patience as Patience
 from activities.endpoints.retry_policy import patiently as patiently
+from activities.observation.call_observation import UNOBSERVED, CallFacts, CallObservation
 from activities.secret_texts import without_secrets
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault, Fault, Refused, TookTooLong
 from workflows.model.failures import described, shorten
@@ -58,6 +60,14 @@ class Counted(Protocol):
 T = TypeVar("T", bound=Counted)
 
 
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a model is asked for, as whoever watches calls is told."""
+
+    operation: Literal["chat", "embeddings"]
+    body: dict[str, Any]
+
+
 class ChatModels:
     """The worker's chat clients and the gates before them."""
 
@@ -67,8 +77,10 @@ class ChatModels:
         lists: OperatorLists | None = None,
         *,
         patience: Patience | None = None,
+        observation: CallObservation = UNOBSERVED,
     ) -> None:
         self.gates = gates
+        self.observation = observation
         self.lists = lists or OperatorLists()
         self.patience = patience or Patience()
         self._clients: dict[str, openai.AsyncOpenAI] = {}
@@ -100,7 +112,10 @@ class ChatModels:
             latency_ms = (time.perf_counter() - started) * 1000
             return understood(answer, prices.get(model), latency_ms, ttft_ms)
 
-        return await self.call(base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context)
+        request = ModelRequest("chat", body)
+        return await self.call(
+            base_url, model, timeout, answered, lambda: chat_bound(body, prices.get(model)), context, request
+        )
 
     async def call(
         self,
@@ -110,6 +125,7 @@ class ChatModels:
         answered: Callable[[openai.AsyncOpenAI], Awaitable[T]],
         at_most: Bound,
         context: CallContext,
+        request: ModelRequest,
     ) -> T:
         """What one call gives, behind the endpoint's gate, with errors told apart and infrastructure tried again.
 
@@ -139,10 +155,16 @@ class ChatModels:
                 why = f"the answer cannot be understood: asking for it raised {described(error)}"
                 raise CandidateFault(shorten(why), kind=BROKEN_ANSWER) from error
 
+        facts = CallFacts(request.operation, context.caller.run_id, model, url, request=request.body)
+
         async def paid_for() -> T:
             async with metered(context, at_most) as call:
                 call.begins()
-                answer = await once()
+                with self.observation.of(facts) as seen:
+                    answer = await once()
+                    seen.took(answer.tokens, answer.cost)
+                    if isinstance(answer, ChatAnswer):
+                        seen.split, seen.finish_reason, seen.answer = answer.split, answer.finish_reason, answer.value
                 if answer.tokens:  # no answer takes none: an endpoint that reports none leaves it unknown
                     call.took(answer.tokens, answer.cost)
                 return answer

@@ -37,6 +37,8 @@ class ChatAnswer:
     latency_ms: float
     ttft_ms: float | None = None
     finish_reason: str | None = None
+    split: tuple[int, int] | None = None
+    """Its tokens in and out, where the endpoint tells them apart."""
 
 
 def parsed(text: bytes | str, content_type: str = "") -> dict[str, Any]:
@@ -70,7 +72,7 @@ def understood(answer: Mapping[str, Any], price: Price | None, latency_ms: float
     except Exception as error:  # nobody can list what strangers may send
         why, kind = f"the answer cannot be understood: reading it raised {described(error)}", BROKEN_ANSWER
     else:
-        return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish)
+        return ChatAnswer(value, tokens, cost, latency_ms, ttft_ms, finish, split_of(answer.get("usage")))
     raise CandidateFault(shorten(why), tokens=tokens, cost=cost, latency_ms=latency_ms, kind=kind, billed="yes")
 
 
@@ -93,6 +95,14 @@ def bill(usage: Any, price: Price | None) -> tuple[int, float]:
     cached_price = price.input if price.cached_input is None else price.cached_input
     cost = (prompt - cached) * price.input + cached * cached_price + completion * price.output
     return tokens, cost / 1_000_000
+
+
+def split_of(usage: Any) -> tuple[int, int] | None:
+    """Tokens in and tokens out; None where the endpoint reports neither."""
+    if not isinstance(usage, Mapping):
+        return None
+    split = _tokens(usage.get("prompt_tokens")), _tokens(usage.get("completion_tokens"))
+    return split if any(split) else None
 
 
 class _Pieces:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from activities.endpoints.call_context import CallContext
-from activities.endpoints.chat_models import ChatModels
+from activities.endpoints.chat_models import ChatModels, ModelRequest
 from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
 from ratchet._canonical import LARGEST_NUMBER
@@ -51,7 +51,10 @@ async def embed(
             raise CandidateFault(why, tokens=tokens, cost=cost, kind=BROKEN_ANSWER, billed="yes")
         return Embedded(vectors, tokens, cost)
 
-    return await models.call(base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)), context)
+    request = ModelRequest("embeddings", {})
+    return await models.call(
+        base_url, model, timeout, answered, lambda: embedding_bound(texts, prices.get(model)), context, request
+    )
 
 
 def _vectors(data: Any, wanted: int) -> list[list[float]] | None:

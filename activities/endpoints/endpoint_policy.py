@@ -234,7 +234,7 @@ class OperatorLists:
             raise NotListed(f"this worker reads no object {url}; its operator can add s3://bucket/prefix to {OBJECTS}")
 
     def refuse_activity_queue(self, queue: str) -> None:
-        """Raise unless a target may be an activity on this task queue."""
+        """Raise unless a spec may name activities on this task queue."""
         if not _is_among(queue, self._all(ACTIVITY_QUEUES)):
             raise NotListed(
                 f"this worker calls no activities on task queue {queue!r}; its operator can add it to {ACTIVITY_QUEUES}"
@@ -266,11 +266,11 @@ class OperatorLists:
 def named_by(request: OptimizationRequest) -> dict[str, list[str]]:
     """What a spec names that a list could hold, by the variable of the list."""
     found: dict[str, list[str]] = {}
-    place, calls = request.target.called_place, request.target.calls(request.execution.sample_timeout)
+    place, queues = request.target.called_place, sorted({named.task_queue for named in request.own_activities()})
     if place is not None:
         found[place.listed_in] = [origin_of(place.url)]
-    if calls is not None:
-        found[ACTIVITY_QUEUES] = [calls.task_queue]
+    if queues:
+        found[ACTIVITY_QUEUES] = queues
     if request.execution.evaluation_task_queue is not None:
         found[EVALUATION_QUEUES] = [request.execution.evaluation_task_queue]
     return found

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from activities.concurrency.in_flight_limits import Caller, CallPlaces
 from activities.concurrency.shared_rate_limits import SharedLimit, SharedLimits
 from activities.endpoints.rate_memory import OwnRateMemory, RateMemory
+from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.targets.faults import Throttled
 from workflows.model.spec.limits import RateLimit
 from workflows.rules.learned_rate import Learned, Throttle
@@ -73,8 +74,11 @@ class Gate:
         *,
         clock: Callable[[], float] = time.monotonic,
         limits: Callable[[Caller], Sequence[SharedLimit]] = lambda _: (),
+        waited: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """`limits` are those that a caller's calls are under, whatever the endpoint itself says."""
+        """`limits` are those that a caller's calls are under, whatever the endpoint itself says. `waited` is told for how many
+        seconds a call stood here."""
+        self._waited = waited
         self._rate_memory = rate_memory or OwnRateMemory()
         self._clock = clock
         self._limits = limits
@@ -99,9 +103,11 @@ class Gate:
         """Wait until a call may start; how it ends is what the gate learns from."""
         limits = [shared.in_flight for shared in self._limits(caller) if shared.limit.concurrent_requests is not None]
         room = CallPlaces(limits, caller)
+        since = self._clock()
         await room.acquire()
         try:
             await self.enter(caller)
+            self._waited(self._clock() - since)
             revision = self._revision
             yield
             self._answered += 1
@@ -218,8 +224,14 @@ def _limit_of(rate: float) -> RateLimit:
 class Gates:
     """One gate per endpoint and model."""
 
-    def __init__(self, limits: SharedLimits | None = None, rate_memory: Callable[[str, str], RateMemory] | None = None) -> None:
+    def __init__(
+        self,
+        limits: SharedLimits | None = None,
+        rate_memory: Callable[[str, str], RateMemory] | None = None,
+        meters: WorkerMeters = UNSEEN,
+    ) -> None:
         """`rate_memory` are those of a base URL and a model, kept where other workers find them."""
+        self._meters = meters
         self.limits = limits or SharedLimits()
         self._rate_memory = rate_memory or (lambda _url, _model: OwnRateMemory())
         self._gates: dict[tuple[str, str], Gate] = {}
@@ -231,8 +243,10 @@ class Gates:
     def at(self, base_url: str, model: str) -> Gate:
         gate = self._gates.get((base_url, model))
         if gate is None:
-            rate_memory = self._rate_memory(base_url, model)
+            rate_memory, label = self._rate_memory(base_url, model), self._meters.model_label(model)
             gate = self._gates[base_url, model] = Gate(
-                rate_memory, limits=lambda caller: self.limits.of(base_url, model, caller)
+                rate_memory,
+                limits=lambda caller: self.limits.of(base_url, model, caller),
+                waited=lambda seconds: self._meters.gate_wait.record(seconds, label),
             )
         return gate

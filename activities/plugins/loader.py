@@ -248,8 +248,9 @@ def _plugin(reference: str, target: Callable[..., Any], arguments: int, source_h
     call = target
     if arguments and not _takes(target, arguments):
         if arguments != MAY_LEAVE_OUT_THE_LAST or not _takes(target, arguments - 1):
+            fewer = f", or with {arguments - 1} of them" if arguments == MAY_LEAVE_OUT_THE_LAST else ""
             raise invalid(
-                f"plug-in {reference}: is called with {arguments} positional arguments, "
+                f"plug-in {reference}: is called with {arguments} positional arguments{fewer}, "
                 f"but takes {inspect.signature(target)}; change its parameters"
             )
         call = _without_the_last(target)

@@ -19,7 +19,9 @@ from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugins
 from activities.plugins.lost_attempts import attempts_before, failure_of_isolated, refuse_killers
+from activities.plugins.own_activities import OwnActivities
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
+from activities.proposals.activity_proposer import ActivityProposals, asked_of
 from activities.proposals.model_proposer import Reflecting
 from activities.proposals.reflection_prompt import Material
 from activities.shards.outcome_batches import until_back
@@ -31,7 +33,7 @@ from store.write.repositories import Store
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten
 from workflows.model.run.contract import ProposalInput, Proposed
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Configuration
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import ActivityProposer, ModelProposer, PythonProposer
 
 
 class Proposing:
@@ -45,7 +47,9 @@ class Proposing:
         calls: PluginCalls,
         is_away: Callable[[BaseException], bool],
         isolation: Isolation | None = None,
+        own_activities: OwnActivities | None = None,
     ) -> None:
+        self._by_activities = ActivityProposals(store.model_answers, own_activities, is_away)
         self._isolation = isolation or Isolation()
         self._store = store
         self._models = models
@@ -76,7 +80,8 @@ class Proposing:
     def _budget_lease(self, request: ProposalInput) -> BudgetLease:
         holder = f"proposal {request.round}/{request.index}"
         key = LeaseKey(request.run_id, holder, activity.info().attempt, fresh_nonce())
-        return BudgetLease(self._store.budgets, key, self._is_away, samples_each=0)
+        meters = self._models.observation.meters
+        return BudgetLease(self._store.budgets, key, self._is_away, samples_each=0, meters=meters)
 
     async def _kept(self, request: ProposalInput, proposed: Proposed, lease: tuple[LeaseKey, LeaseBalance] | None) -> Proposed:
         """It is paid for: a store that is away is waited for."""
@@ -105,6 +110,10 @@ class Proposing:
                     )
             case PythonProposer() as proposer:
                 return await self._returned_by_plugin(request, proposer, configuration, records)
+            case ActivityProposer() as proposer:
+                asked = asked_of(proposer, request, configuration, records)
+                proposed = await self._by_activities.proposed(proposer, request, asked, budget_lease, context)
+                return proposed.model_copy(update={"values": _canonical(proposed.values, f"proposer {proposer.activity}")})
 
     async def _hall_of_fame(self, request: ProposalInput) -> list[tuple[float, Configuration]]:
         return [(ranked.score, await self._store.overlays.load(ranked.config_hash)) for ranked in request.hall_of_fame]

@@ -18,6 +18,7 @@ from activities.endpoints.gate import Gates
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import Isolation
 from activities.plugins.loader import Plugins
+from activities.plugins.own_activities import OwnActivities
 from activities.scorers.bounded_patterns import BoundedMatching
 from activities.scorers.extracts import NothingThere, extracted
 from activities.scorers.grades import Grade, decided
@@ -46,13 +47,17 @@ class ScorerTools:
     longest: float = 60.0
     """Seconds that one scorer may take for one output, unless it asks a model."""
     longest_call: float = LONGEST_CALL
+    own_activities: OwnActivities | None = None
+    """What calls scorers that are activities."""
     context: CallContext = field(default_factory=CallContext)
     """On whose behalf models are asked that score."""
+    answer_key: str = ""
+    """Which answer is scored: by it a call that was made already is found again."""
 
 
-def asks_a_model(scorers: Sequence[Scorer]) -> bool:
+def asks_somebody(scorers: Sequence[Scorer]) -> bool:
     """Whether scoring needs somebody else, who may be away."""
-    return any(scorer.asked_model is not None for _, scorer in placed_scorers(scorers))
+    return any(scorer.asks_somebody for _, scorer in placed_scorers(scorers))
 
 
 async def score(scorers: Sequence[Scorer], output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
@@ -89,8 +94,8 @@ async def _grades(scorer: Scorer, output: Output, sample: Sample, tools: ScorerT
 
 async def _bounded(scorer: Scorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
     try:
-        # How long models take is settled call by call: patience with an endpoint is no slow scorer.
-        async with asyncio.timeout(tools.longest if scorer.asked_model is None else None):
+        # How long others take is settled call by call: patience with an endpoint is no slow scorer.
+        async with asyncio.timeout(None if scorer.asks_somebody else tools.longest):
             part = output if scorer.part is None else await extracted(scorer.part, output, tools.matching)
             grade = grading(scorer)
             given = await grade(scorer, part, sample, tools) if iscoroutinefunction(grade) else grade(scorer, part, sample)

@@ -104,4 +104,6 @@ class OutcomeBatches:
             settled()
 
     def _flushed(self, _: asyncio.Task[None]) -> None:
+        """Begin with what came after the batch's last look for more: nobody may come after it and say so."""
         self._flush = None
+        self._start()

@@ -87,16 +87,17 @@ def failed_as_before(kept: UnscoredAnswer, details: dict[str, dict[str, Any]]) -
 def unscored_outcome(pair: PairToAnswer, output: Output, error: ScoringFailed, *, was_kept: bool) -> Outcome:
     """Make the outcome of an answer that a scorer failed on: what it raised belongs to the score, the answer stays."""
     return replace(
-        answered_outcome(pair, output, []),
+        answered_outcome(pair, output, [], was_kept=was_kept),
         status="unscored",
         error=str(error),
         error_class=SCORER_FAILED,
         fault="scorer",
-        was_kept=was_kept,
     )
 
 
-def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str | None = None) -> Outcome:
+def answered_outcome(
+    pair: PairToAnswer, output: Output, grades: Sequence[Grade], metric: str | None = None, *, was_kept: bool
+) -> Outcome:
     """Make the outcome of an answer and its grades; without a metric it passes nothing."""
     scores = [grade.score for grade in grades]
     decisive = next((given for given in scores if given.name == metric), None)
@@ -120,6 +121,8 @@ def answered_outcome(pair: PairToAnswer, output: Output, grades: Sequence[Grade]
         scoring_tokens=sum(grade.tokens for grade in grades),
         scoring_cost=math.fsum(grade.cost for grade in grades),
         answer_id=pair.answer_id,
+        echoed=output.overlay_hash is not None,
+        was_kept=was_kept,
     )
 
 

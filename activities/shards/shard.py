@@ -21,7 +21,7 @@ from activities.endpoints.breaker import Breaker, Effort, TargetDown
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.gate import ClosedForLong
 from activities.plugins.printed_text import PrintedText
-from activities.scorers import ScorerTools, asks_a_model, details_of_a_failure, score
+from activities.scorers import ScorerTools, asks_somebody, details_of_a_failure, score
 from activities.scorers.grades import Grade
 from activities.shards.attempt import Attempt
 from activities.shards.call_journal import ShardCalls
@@ -104,7 +104,7 @@ class ShardAtWork:
         self._attempt = attempt
         self._calls = calls
         self._given = given
-        self._scoring_may_fail = asks_a_model(suite.scorers)
+        self._scoring_may_fail = asks_somebody(suite.scorers)
         self._stored: set[tuple[int, int]] = set()
         """Pairs whose answer is on its way to the store, scored or not."""
         self.exhausted: Resource | None = None
@@ -243,7 +243,7 @@ class ShardAtWork:
         """The outcome, within the budget if there is one; None when the shard came to its end while waiting for that."""
         if self._budget_lease is None:
             return await self._outcome_unless_down(pair, None, taken)
-        reservation = await self._budget_lease.reservation(self._paid(pair))
+        reservation = await self._budget_lease.reservation(self._paid(pair), pair.answer_id)
         try:
             if self._must_stop:
                 return None
@@ -286,7 +286,7 @@ class ShardAtWork:
             return await self._scored(pair, output, context, was_kept=True)
         try:
             scored = await self._scored(pair, output, context, was_kept=False)
-            return replace(scored, printed=printed.text, echoed=output.overlay_hash is not None)
+            return scored if printed.text is None else replace(scored, printed=printed.text)
         except BaseException:
             self._keep(pair, output, printed.text, reservation, taken)
             raise
@@ -323,15 +323,16 @@ class ShardAtWork:
     async def _scored(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
         """The answer with its scores, and with what scorers printed."""
         outcome = await self._with_its_scores(pair, output, context, was_kept=was_kept)
-        return replace(outcome, scorers_printed=context.printed.text)
+        told = context.printed.text
+        return outcome if told is None else replace(outcome, scorers_printed=told)
 
     async def _with_its_scores(self, pair: PairToAnswer, output: Output, context: CallContext, *, was_kept: bool) -> Outcome:
         """The answer with its scores. One that no scorer can take is a failed outcome, and paid for as it was; one that a
         scorer fails on has no score."""
         try:
             with foreseen("scoring the answer"):
-                grades = await self._grades(output, pair.sample, context)
-                return replace(answered_outcome(pair, output, grades, self._suite.metric), was_kept=was_kept)
+                grades = await self._grades(pair, output, context)
+                return answered_outcome(pair, output, grades, self._suite.metric, was_kept=was_kept)
         except ScoringFailed as error:
             return unscored_outcome(pair, output, error, was_kept=was_kept)
         except CandidateFault as fault:
@@ -342,9 +343,15 @@ class ShardAtWork:
     def _failed(self, pair: PairToAnswer, fault: CandidateFault) -> Outcome:
         return failed_outcome(pair, fault, details_of_a_failure(self._suite.scorers, pair.sample))
 
-    async def _grades(self, output: Output, sample: Sample, context: CallContext) -> list[Grade]:
+    async def _grades(self, pair: PairToAnswer, output: Output, context: CallContext) -> list[Grade]:
         longest = max(LEAST_SCORING_TIME, self._suite.sample_timeout.total_seconds())
-        return await score(self._suite.scorers, output, sample, replace(self._scorers, longest=longest, context=context))
+        tools = replace(
+            self._scorers,
+            longest=longest,
+            context=context,
+            answer_key=f"{self._shard.config_hash} {pair.item_hash} {pair.replicate}",
+        )
+        return await score(self._suite.scorers, output, pair.sample, tools)
 
     def _configuration(self, sample: Sample) -> dict[str, Any]:
         try:

@@ -24,6 +24,7 @@ from activities.endpoints.endpoint_policy import (
 )
 from activities.endpoints.gate import Gate, Gates
 from activities.endpoints.retry_policy import Patience, patiently
+from activities.observation.call_observation import UNOBSERVED, CallFacts, CallObservation
 from activities.secret_texts import without_secrets
 from activities.settings import HTTP_TOKEN
 from activities.targets import TargetTools
@@ -57,8 +58,11 @@ _ABSENT = object()
 class HttpEndpoints:
     """The worker's one session, and what its operator says of where it may go."""
 
-    def __init__(self, gates: Gates, patience: Patience, lists: OperatorLists) -> None:
+    def __init__(
+        self, gates: Gates, patience: Patience, lists: OperatorLists, observation: CallObservation = UNOBSERVED
+    ) -> None:
         self.gates = gates
+        self.observation = observation
         self.patience = patience
         self._lists = lists
         self._session: aiohttp.ClientSession | None = None
@@ -145,7 +149,10 @@ class HttpAnswers:
     ) -> Output:
         async with metered(context, at_most(context.meter, self._target.at_most)) as call:
             call.begins()
-            output = await self._once(url, data, headers)
+            facts = CallFacts("http", context.caller.run_id, address=self._target.url)
+            with self._endpoints.observation.of(facts) as seen:
+                output = await self._once(url, data, {**headers, **seen.headers})
+                seen.took(output.tokens, output.cost)
             call.took(output.tokens, output.cost)
             gate.took(context.caller, output.tokens)
             return output

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from activities.budget.metering import at_most, metered
 from activities.endpoints.call_context import CallContext
 from activities.endpoints.retry_policy import Patience, patiently
+from activities.observation.call_observation import CallFacts, CallObservation
 from activities.plugins.calls import PluginCalls
 from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.loader import Plugin, Plugins
@@ -62,10 +63,12 @@ class PythonAnswers:
         isolate: bool,
         gates: Gates,
         patience: Patience,
+        observation: CallObservation,
         template: PromptTemplate | None = None,
         files: FileReader | None = None,
     ) -> None:
         self._files = files
+        self._observation = observation
         self._reference = target.ref
         self._at_most = target.at_most
         self._plugins = plugins
@@ -99,6 +102,7 @@ class PythonAnswers:
             isolate=isolate,
             gates=tools.models.gates,
             patience=tools.models.patience,
+            observation=tools.models.observation,
             template=suite.prompt,
             files=tools.files,
         )
@@ -108,10 +112,13 @@ class PythonAnswers:
     ) -> Output:
         """Code that never asks for patience stands before no gate, which would space out its calls."""
         sample = await with_contents(self._files, sample)
+        facts = CallFacts("python", context.caller.run_id, plugin=self._reference)
 
         async def called() -> Output:
             async with metered(context, at_most(context.meter, self._at_most)) as call:
-                output = await self._answered(configuration, sample, experiment, call.begins, context.printed)
+                with self._observation.of(facts) as seen:
+                    output = await self._answered(configuration, sample, experiment, call.begins, context.printed)
+                    seen.took(output.tokens, output.cost)
                 call.took(output.tokens, output.cost)
                 return output
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, StackError, port_is_free, read_json
@@ -21,9 +21,16 @@ from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
 from clients.runs.servers import named_by_environment, task_queue
-from clients.settings import client_settings, is_set
+from clients.settings import client_settings, encryption_keys, is_set
+from ratchet._environment import BadSetting
 from store.connection import place_of
-from store.schema import is_of_a_pre_release, migrations
+from store.encrypted_contents import refusal_of
+from store.schema import is_of_a_pre_release, migrations, serves_newer
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from clients.runs.deployments import ServedQueue
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -72,6 +79,7 @@ async def diagnose(context: Context) -> int:
         _home(context.home),
         _disk(context.home),
         *_environment(),
+        _encryption(),
     ]
     checks += await _servers(context)
     failed = any(check.status == "fail" for check in checks)
@@ -159,6 +167,16 @@ def _environment() -> Iterator[Check]:
         yield Check(name, "ok", "set" if is_set(name) else "not set")
 
 
+def _encryption() -> Check:
+    try:
+        keys = encryption_keys()
+    except BadSetting as error:
+        return Check("encryption", "fail", "its keys are not usable", str(error))
+    if keys is None:
+        return Check("encryption", "ok", "no keys are set; contents are stored in clear")
+    return Check("encryption", "ok", f"key {keys.first!r} encrypts; {', '.join(keys.keys)} decrypt")
+
+
 async def _servers(context: Context) -> list[Check]:
     try:
         named = named_by_environment()
@@ -210,6 +228,7 @@ async def _temporal(address: str | None) -> list[Check]:
     checks = [
         Check("Temporal", "ok", f"{info.server_version} at {where}, namespace {client.namespace}, task queue {task_queue()}")
     ]
+    checks.append(await _workers(client))
     try:
         request = ListSearchAttributesRequest(namespace=client.namespace)
         known = (await client.operator_service.list_search_attributes(request)).custom_attributes
@@ -229,6 +248,42 @@ async def _temporal(address: str | None) -> list[Check]:
     return [*checks, Check("search attributes", "ok", f"all {len(SEARCH_ATTRIBUTES)} registered")]
 
 
+async def _workers(client: Client) -> Check:
+    """Which versions of the workers serve, and whether anybody gets what is waiting."""
+    from temporalio.service import RPCError
+
+    from clients.runs.deployments import served_queue
+
+    try:
+        return check_versions(await served_queue(client, task_queue()))
+    except RPCError as error:
+        return Check("workers", "warn", f"Temporal does not say who serves: {error}", "nothing else depends on it")
+
+
+def check_versions(seen: ServedQueue) -> Check:
+    """Tell whether the workers that are there get what is waiting."""
+    if seen.current is None and not seen.polled:
+        return Check("workers", "ok", "at work, without versions" if seen.unversioned else "none at work")
+    versions = ", ".join(f"{version.build_id} {version.status}" for version in seen.versions)
+    name = (seen.current or seen.polled[0]).deployment_name
+    detail = f"deployment {name}: {versions or 'no versions'}"
+    if seen.current is None and not seen.unversioned:
+        return Check("workers", "fail", f"{detail}; none is current, so runs wait", "ratchet worker --make-current")
+    if seen.current is not None and seen.current not in seen.polled:
+        told = f"start workers of {seen.current.build_id}, or make a version current that serves: ratchet worker --make-current"
+        return Check("workers", "fail", f"{detail}; nobody serves the current one, so runs wait", told)
+    served = {version.build_id for version in seen.polled}
+    if left := [
+        version.build_id for version in seen.versions if version.status == "draining" and version.build_id not in served
+    ]:
+        told = "start its workers again; or have its runs go on elsewhere: docs/operations.md, Upgrade"
+        return Check("workers", "fail", f"{detail}; nobody serves {', '.join(left)}, so the runs on it wait", told)
+    if seen.unversioned:
+        idle = "workers of a version" if seen.current is None else "workers without RATCHET_DEPLOYMENT"
+        return Check("workers", "warn", f"{detail}; {idle} are there as well, and get nothing", "stop the ones or the others")
+    return Check("workers", "ok", detail)
+
+
 async def _database(url: str) -> Check:
     import asyncpg
 
@@ -238,13 +293,21 @@ async def _database(url: str) -> Check:
         try:
             exists = await connection.fetchval("SELECT to_regclass('schema_migrations') IS NOT NULL")
             present = await connection.fetchval("SELECT max(version) FROM schema_migrations") if exists else 0
+            compatible = present > newest and await serves_newer(connection)
+            keyed = await connection.fetchval("SELECT to_regclass('encryption_keys') IS NOT NULL")
+            refusal = await refusal_of(connection, encryption_keys()) if keyed else None
         finally:
             await connection.close()
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return Check(
             "database", "fail", f"{place_of(url)} does not answer: {type(error).__name__}", "start it, or correct DATABASE_URL"
         )
+    if refusal is not None:
+        return Check("database", "fail", place_of(url), refusal)
     detail = f"{place_of(url)}, schema version {present} of {newest}"
+    if compatible:
+        told = "a newer Ratchet migrated it; this one goes on serving beside it: upgrade it when that suits you"
+        return Check("database", "ok", f"{detail}; {told}")
     if present > newest:
         return Check("database", "fail", detail, "it was migrated by a newer Ratchet: upgrade this one")
     if is_of_a_pre_release(present, migrations()):

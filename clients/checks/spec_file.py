@@ -36,7 +36,11 @@ class SpecFile:
 
 def read_spec_file(path: Path) -> SpecFile:
     """The file's content, with the line of every field."""
-    text = _read(path)
+    return read_spec_text(_read(path), path)
+
+
+def read_spec_text(text: str, path: Path) -> SpecFile:
+    """What such a file would say; its name says whether it is JSON."""
     root = _compose(text, path)
     if path.suffix.lower() == ".json":
         return SpecFile(path, _read_json(text), root)

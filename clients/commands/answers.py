@@ -116,7 +116,7 @@ async def _show_all(context: Context, servers: Servers, one: Entrant, passed: bo
     several = any(item.replicate for item in items)
     texts = [answer_text(item, several=several, width=_width()) for item in items]
     facts = [item.model_dump(mode="json") for item in items]
-    _tell(context, one, total, f"{counted(total, 'answer')}{told}", facts, texts)
+    _tell(context, one, total, f"{counted(total, 'answer')}{told}", facts, texts, await _removed(servers, one))
 
 
 async def _show_changed(
@@ -132,7 +132,17 @@ async def _show_changed(
     told = f"{counted(total, 'sample')} {' or '.join(turns)} since {other.name}"
     texts = [changed_text(item, _width()) for item in items]
     facts = [item.model_dump(mode="json") for item in items]
-    _tell(context, one, total, told, facts, texts, {"changed_from": f"{other.run.run_id}/{other.candidate_id}"})
+    more = {"changed_from": f"{other.run.run_id}/{other.candidate_id}", **await _removed(servers, one)}
+    _tell(context, one, total, told, facts, texts, more)
+
+
+async def _removed(servers: Servers, one: Entrant) -> dict[str, str]:
+    """What a policy has removed of the run, where it has."""
+    from clients.reports.removal_notes import removal_text
+
+    detail = await servers.reader.runs.load(one.run.run_id)
+    told = "" if detail is None else removal_text(detail.removals)
+    return {"removed": told} if told else {}
 
 
 def _tell(
@@ -147,6 +157,7 @@ def _tell(
     head = f"{one.run.run_id}/{one.candidate_id}: {told}"
     if len(texts) < total:
         head += f"; the first {len(texts)} of them, --limit shows more"
+    head += f"\n{more['removed']}" if more and more.get("removed") else ""
     whose = {"run_id": one.run.run_id, "candidate_id": one.candidate_id, **(more or {})}
     context.facts({**whose, "total": total, "answers": facts}, "\n\n".join([head, *texts]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ from clients.own_modules import own_module
 
 SCHEMA_FILE = "spec.schema.json"
 IGNORE_FILE = ".gitignore"
+SKILL_FILE = "ratchet/SKILL.md"
+"""Agents find a skill by the name of its folder."""
 IGNORED = ".ratchet/\noptimizations/\n"
 """What runs leave beside a spec: the servers' data, and the histories."""
 
@@ -49,8 +52,24 @@ def add_to(app: typer.Typer) -> None:
                 "file of its own (prompt), or a Python function (python).",
             ),
         ] = "chat",
+        skill: Annotated[
+            bool,
+            typer.Option(
+                "--skill",
+                help="Write instructions for coding agents instead, as DIR/ratchet/SKILL.md: DIR is where yours looks for "
+                "skills.",
+            ),
+        ] = False,
     ) -> None:
         """Write a commented spec and a dataset to start from; never overwrites anything."""
+        if skill:
+            written, kept = write_skill(directory)
+            told = [
+                f"{directory / name}: {'there already, left as it is' if name in kept else 'written'}"
+                for name in [*kept, *written]
+            ]
+            context.facts({"directory": str(directory), "written": written, "kept": kept}, "\n".join(told))
+            return
         written, kept = write_templates(directory, template)
         told = [f"{directory / name}: there already, left as it is" for name in kept]
         told += [f"{directory / name}: written" for name in written]
@@ -79,11 +98,21 @@ def write_templates(directory: Path, template: str = "chat") -> tuple[list[str],
     folder = files(own_module("clients.templates"))
     contents = {path.rpartition("/")[2]: folder.joinpath(path).read_text("utf-8") for path in TEMPLATES[template]}
     contents |= {SCHEMA_FILE: schema_text() + "\n", IGNORE_FILE: IGNORED}
+    return _write_missing(directory, contents)
+
+
+def write_skill(directory: Path) -> tuple[list[str], list[str]]:
+    """Write the instructions for coding agents, unless there are some; the names written, and the names that were there."""
+    text = files(own_module("clients.templates")).joinpath("skill/SKILL.md").read_text("utf-8")
+    return _write_missing(directory, {SKILL_FILE: text})
+
+
+def _write_missing(directory: Path, contents: Mapping[str, str]) -> tuple[list[str], list[str]]:
     written: list[str] = []
     kept: list[str] = []
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         for name, text in contents.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
             try:
                 with (directory / name).open("x", encoding="utf-8") as file:
                     file.write(text)

@@ -11,15 +11,17 @@ import pydantic
 
 from activities.datasets import DatasetError, ingest, source_of
 from clients.commands.context import CommandError, Context, ExitCode
+from clients.local_audit import audited
 from clients.reports.formatting import counted
 from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import ellipsized, one_line
 from clients.runs.servers import Servers, has_data, reach_servers
-from clients.settings import dataset_settings
+from clients.settings import client_settings, dataset_settings
 from ratchet._explanation import explain
 from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
 from store.write.datasets import Datasets
+from store.write.teams import Teams
 from workflows.model.spec.dataset import Dataset
 
 SHORT_ID = 12
@@ -115,7 +117,7 @@ def _text(value: Any, longest: int) -> str:
     return ellipsized(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), longest)
 
 
-async def add_dataset(context: Context, given: dict[str, Any]) -> int:
+async def add_dataset(context: Context, given: dict[str, Any], team: str | None = None) -> int:
     """Ingest a file, and say under which name and version it is in the store."""
     try:
         dataset = Dataset.model_validate(given)
@@ -124,7 +126,13 @@ async def add_dataset(context: Context, given: dict[str, Any]) -> int:
     try:
         source = source_of(dataset, _local, dataset_settings())
         async with reach_servers(context.home) as servers:
-            ingested = await ingest(servers.database, source, dataset.name, largest_mb=dataset_settings().largest_dataset_mb)
+            whose = team or client_settings().team
+            if not await servers.reader.teams.exists(whose):
+                raise CommandError(f"--team: there is no team {whose!r}; `ratchet teams create {whose}` makes it")
+            async with audited(servers.database, "add dataset", subject=dataset.name or source.name, refusals=(DatasetError,)):
+                largest_mb = dataset_settings().largest_dataset_mb
+                ingested = await ingest(servers.database, source, dataset.name, largest_mb=largest_mb)
+                await Teams(servers.database).claim_dataset(ingested.dataset_id, whose)
             detail = await servers.reader.datasets.load(ingested.dataset_id)
     except DatasetError as error:
         raise CommandError(_in_options(str(error).removeprefix("dataset.path: "))) from None
@@ -175,10 +183,11 @@ async def delete_dataset(context: Context, reference: str) -> int:
     async with reach_servers(context.home) as servers:
         dataset_id = await _the_one_called(servers, reference)
         await _refuse_one_of_several(servers, reference)
-        try:
-            await Datasets(servers.database).delete(dataset_id)
-        except StoreError as error:
-            raise CommandError(str(error)) from None
+        async with audited(servers.database, "delete dataset", subject=dataset_id):
+            try:
+                await Datasets(servers.database).delete(dataset_id)
+            except StoreError as error:
+                raise CommandError(str(error)) from None
     context.facts({"dataset_id": dataset_id, "deleted": True}, f"deleted {dataset_id}")
     return ExitCode.DONE
 

@@ -66,13 +66,16 @@ def add_to(app: typer.Typer) -> None:
             ),
         ] = None,
         delimiter: Annotated[str | None, typer.Option("--delimiter", help="What separates columns: , ; | or a tab.")] = None,
+        team: Annotated[
+            str | None, typer.Option("--team", metavar="TEAM", help="Whose it is. [default: RATCHET_TEAM, else default]")
+        ] = None,
     ) -> int:
         """Bring a dataset into the store. The same name with other content is a new version."""
         from clients.commands.dataset_store import add_dataset
         from clients.runs.interruption import run_async
 
         given = {"name": name, "format": form, "delimiter": delimiter, "columns": _columns(column or []), **_paths(files)}
-        return run_async(context, lambda _: add_dataset(context, {key: value for key, value in given.items() if value}))
+        return run_async(context, lambda _: add_dataset(context, {key: value for key, value in given.items() if value}, team))
 
     @command(datasets, "delete", PANEL)
     def delete(context: Context, reference: DatasetArgument) -> int:

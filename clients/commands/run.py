@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clients.commands.context import CommandError, Context, command
+from clients.settings import TEAM, change_environment
 
 SpecArgument = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec: a YAML or JSON file.", show_default=False)]
 VerbosityOption = Annotated[
@@ -60,6 +61,9 @@ AskAboveOption = Annotated[
         help="Ask before a run that may cost more than this at worst; without a terminal it then needs --yes.",
     ),
 ]
+TeamOption = Annotated[
+    str | None, typer.Option("--team", metavar="TEAM", help="Whose run it is. [default: RATCHET_TEAM, else default]")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -89,6 +93,7 @@ def add_to(app: typer.Typer) -> None:
         gate: GateOption = None,
         junit: JunitOption = None,
         summary: SummaryOption = None,
+        team: TeamOption = None,
     ) -> int:
         """Run a spec: start it, attach to its open run, or show the finished one without paying again.
 
@@ -99,6 +104,8 @@ def add_to(app: typer.Typer) -> None:
         from clients.runs.start import RunOptions, run_spec
         from clients.runs.summary import ending_of
 
+        if team is not None:
+            change_environment({TEAM: team})
         if new and retry_failed:
             raise CommandError("--new and --retry-failed exclude each other: one pays for everything again, the other does not")
         ending = ending_of(verbosity, output, gate, junit, summary, strict=strict)

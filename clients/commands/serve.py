@@ -86,6 +86,13 @@ def add_to(app: typer.Typer) -> None:
             float, typer.Option("--grace", metavar="SECONDS", help="What work in flight gets to finish when the worker stops.")
         ] = 30,
         setup: Annotated[bool, typer.Option("--setup", help="Apply migrations, register search attributes, and exit.")] = False,
+        make_current: Annotated[
+            bool,
+            typer.Option(
+                "--make-current",
+                help="Have new runs begin on this version of RATCHET_DEPLOYMENT and open ones move to it, and exit.",
+            ),
+        ] = False,
         check_health: Annotated[
             bool, typer.Option("--check-health", help="Exit 0 when Temporal and the database answer.")
         ] = False,
@@ -101,7 +108,8 @@ def add_to(app: typer.Typer) -> None:
                 "a worker serves the servers that TEMPORAL_ADDRESS and DATABASE_URL name, and DATABASE_URL is not set; "
                 "set both, or use `ratchet dev` for embedded servers with a worker"
             )
-        arguments = ["--role", role, "--grace", f"{grace:g}", *["--setup"] * setup, *["--check-health"] * check_health]
+        arguments = ["--role", role, "--grace", f"{grace:g}", *["--setup"] * setup]
+        arguments += [*["--make-current"] * make_current, *["--check-health"] * check_health]
         if log_file is not None:
             arguments += ["--log-file", str(log_file)]
         # By name: the worker wires every room, and no room may know it.

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from clients.demo.protocol import Answer, ChatRequest
+
 
 @dataclass
 class LoggedCall:
@@ -16,6 +18,10 @@ class LoggedCall:
     """The HTTP status; `aborted` if the connection ended without a full answer."""
     answered: bool = False
     """The caller got an answer that it can use."""
+    chat: ChatRequest | None = None
+    """What was asked, where it is a chat that can be read."""
+    answer: Answer | None = None
+    """What was answered, or would have been but for a fault."""
 
 
 @dataclass

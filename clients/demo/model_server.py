@@ -36,6 +36,18 @@ _DEFAULT_DIMENSIONS = 256
 _BORN = 1_700_000_000
 
 
+Answering = Callable[[ChatRequest], Awaitable[tuple[str | None, tuple[str, str] | None]]]
+"""Answers for every model, in the place of those that the server has: with a text, or a tool's name and arguments as JSON."""
+
+
+class Unanswerable(Exception):
+    """Whoever answers has no answer, and with this status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class SimulatedModel:
     """A running simulated server. Its methods do what the `/simulate` endpoints do."""
 
@@ -48,10 +60,14 @@ class SimulatedModel:
         requests_per_second: float | None = None,
         required_key: str | None = None,
         rules: list[RuleLike] | None = None,
+        answering: Answering | None = None,
     ) -> None:
+        self.heard: list[LoggedCall] | None = None if answering is None else []
+        """Every call, where somebody else answers and so wants to know them."""
         self.url = ""
         """Where the server listens, without a path."""
         self._seed = seed
+        self._answering = answering
         self._required_key = required_key
         self._initial = _initial_rules(seed, latency_ms, jitter, requests_per_second, rules or [])
         self._rules = RuleBook()
@@ -87,6 +103,8 @@ class SimulatedModel:
         self._rules.add(self._initial)
         self._ledger.reset()
         self._replicates.clear()
+        if self.heard is not None:
+            self.heard.clear()
 
     async def idle(self) -> None:
         """Wait until no call is in flight: also not one whose caller has just hung up."""
@@ -136,6 +154,8 @@ class SimulatedModel:
 
         async def answered(request: web.Request) -> web.StreamResponse:
             with self._ledger.call() as call:
+                if self.heard is not None:
+                    self.heard.append(call)
                 try:
                     response = self._refusal(request) or await handle(request, call)
                 except ValidationError as problem:
@@ -153,14 +173,18 @@ class SimulatedModel:
     async def _chat(self, request: web.Request, call: LoggedCall) -> web.StreamResponse:
         raw = json.loads(await request.read())
         chat = ChatRequest.model_validate(raw)
-        if chat.model not in CHAT_MODELS:
+        call.chat = chat
+        if self._answering is None and chat.model not in CHAT_MODELS:
             return _unknown_model(chat.model)
         key = request_key(chat.model, raw["messages"])
         self._ledger.received(call, key)
         treatment = self._treat(request, chat.model, lambda: "\n".join(message.text for message in chat.messages))
         if refused := _refused(treatment):
             return refused
-        answer = self._answer(chat, key)
+        try:
+            answer = call.answer = await self._answer(chat, key)
+        except Unanswerable as problem:
+            return _error(problem.status, str(problem))
         include_usage = chat.stream_options is not None and chat.stream_options.include_usage
         response = await deliver(
             request,
@@ -174,15 +198,18 @@ class SimulatedModel:
         self._ledger.spend(answer.usage)
         return response
 
-    def _answer(self, chat: ChatRequest, key: str) -> Answer:
+    async def _answer(self, chat: ChatRequest, key: str) -> Answer:
         if chat.seed is not None:
             replicate = f"seed {chat.seed}"
         else:
             self._replicates[key] += 1
             replicate = f"call {self._replicates[key]}"
-        ask = Ask(chat, self._seed, replicate)
-        tool = tool_call(ask)
-        content = None if tool else CHAT_MODELS[chat.model](ask)
+        if self._answering is not None:
+            content, tool = await self._answering(chat)
+        else:
+            ask = Ask(chat, self._seed, replicate)
+            tool = tool_call(ask)
+            content = None if tool else CHAT_MODELS[chat.model](ask)
         finish = "tool_calls" if tool else "stop"
         if content is not None:
             content, finish = _within_limits(content, chat)
@@ -202,7 +229,7 @@ class SimulatedModel:
     async def _embeddings(self, request: web.Request, call: LoggedCall) -> web.StreamResponse:
         wanted = EmbeddingRequest.model_validate_json(await request.read())
         texts = wanted.texts
-        if wanted.model != EMBEDDING:
+        if self._answering is None and wanted.model != EMBEDDING:
             return _unknown_model(wanted.model)
         if not texts or not all(texts):
             return _error(400, "Invalid value for 'input': it must not be empty", param="input")

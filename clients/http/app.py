@@ -12,7 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -21,49 +21,89 @@ from fastapi.security import HTTPBearer
 from pydantic import Field
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
+from temporalio.runtime import Runtime
 
+from clients.credentials import session_of
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
+from clients.http.access import Ownership, PathAdmission
+from clients.http.audited_requests import Audited
 from clients.http.backend import Backend
 from clients.http.bodies import JsonRoute
+from clients.http.callers import CalledBy, Callers
 from clients.http.encoded_slashes import WholeSegments
 from clients.http.errors import Refused, answer_errors, responses
 from clients.http.feed import Feed
-from clients.http.routes import releases, replays, run_comparison, runs, sample_files, start, steering, streams, trials
+from clients.http.routes import (
+    audit_entries,
+    codec,
+    releases,
+    replays,
+    run_comparison,
+    runs,
+    sample_files,
+    start,
+    steering,
+    streams,
+    trials,
+)
 from clients.http.routes.page import serve_page
-from clients.http.security import API, SESSION_COOKIE, Guard, Trust
+from clients.http.security import API, SESSION_COOKIE, Guard, Trust, origins_of
 from clients.runs.ended_runs import looking_after_ended_runs
 from clients.runs.servers import Servers
+from clients.traces import TRACING
 from ratchet._frozen import Payload
 from store.connection import Database
+from store.read.access_tokens import Role
+from store.write.audit_log import AuditLog
 
 CONNECTIONS: Final = 10
 """To PostgreSQL, one more listens."""
 SEND_BUFFER: Final = 64 * 1024
 """Bytes that the kernel keeps for a reader who does not read; left to itself it would keep megabytes for each."""
 CLOSING_TAKES_AT_MOST: Final = 5
+TRACED: Final = ("POST", "PUT", "PATCH", "DELETE")
+"""Requests that begin or change something. Who only looks is not traced: the page looks all the time."""
 
-BEARER: Final = HTTPBearer(auto_error=False, description="The server's token, where it has one. The guard checks it.")
+BEARER: Final = HTTPBearer(auto_error=False, description="The server's token, or one that an admin made. The guard checks it.")
 
 session_router = APIRouter(prefix="/v1/private/session", tags=["session"], route_class=JsonRoute)
 
 
 class TokenGiven(Payload):
-    """The server's token."""
+    """A token."""
 
     token: str = Field(max_length=1000)
 
 
+class Session(Payload):
+    """Who asks."""
+
+    name: str
+    """The token's name; where it has none, how the audit log calls its holder."""
+    is_named: bool
+    """Whether approvals are recorded under this name. Else whoever approves says who he is."""
+    role: Role
+    team: str | None
+    """Whose runs, prompts and datasets are all that one sees; nothing for admins, who see those of all teams."""
+
+
 @session_router.post("", operation_id="openSession", status_code=204, responses=responses(), response_class=Response)
 async def open_session(given: TokenGiven, request: Request) -> Response:
-    """Exchange the token for a cookie, which scripts cannot read, so that the page need not keep the token."""
-    trust: Trust = request.app.state.trust
-    response = Response(status_code=204)
-    if trust.token is None:
+    """Exchange a token for a cookie, which scripts cannot read, so that the page need not keep the token."""
+    callers: Callers = request.app.state.callers
+    response, token = Response(status_code=204), given.token.strip()
+    if not callers.asked_for_token:
         return response
-    if not trust.knows_token(given.token.strip()):
-        raise Refused(401, "this is not the server's token", "token")
-    _remember(response, trust, request)
+    if not await callers.knows(token):
+        raise Refused(401, "this is no token of this server, or one that is over", "token")
+    _remember(response, token, request)
     return response
+
+
+@session_router.get("", operation_id="getSession", responses=responses())
+async def get_session(caller: CalledBy) -> Session:
+    """Who the request's token or cookie says that one is, and with which role."""
+    return Session(name=caller.name, is_named=caller.is_named, role=caller.role, team=caller.sees_only)
 
 
 @session_router.delete("", operation_id="closeSession", status_code=204, responses=responses(), response_class=Response)
@@ -74,17 +114,17 @@ async def close_session() -> Response:
     return response
 
 
-def welcomed(trust: Trust, token: str, request: Request) -> Response:
+async def welcomed(callers: Callers, token: str, request: Request) -> Response:
     """The link that the server printed was opened: its token becomes a cookie, and leaves the address."""
     response = RedirectResponse("/", 303, headers={"Cache-Control": "no-store"})
-    if trust.knows_token(token.strip()):
-        _remember(response, trust, request)
+    if callers.asked_for_token and await callers.knows(token.strip()):
+        _remember(response, token.strip(), request)
     return response
 
 
-def _remember(response: Response, trust: Trust, request: Request) -> None:
+def _remember(response: Response, token: str, request: Request) -> None:
     response.set_cookie(
-        SESSION_COOKIE, trust.session or "", httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+        SESSION_COOKIE, session_of(token), httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
     )
 
 
@@ -96,12 +136,15 @@ class Health(Payload):
 
 def create_app(backend: Backend, trust: Trust) -> ASGIApp:
     """The application behind its guard."""
-    app = api_of(backend, trust)
+    app = api_of(backend)
+    app.state.callers = Callers(trust, backend.reader.access_tokens, backend.reader.teams)
+    admission = PathAdmission(app.state.callers, AuditLog(backend.database), Ownership(backend.reader))
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
-    return WholeSegments(Guard(app, trust), API)
+    guard = Guard(Audited(app, backend.database), trust, origins_of(backend.servers.ui_url), admission)
+    return WholeSegments(guard, API)
 
 
-def api_of(backend: Backend, trust: Trust) -> FastAPI:
+def api_of(backend: Backend) -> FastAPI:
     """The paths."""
     app = FastAPI(
         title="Ratchet",
@@ -112,10 +155,19 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
         docs_url=None,  # the usual pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={
+            "tracing": TRACING.is_on,
+            "exclude": lambda scope: scope.get("method") not in TRACED,
+            "operation_spans": False,
+            "metrics": False,
+            "logs": False,  # they would hold what people sent
+            "auto_configure": False,
+        },
     )
-    app.state.backend, app.state.trust = backend, trust
+    app.state.backend = backend
     answer_errors(app)
-    for part in (streams, runs, trials, sample_files, replays, run_comparison, start, steering, releases):
+    parts = (streams, runs, trials, sample_files, replays, run_comparison, start, steering, releases, audit_entries, codec)
+    for part in parts:
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
@@ -124,7 +176,7 @@ def api_of(backend: Backend, trust: Trust) -> FastAPI:
         """Whether the server answers; it says nothing of others."""
         return Health()
 
-    serve_page(app, lambda token, request: welcomed(trust, token, request))
+    serve_page(app, lambda token, request: welcomed(app.state.callers, token, request))
     return app
 
 
@@ -150,32 +202,44 @@ async def serving_http(
     servers: Servers, trust: Trust, task_queue: str, *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT
 ) -> AsyncIterator[Address]:
     """Serve until the block is left. Port 0 takes any that is free."""
-    listening = _bound(host, port)
-    database = await Database.open(servers.database_url, most_connections=CONNECTIONS)
+    listening = bound(host, port)
+    database = await Database.open(servers.database_url, most_connections=CONNECTIONS, keys=servers.database.keys)
     try:
-        async with looking_after_ended_runs(servers.client, database), Feed(database).serving() as feed:
+        async with (
+            looking_after_ended_runs(servers.client, database),
+            Feed(database, Runtime.default().metric_meter).serving() as feed,
+        ):
             app = create_app(Backend(servers, database, feed, task_queue), trust)
-            config = uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                lifespan="off",
-                timeout_graceful_shutdown=CLOSING_TAKES_AT_MOST,
-            )
-            server = _Server(config)
-            serving = asyncio.create_task(server.serve(sockets=[listening]))
-            try:
-                await server.ready.wait()
-                yield Address(host, listening.getsockname()[1])
-            finally:
-                feed.close()
-                server.should_exit = True
-                with contextlib.suppress(asyncio.CancelledError):
-                    await serving
+            async with answering(app, listening) as port:
+                try:
+                    yield Address(host, port)
+                finally:
+                    feed.close()
     finally:
         listening.close()
         await database.close()
+
+
+@asynccontextmanager
+async def answering(app: ASGIApp, listening: socket.socket, *, lifespan: Literal["on", "off"] = "off") -> AsyncIterator[int]:
+    """Answer for an application until the block is left; gives the port."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan=lifespan,
+        timeout_graceful_shutdown=CLOSING_TAKES_AT_MOST,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        await server.ready.wait()
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
 
 
 class _Server(uvicorn.Server):
@@ -194,7 +258,8 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,7 +26,12 @@ class WholeSegments:
         await self._app(scope, receive, send)
 
 
-SEGMENT = BeforeValidator(lambda text: text.replace(_SLASH, "/") if isinstance(text, str) else text)
+def decoded_segment(text: str) -> str:
+    """An id as it is, with the slashes that it had."""
+    return text.replace(_SLASH, "/")
+
+
+SEGMENT = BeforeValidator(lambda text: decoded_segment(text) if isinstance(text, str) else text)
 """What an id in a path is read with."""
 
 

@@ -14,15 +14,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
+from temporalio.common import MetricMeter
 
 from clients.http.live_progress import LiveRound
 from store.connection import Database
 from store.events import EVENTS_CHANNEL
 from store.read.reader import StoreReader
 from store.read.rows import WireEvent
+from workflows.metrics import EVENT_LAG, Spread
 
 log = structlog.get_logger("http.feed")
 
@@ -94,6 +97,7 @@ class Topic:
     _chunks: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
     live: LiveRound = field(init=False)
+    lag: Spread = field(default_factory=lambda: Spread(MetricMeter.noop, EVENT_LAG))
 
     def listen(self, reader: StoreReader) -> list[asyncio.Task[None]]:
         """What keeps it up to date, for as long as there is a subscriber."""
@@ -118,7 +122,7 @@ class Topic:
                 pause = FIRST_PAUSE
             except Exception as error:
                 # The store is away, or refuses: subscribers wait, and miss nothing when it is back.
-                log.warning("events cannot be read", run=self.run_id, error=repr(error))
+                log.warning("events cannot be read", run_id=self.run_id, error=repr(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 self.stir()
@@ -128,9 +132,16 @@ class Topic:
         events = await reader.events.wire(self.run_id, after=self.newest, limit=EVENTS_PER_READ)
         if events:
             self._add([frame_of(self.run_id, event) for event in events])
+            self._note_lag(events)
             self.live.moved_to(self.newest)
             self.changed.give()
         return len(events) == EVENTS_PER_READ
+
+    def _note_lag(self, events: Sequence[WireEvent]) -> None:
+        """By two clocks: where they differ so does what they say, but never below nothing."""
+        now = datetime.now(UTC)
+        for event in events:
+            self.lag.record(max(0.0, (now - event.created_at).total_seconds()))
 
     def _add(self, frames: Sequence[EventFrame]) -> None:
         for frame in frames:
@@ -169,8 +180,9 @@ def chunk_of(frames: Sequence[EventFrame], last: int) -> tuple[int, bytes]:
 class Feed:
     """All topics of this process, and the connection that listens for them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, meter: MetricMeter = MetricMeter.noop) -> None:
         self._database = database
+        self._lag = Spread(meter, EVENT_LAG)
         self._reader = StoreReader(database)
         self._topics: dict[str, Topic] = {}
         self._followers: dict[str, list[asyncio.Task[None]]] = {}
@@ -218,7 +230,7 @@ class Feed:
             topic = self._topics.get(run_id)
             if topic is None:
                 newest = await self._reader.events.last_id(run_id)
-                topic = self._topics[run_id] = Topic(run_id, newest, newest)
+                topic = self._topics[run_id] = Topic(run_id, newest, newest, lag=self._lag)
                 self._followers[run_id] = topic.listen(self._reader)
                 topic.stir()  # what was announced since the newest was asked for
             topic.subscribers += 1

@@ -67,7 +67,7 @@ class LiveRound:
             try:
                 progress = await self._read(self._run_id)
             except Exception as error:  # the store is away; readers of events are told by those who read them
-                log.info("progress cannot be read", run=self._run_id, error=repr(error))
+                log.info("progress cannot be read", run_id=self._run_id, error=repr(error))
                 continue
             pause = max(SECONDS_APART, (monotonic() - begun) * TIMES_THE_READING)
             if progress is None or not progress.expected:

@@ -25,6 +25,7 @@ from clients.runs.servers import Servers
 from clients.settings import client_settings, dataset_settings, operator_settings
 from ratchet._canonical import canonical_json
 from ratchet.prompts import StoreAway
+from store.read.teams import DEFAULT_TEAM
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import is_object
 from workflows.model.spec.request import OptimizationRequest
@@ -47,6 +48,8 @@ class SpecContents:
     sources: Mapping[str, str]
     unseen: tuple[str, ...]
     """Fields that name what this server may not read."""
+    brought: bool = False
+    """Whether the samples came with the spec, or lie where it says: who starts it has them, then."""
 
 
 @dataclass
@@ -57,17 +60,18 @@ class SpecReader:
     _inspecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ingesting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def read(self, servers: Servers, request: OptimizationRequest) -> SpecContents:
-        """Read everything. What is wrong with it is refused, before anything is started."""
+    async def read(self, servers: Servers, request: OptimizationRequest, team: str = DEFAULT_TEAM) -> SpecContents:
+        """Read everything, for a team. What is wrong with it is refused, before anything is started."""
         known, unseen = await _prompt(servers, request)
-        dataset_id, unseen_data = await self._dataset(servers, request)
+        dataset_id, unseen_data = await self._dataset(servers, request, team)
+        brought = not unseen_data and (request.dataset.items is not None or request.dataset.is_read_from_files)
         if request.dataset.is_read_from_files and not unseen_data:
             request = by_dataset_id(request, dataset_id)
         fingerprints, sources, unseen_code = await self._plugins(request)
         asked = request if request.prompt is None or request.prompt.name is not None else _with_prompt_of(request, known)
-        return SpecContents(asked, known, dataset_id, fingerprints, sources, (*unseen_data, *unseen, *unseen_code))
+        return SpecContents(asked, known, dataset_id, fingerprints, sources, (*unseen_data, *unseen, *unseen_code), brought)
 
-    async def _dataset(self, servers: Servers, request: OptimizationRequest) -> tuple[str, tuple[str, ...]]:
+    async def _dataset(self, servers: Servers, request: OptimizationRequest, team: str) -> tuple[str, tuple[str, ...]]:
         given, settings = request.dataset, dataset_settings()
         try:
             if given.items is not None and not given.is_read_from_files:
@@ -86,7 +90,7 @@ class SpecReader:
             raise Refused(422, told, given.given_at) from None
         except SourceAway as error:
             raise Refused(503, f"{given.given_at}: {error}", given.given_at, retry_after=5) from None
-        return given.ref or await _stored(servers, request), ()
+        return given.ref or await _stored(servers, request, team), ()
 
     async def _plugins(self, request: OptimizationRequest) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
         """Fingerprints and sources. Code whose every version is stated is not even imported."""
@@ -130,9 +134,9 @@ async def _prompt(servers: Servers, request: OptimizationRequest) -> tuple[Optim
         await overrides.close()
 
 
-async def _stored(servers: Servers, request: OptimizationRequest) -> str:
+async def _stored(servers: Servers, request: OptimizationRequest, team: str) -> str:
     given, datasets = request.dataset, Datasets(servers.database)
-    found = given.id or await datasets.named(given.name or "")
+    found = given.id or await datasets.named(given.name or "", team)
     if found is None:
         raise Refused(422, f"dataset.name: {given.name!r} is not in the store; add it first", "dataset.name")
     if await datasets.size(found) is None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import difflib
 import getpass
-import os
-import platform
-import pwd
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -64,15 +61,6 @@ def unknown_prompt(name: str, names: list[str]) -> CommandError:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "`ratchet prompts list` shows those there are"
     return CommandError(f"there is no prompt {name!r}; {hint}", facts={"close_matches": close})
-
-
-def os_user() -> str:
-    """Whom the operating system takes this process for, whatever its environment says."""
-    number = os.getuid()
-    try:
-        return f"{pwd.getpwuid(number).pw_name} (uid {number}) on {platform.node()}"
-    except KeyError:
-        return f"uid {number} on {platform.node()}"
 
 
 def user() -> str:

@@ -13,6 +13,7 @@ import pydantic
 from clients.commands.context import Context, home_of
 from clients.python.attended_run import WORDS, Run, begun, running_loop
 from clients.python.engine import close, engine_at
+from clients.python.notebook_display import NotebookContext, NotebookDisplay, is_in_notebook
 from clients.python.result import Result
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
 from clients.runs.start import RunOptions
@@ -72,9 +73,11 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
     fields = {name: value for name, value in given.items() if name not in CallOptions.__annotations__.keys() - _SPEC_FIELDS}
     shown = given.get("progress")
     home = home_of(None if given.get("home") is None else Path(given["home"])).absolute()
+    notebook = is_in_notebook()
     if shown is None:
-        shown = sys.stdout.isatty() or "ipykernel" in sys.modules  # a terminal or a notebook
-    context = Context(json=not shown, home=home)
+        shown = sys.stdout.isatty() or notebook
+    display = NotebookDisplay() if shown and notebook else None
+    context = Context(json=not shown, home=home) if display is None else NotebookContext(False, home, display)
     options = RunOptions(
         new=bool(given.get("new")),
         yes=bool(given.get("yes")),
@@ -83,8 +86,13 @@ def _begun(spec: Spec, given: Mapping[str, Any], loop: asyncio.AbstractEventLoop
         asks_after_look=False,
     )
     engine = engine_at(home)
-    with spec_of(spec, fields) as arguments:
-        return engine.run(begun(engine, arguments, context, options, loop))
+    try:
+        with spec_of(spec, fields) as arguments:
+            return engine.run(begun(engine, arguments, context, options, loop, display))
+    except BaseException:
+        if display is not None:
+            display.remove()
+        raise
 
 
 _SPEC_FIELDS = SpecFields.__annotations__.keys()

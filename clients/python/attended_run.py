@@ -9,18 +9,22 @@ from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pydantic
 
 from clients.checks.findings import Checked, check_content
 from clients.commands.context import Context
+from clients.local_audit import audited
 from clients.python.program_worker import serving_functions
-from clients.python.result import Result
+from clients.python.result import FrameOf, ReportDetail, ReportFormat, Result
+from clients.reports.load import facts_of
+from clients.reports.notebook.progress_cell import FollowedRun, progress_cell
+from clients.reports.notebook.result_cell import result_cell
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import Display, RunFollower, display_for
-from clients.runs.lookup import TERMINAL
+from clients.runs.lookup import TERMINAL, known_run
 from clients.runs.run_code import notes_for
 from clients.runs.servers import Servers, named_by_environment
 from clients.runs.start import BegunRun, OptionWords, RunOptions, begin_run
@@ -34,7 +38,10 @@ from workflows.model.run.contract import Pending, UpdateAnswer
 from workflows.model.spec.execution import Adjustment
 
 if TYPE_CHECKING:
+    import pandas
+
     from clients.python.engine import Engine
+    from clients.python.result_rows import AnswerDict, EventDict, TrialDict
     from clients.python.spec_arguments import SpecArguments
 
 WORDS: Final = OptionWords(new="new=True", yes="yes=True")
@@ -53,13 +60,20 @@ class Run:
     """A run that was started, or found. It goes on without the program, but for functions of the program's own."""
 
     def __init__(
-        self, engine: Engine, context: Context, begun: BegunRun, given: SpecArguments, loop: asyncio.AbstractEventLoop | None
+        self,
+        engine: Engine,
+        context: Context,
+        begun: BegunRun,
+        given: SpecArguments,
+        loop: asyncio.AbstractEventLoop | None,
+        display: Display | None = None,
     ) -> None:
         self._engine = engine
         self._context = context
         self._plan = begun.plan
         self._functions = given.program.functions
         self._loop = loop
+        self._shown_by = display
         self._letting_go = asyncio.Event()
         self.id: str = begun.run_id
         """The run's id, for `ratchet status ID` and its like."""
@@ -69,6 +83,22 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<ratchet.Run {self.id}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self._engine.run(self._as_cell())
+        except RunError:  # its servers were let go
+            return progress_cell(FollowedRun(self.id, note="its servers were let go"))
+
+    async def _as_cell(self) -> str:
+        progress = await self._progress()
+        if progress is None:
+            return progress_cell(FollowedRun(self.id))
+        report = await (await self._engine.servers()).reader.runs.report(self.id)
+        if report is None:  # deleted a moment ago
+            return progress_cell(FollowedRun(self.id, progress))
+        facts = facts_of(report)
+        return result_cell(facts) if facts.is_over else progress_cell(FollowedRun(self.id, progress, facts.request, facts))
 
     # -- its end ----------------------------------------------------------------------------------------------------------
 
@@ -134,12 +164,18 @@ class Run:
         return self._letting_go
 
     def _display(self) -> Display:
+        if self._shown_by is not None:
+            return self._shown_by
         if self._context.json:
             return QuietDisplay(self._context.note)
         return display_for(self._context, self.id, Verbosity.SUMMARY)
 
     async def _at_the_end(self) -> Result:
-        return Result(await facts_at_the_end(await self._engine.servers(), self.id), self._engine)
+        facts = await facts_at_the_end(await self._engine.servers(), self.id)
+        if self._shown_by is not None and (progress := await self._progress()) is not None:
+            with self._shown_by:
+                self._shown_by.update(progress, facts.request)
+        return Result(facts, self._engine)
 
     # -- how it goes ------------------------------------------------------------------------------------------------------
 
@@ -162,9 +198,13 @@ class Run:
         return self._engine.run(self._facts())
 
     async def _facts(self) -> Result:
-        return Result(await facts_or_error(await self._engine.servers(), self.id), self._engine)
+        """A run that was asked for a moment ago has left nothing in the store yet; that is waited for."""
+        servers = await self._engine.servers()
+        while await self._progress() is None and (await known_run(servers, self.id)).is_open:  # noqa: ASYNC110 (others write it)
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        return Result(await facts_or_error(servers, self.id), self._engine)
 
-    def report(self, format: str = "text", *, verbosity: str = "summary") -> str:
+    def report(self, format: ReportFormat = "text", *, verbosity: ReportDetail = "summary") -> str:
         """The report so far; see `Result.report`."""
         return self.so_far().report(format, verbosity=verbosity)
 
@@ -172,26 +212,26 @@ class Run:
         """The rounds so far; see `Result.history`."""
         return self.so_far().history()
 
-    def trials(self) -> list[dict[str, Any]]:
+    def trials(self) -> list[TrialDict]:
         """The trials so far; see `Result.trials`."""
         return self.so_far().trials()
 
-    def answers(self, candidate: str = "best", *, passed: bool | None = None) -> list[dict[str, Any]]:
+    def answers(self, candidate: str = "best", *, passed: bool | None = None) -> list[AnswerDict]:
         """Answers so far; see `Result.answers`."""
         return self.so_far().answers(candidate, passed=passed)
 
-    def to_pandas(self) -> Any:
-        """The trials so far as a pandas DataFrame."""
-        return self.so_far().to_pandas()
+    def to_pandas(self, of: FrameOf = "trials", *, candidate: str = "best", passed: bool | None = None) -> pandas.DataFrame:
+        """The trials, or the answers, so far; see `Result.to_pandas`."""
+        return self.so_far().to_pandas(of, candidate=candidate, passed=passed)
 
-    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+    async def __aiter__(self) -> AsyncIterator[EventDict]:
         """Every event from the first on, until the run is over: `type`, `payload`, `created_at`."""
         after, over = 0, False
         while True:
             page = await asyncio.wrap_future(self._engine.begin(self._events(after)))
             for event in page:
                 after = event.id
-                yield event.model_dump(mode="json", exclude={"key", "run_id"})
+                yield cast("EventDict", event.model_dump(mode="json", exclude={"key", "run_id"}))
             if not page and over:
                 return
             if not page:
@@ -208,16 +248,20 @@ class Run:
         self._engine.run(self._stop(reason))
 
     async def _stop(self, reason: str | None) -> None:
-        with just_ended(self.id):
-            await (await self._engine.servers()).client.get_workflow_handle(self.id).signal("stop_early", reason)
+        servers = await self._engine.servers()
+        async with audited(servers.database, "stop", run_id=self.id):
+            with just_ended(self.id):
+                await servers.client.get_workflow_handle(self.id).signal("stop_early", reason)
 
     def cancel(self) -> None:
         """Cancel it: trials in flight are cut off, and what is known so far is kept."""
         self._engine.run(self._cancel())
 
     async def _cancel(self) -> None:
-        with just_ended(self.id):
-            await (await self._engine.servers()).client.get_workflow_handle(self.id).cancel()
+        servers = await self._engine.servers()
+        async with audited(servers.database, "cancel", run_id=self.id):
+            with just_ended(self.id):
+                await servers.client.get_workflow_handle(self.id).cancel()
 
     def pause(self) -> str:
         """Let it rest before its next round; returns what it answered."""
@@ -242,13 +286,19 @@ class Run:
         handle = servers.client.get_workflow_handle(self.id)
         arguments = [] if argument is None else [argument]
         call = handle.execute_update(name, args=arguments, id=f"python-{uuid.uuid4().hex}", result_type=UpdateAnswer)
-        with refusals(name), just_ended(self.id):
-            answer: UpdateAnswer = await answered(self._context, servers, name, call, sleeps=False)
-            return answer.message
+        async with audited(servers.database, name, run_id=self.id):
+            with refusals(name), just_ended(self.id):
+                answer: UpdateAnswer = await answered(self._context, servers, name, call, sleeps=False)
+                return answer.message
 
 
 async def begun(
-    engine: Engine, given: SpecArguments, context: Context, options: RunOptions, loop: asyncio.AbstractEventLoop | None
+    engine: Engine,
+    given: SpecArguments,
+    context: Context,
+    options: RunOptions,
+    loop: asyncio.AbstractEventLoop | None,
+    display: Display | None = None,
 ) -> Run:
     """Check what was asked for, then find the run or start it."""
     own_worker = not named_by_environment() or bool(given.program.functions)
@@ -261,7 +311,10 @@ async def begun(
     if not named_by_environment():
         context.say(f"Servers: embedded, in {context.home}")
     servers: Servers = await engine.servers()
-    return Run(engine, context, await begin_run(context, servers, checked, options), given, loop)
+    found = await begin_run(context, servers, checked, options)
+    if found.is_finished:
+        context.say(f"{found.run_id} is finished: it is shown, and not paid again ({options.words.new} would run it anew)")
+    return Run(engine, context, found, given, loop, display)
 
 
 def _refuse(checked: Checked) -> None:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from clients.commands.context import CommandError
 from clients.commands.report import FORMATS, formatted
 from clients.reports.facts import RunFacts, best_iteration
 from clients.reports.headline import Headline, headline_of
 from clients.reports.history.entries import get_entries
+from clients.reports.history.stored_baselines import StoredSample, measured_samples
+from clients.reports.notebook.result_cell import result_cell
 from clients.reports.text.boxes import Verbosity, box
 from ratchet.errors import RunError
 
 if TYPE_CHECKING:
+    import pandas
+
     from clients.python.engine import Engine
+    from clients.python.result_rows import AnswerDict, TrialDict
 
 ANSWERS_A_PAGE: Final = 500
+FrameOf = Literal["trials", "answers"]
+ReportFormat = Literal["text", "markdown", "html", "json", "yaml"]
+ReportDetail = Literal["minimal", "summary", "full"]
 
 
 class Result:
@@ -35,7 +42,7 @@ class Result:
         return f"<ratchet.Result {self.id} {self.status}: {self.headline.words}>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return result_cell(self._facts)
 
     @property
     def id(self) -> str:
@@ -109,7 +116,7 @@ class Result:
         """How often the target was called and answered."""
         return self._facts.spend.samples
 
-    def report(self, format: str = "text", *, verbosity: str = "summary") -> str:
+    def report(self, format: ReportFormat = "text", *, verbosity: ReportDetail = "summary") -> str:
         """The report as `text`, `markdown`, `html`, `json` or `yaml`; `verbosity` is minimal, summary or full."""
         if format not in FORMATS:
             raise RunError(f"report: {format!r} is unknown; use one of {', '.join(FORMATS)}")
@@ -125,7 +132,7 @@ class Result:
         """One dictionary per round, the baseline's first, with its trials and its candidates."""
         return get_entries(self._facts)
 
-    def trials(self) -> list[dict[str, Any]]:
+    def trials(self) -> list[TrialDict]:
         """Every configuration that was measured, with its score and what it took."""
         return [
             {
@@ -147,11 +154,11 @@ class Result:
             for trial in (*self._facts.iterations, *self._facts.further)
         ]
 
-    def answers(self, candidate: str = "best", *, passed: bool | None = None) -> list[dict[str, Any]]:
+    def answers(self, candidate: str = "best", *, passed: bool | None = None) -> list[AnswerDict]:
         """What a candidate answered in the search, sample by sample; `passed` leaves only those that did, or did not."""
         return self._engine.run(self._answers(candidate, passed))
 
-    async def _answers(self, candidate: str, passed: bool | None) -> list[dict[str, Any]]:
+    async def _answers(self, candidate: str, passed: bool | None) -> list[AnswerDict]:
         from clients.reports.side_by_side import Incomparable, UnknownEntrant, named_entrant
 
         reader = (await self._engine.servers()).reader
@@ -159,20 +166,41 @@ class Result:
             entrant = await named_entrant(reader, f"{self.id}/{candidate}")
         except (UnknownEntrant, Incomparable) as error:
             raise CommandError(f"answers: {error}") from None
-        found: list[dict[str, Any]] = []
+        found: list[AnswerDict] = []
         while True:
             page = await reader.trials.items(
                 self.id, entrant.candidate_id, passed=passed, offset=len(found), limit=ANSWERS_A_PAGE
             )
             if page is None or not page.items:
                 return found
-            found += [item.model_dump(mode="json") for item in page.items]
+            found += [cast("AnswerDict", item.model_dump(mode="json")) for item in page.items]
 
-    def to_pandas(self) -> Any:
-        """The trials as a pandas DataFrame, one column for each factor."""
+    def by_sample(self) -> dict[str, StoredSample]:
+        """What the configuration that the run began with reached on every sample."""
+        return self._engine.run(self._by_sample())
+
+    async def _by_sample(self) -> dict[str, StoredSample]:
+        return await measured_samples((await self._engine.servers()).reader, self._facts)
+
+    def to_pandas(self, of: FrameOf = "trials", *, candidate: str = "best", passed: bool | None = None) -> pandas.DataFrame:
+        """The `trials` as a pandas DataFrame with a column for each factor, or the `answers` of a candidate with one for each
+        score; a column that would have the name of another is called `configuration.NAME`, or `score.NAME`."""
+        if of not in ("trials", "answers"):
+            raise RunError(f"to_pandas: {of!r} is unknown; use trials or answers")
         try:
-            pandas = importlib.import_module("pandas")
+            library = importlib.import_module("pandas")
         except ModuleNotFoundError:
-            raise RunError("to_pandas() needs pandas, which is not installed: pip install pandas") from None
-        rows = [{**trial, **trial.pop("configuration")} for trial in self.trials()]
-        return pandas.DataFrame(rows)
+            told = 'to_pandas() needs pandas, which is not installed: pip install "ratchet-optimizer[pandas]"'
+            raise RunError(told) from None
+        if of == "trials":
+            rows = [_flat(dict(trial), "configuration", "configuration") for trial in self.trials()]
+        else:
+            rows = [_flat(dict(answer), "scores", "score") for answer in self.answers(candidate, passed=passed)]
+        frame: pandas.DataFrame = library.DataFrame(rows)
+        return frame
+
+
+def _flat(row: dict[str, Any], part: str, prefix: str) -> dict[str, Any]:
+    """A row with the values of one of its parts as columns of their own."""
+    inner = row.pop(part)
+    return row | {f"{prefix}.{name}" if name in row else name: value for name, value in inner.items()}

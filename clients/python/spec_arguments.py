@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypedDict
+from typing import Any, Final, Literal, Protocol, Self, TypedDict
 
 import pydantic
 
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.python.given_rows import dataset_of
 from clients.python.program_functions import ProgramFunctions, name_of
+from ratchet import ExperimentContext, Output, Sample
 from ratchet.errors import SpecError
 
 CALLED: Final = "ratchet.optimize()"
@@ -25,19 +26,35 @@ SOURCES: Final = ("items", "path", "paths", "ref", "version", "id")
 """Where a dataset says that its samples are."""
 
 
+GivenRow = Mapping[str, Any] | Sample
+
+
+class DataTable(Protocol):
+    """A table of pandas or polars."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of its columns."""
+
+
+GivenRows = Iterable[GivenRow] | DataTable
+GivenTarget = Callable[[Any, Sample], Any] | Callable[[Any, Sample, ExperimentContext], Any] | Mapping[str, Any]
+GivenScorer = Callable[[Output, Sample], Any] | Mapping[str, Any] | str
+
+
 class SpecFields(TypedDict, total=False):
     """Everything that a spec says, by the same names, and what Python has other words for."""
 
-    target: Callable[..., Any] | Mapping[str, Any]
+    target: GivenTarget
     configuration: Mapping[str, Any]
-    data: Any
-    scorer: Any
+    data: str | Path | GivenRows | Mapping[str, GivenRows] | Callable[[], Iterable[GivenRow]]
+    scorer: GivenScorer | Sequence[GivenScorer]
     name: str
     prompt: str | Mapping[str, Any]
     dataset: Mapping[str, Any]
-    scorers: Sequence[Any]
-    objective: Callable[..., Any] | str | Mapping[str, Any]
-    optimizer: Any
+    scorers: Sequence[GivenScorer]
+    objective: Callable[[Mapping[str, Any]], float] | str | Mapping[str, Any]
+    optimizer: str | Mapping[str, Any] | Callable[..., Any]
     judgement: Mapping[str, Any]
     replicates: int | Literal["auto"]
     samples_per_trial: int
@@ -63,8 +80,9 @@ class CallOptions(SpecFields, total=False):
     yes: bool
     """Spend more than `ask_above` without being asked."""
     ask_above: float
+    """What a run may cost without `yes`; default 1.00."""
     progress: bool
-    """Show it, as the command line does. Default: on a terminal, and line by line in a notebook."""
+    """Show it, as the command line does; below the cell of a notebook. Default: on a terminal and in a notebook."""
 
 
 @dataclass
@@ -107,8 +125,8 @@ class SpecArguments(AbstractContextManager["SpecArguments"]):
         scorers = content.get("scorers")
         if isinstance(scorers, Sequence) and not isinstance(scorers, str):
             content["scorers"] = [self._scorer(scorer, f"scorers[{place}]") for place, scorer in enumerate(scorers)]
-        if callable(content.get("objective")):
-            content["objective"] = self.program.named(content["objective"], "objective", {"kind": "python"})
+        if "objective" in content:
+            content["objective"] = self._plugin(content["objective"], "objective")
         optimizer = content.get("optimizer")
         if callable(optimizer):
             content["optimizer"] = self.program.named(optimizer, "optimizer", {"name": "python"})
@@ -152,6 +170,9 @@ def spec_of(given: Any, fields: Mapping[str, Any]) -> SpecArguments:
     both = [one for one in ("scorer", "scorers") if one in fields]
     if len(both) > 1:
         raise SpecError("scorer: is given beside scorers; give one of them")
+    if "target" in fields and not (callable(fields["target"]) or isinstance(fields["target"], Mapping)):
+        imported = ', or {"kind": "python", "ref": "module:function"}' if isinstance(fields["target"], str) else ""
+        raise SpecError(f"target: is a {type(fields['target']).__name__}; give a function, or a mapping with ref{imported}")
     said = {name: value for name, value in fields.items() if name not in ("data", "scorer")}
     if "scorer" in fields:
         scorer = fields["scorer"]

@@ -7,9 +7,13 @@ from typing import Any
 from clients.replay.differences import ReplayDifference, differences
 from clients.replay.replayed_run import ReplayedRun, plain
 from clients.replay.trial_source import Gone
+from clients.replay.trials_from_file import FromMeans
 from clients.replay.trials_from_store import FromOutcomes
 from clients.reports.facts import Iteration, RunFacts, decision_on
+from clients.reports.history.format import FINGERPRINT
+from clients.reports.history.write import document_of, history_of
 from clients.reports.load import facts_of
+from clients.reports.removal_notes import answers_are_gone, removal_text
 from store.read.replay_records import RecordedOutcomes
 from store.read.rows import RunReport
 from workflows.rules.statistics import interval_of_score
@@ -24,11 +28,24 @@ _NOT_COUNTED = {"running"}
 async def replay_store(report: RunReport, outcomes: RecordedOutcomes) -> tuple[list[ReplayDifference], Gone]:
     """Where the store says something else than follows from its outcomes, and what was gone through."""
     facts = facts_of(report)
+    if answers_are_gone(facts.removals):
+        return await _from_what_trials_scored(facts)
     trials = FromOutcomes(outcomes, facts.run_id, facts.request)
     replayed = ReplayedRun(facts, trials)
     again = await replayed.again()
     found = [*replayed.findings, *differences(plain(facts), plain(again))]
     return [*found, *differences(_columns(report), _expected_columns(report, again))], trials.tally
+
+
+async def _from_what_trials_scored(facts: RunFacts) -> tuple[list[ReplayDifference], Gone]:
+    """Where the answers are gone, the scores of samples are still with the trials: as much as an exported file has."""
+    trials = FromMeans(facts)
+    trials.tally.cannot(removal_text(facts.removals))
+    replayed = ReplayedRun(facts, trials)
+    again = await replayed.again()
+    stored, recomputed = (document_of(history_of(one)) for one in (facts, again))
+    found = [one for one in differences(stored, recomputed) if one.field != FINGERPRINT]
+    return [*replayed.findings, *found], trials.tally
 
 
 def _columns(report: RunReport) -> dict[str, Any]:

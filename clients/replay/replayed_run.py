@@ -14,33 +14,19 @@ from typing import Any, Literal
 
 from clients.replay.consistency import contradictions
 from clients.replay.differences import NOTHING, ReplayDifference
-from clients.replay.recorded_answers import NO_MEANS, clusters_of
+from clients.replay.replayed_confirmation import ReplayedConfirmation
 from clients.replay.trial_source import Asked, Recomputing, candidate_of
 from clients.reports.facts import Iteration, RunFacts
 from ratchet.optimizer import Part, StopReason
 from workflows.model.run.candidates import Candidate, ReasonCode, Rejection
-from workflows.model.run.contract import Confirmation, How, OptimizationResult, Prepared
+from workflows.model.run.contract import Confirmation, OptimizationResult, Prepared
 from workflows.model.run.rounds import PROPOSAL_FAILURE, Counts, LimitsInForce, RoundRecord, Spend
-from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.decisions.stop_rules import Limits
-from workflows.rules.decisions.verdicts import judge
-from workflows.rules.statistics.cross_fit import search_cross_fitted
 from workflows.rules.statistics.detectable_effect import assumed_plan
 from workflows.run.ended import RunEnded
-from workflows.run.ending import (
-    confirmation_references,
-    confirmed,
-    confirmed_by_the_search,
-    cut_off,
-    ended_by_rules,
-    ending_of,
-    result_of,
-    scoring_broke,
-    to_confirm,
-    uncovered,
-)
+from workflows.run.ending import ended_by_rules, ending_of, result_of, scoring_broke
 from workflows.run.loop import RoundLoop, Surroundings
 from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.round_records import last_round
@@ -280,13 +266,18 @@ class ReplayedRun(Surroundings):
             return None
         await self._after_the_last_round(stored)
         end = self._end_again(stored)
-        confirmation = await self._confirmation(stored) if end.status == "completed" else None
+        confirmation = await self._confirmed_again(stored) if end.status == "completed" else None
         result = result_of(state, end, confirmation, stored.finished_at or self.facts.started_at)
         ending = ending_of(state, end, stored.ending.decided_at) if stored.ending else None
         last = last_round(state, end.reason, end.status)
         if last is not None and self._records:
             self._records[-1] = last.model_copy(update={"extra": self._records[-1].extra})
         return result.model_copy(update={**self._reported(stored, result), "ending": ending})
+
+    async def _confirmed_again(self, stored: OptimizationResult) -> Confirmation | None:
+        past = self._further(Purpose.CONFIRMATION)
+        course = ReplayedConfirmation(self.facts, self._state, self.trials, self._measured, self._again, self.findings)
+        return await course.confirmation(stored.confirmation, past)
 
     def _reported(self, stored: OptimizationResult, result: OptimizationResult) -> dict[str, Any]:
         """What others than the frame put into the result: the optimizer, and whoever was asked for a release."""
@@ -312,6 +303,10 @@ class ReplayedRun(Surroundings):
             if number > state.round:
                 await self._parts(number)
                 self._proposals(number)
+        refused = sum(one.round > state.round for one in self.facts.rejections)
+        state.counts = state.counts.model_copy(
+            update={"proposed": state.counts.proposed + refused, "rejected": state.counts.rejected + refused}
+        )
         if stored.status != "completed" and _within(before, stored.spend, state.spending.spend):
             state.spending.spend = stored.spend
             state.spending.lost, state.spending.reused = stored.lost, stored.reused
@@ -345,79 +340,6 @@ class ReplayedRun(Surroundings):
             return sooner
         status = {"person": "cancelled" if reason is StopReason.CANCELLED else "completed", "failure": "failed"}
         return RunEnded(reason, stored.message, status.get(by, "completed"), by=by)  # type: ignore[arg-type]
-
-    async def _confirmation(self, stored: OptimizationResult) -> Confirmation | None:
-        state, told = self._state, stored.confirmation
-        pair = to_confirm(state)
-        if not pair:
-            return None
-        if state.prepared and not state.prepared.test_samples and not state.needs.confirmation_calls:
-            return await self._confirmed_by_the_search()
-        if refused := uncovered(state, pair):
-            return Confirmation(refused=refused)
-        if told is not None and told.refused is not None and not self._further(Purpose.CONFIRMATION):
-            return told  # who has read the samples before, the run itself does not know
-        measured = {one.candidate_id: one for one in self._further(Purpose.CONFIRMATION)}
-        missing = [one.candidate_id for one in pair if one.candidate_id not in measured]
-        if missing:
-            self.findings.append(ReplayDifference("further", NOTHING, f"the confirmation of {', '.join(missing)}"))
-            return told
-        results = [await self._measured(measured[one.candidate_id], Asked()) for one in pair]
-        for result in results:
-            state.spending.add_trial(result)
-        how: How = "test_split" if state.prepared and state.prepared.test_samples else "fresh_answers"
-        judged = None
-        if len(pair) == 2 and all(result.status == "completed" for result in results):
-            baseline, winner = (self._again[measured[one.candidate_id].trial_id] for one in pair)
-            reference = confirmation_references(state, [candidate_of(baseline)])[0]
-            judged = await self.trials.judged(baseline, winner, Asked((reference,)))
-            if how == "fresh_answers" and await self._alike((baseline, winner)):
-                judged, how = await self._cross_fitted(judged), "cross_fitting"
-        if confirmed_by_the_search(state, results):
-            found = await self._confirmed_by_the_search()
-        else:
-            scores = [result.objective_score for result in results]
-            found = cut_off(results, how) or confirmed(state, scores[0], scores[-1], judged, how)
-        seen = {"readers": told.readers, "searched": told.searched} if told is not None else {}
-        return found.model_copy(update=seen)
-
-    async def _confirmed_by_the_search(self) -> Confirmation:
-        return confirmed(self._state, None, None, await self._cross_fitted(await self._judged_in_search()), "cross_fitting")
-
-    async def _judged_in_search(self) -> Judged:
-        """The winner against the baseline, by the answers that it was chosen for."""
-        baseline, winner = references_of(self._state)
-        found = {one.candidate_id: self._again[one.trial_id] for one in self.facts.iterations if one.trial_id in self._again}
-        return await self.trials.judged(found[baseline.candidate_id], found[winner.candidate_id], Asked((baseline,)))
-
-    async def _cross_fitted(self, judged: Judged) -> Judged:
-        """The same by what the choice of the winner did not look at."""
-        facts, trials = self.facts, [self._again.get(one.trial_id, one) for one in self.facts.iterations]
-        baseline, *candidates = [one for one in trials if one.trial_status == "completed"]
-        if any(one.sample_means is None for one in (baseline, *candidates)):
-            self.trials.tally.cannot(NO_MEANS)
-            told = facts.result.confirmation.judged if facts.result and facts.result.confirmation else None
-            return told or judged
-        [drawn] = [drawn for drawn in facts.splits if drawn.split is facts.search_split]
-        evidence = search_cross_fitted(
-            judged.evidence,
-            baseline,
-            candidates,
-            spec=facts.request.judgement,
-            direction=facts.direction,
-            weights=drawn.weights,
-            clusters=clusters_of(drawn, drawn.samples),
-            seed=facts.request.seed,
-        )
-        return judge([evidence], facts.request.judgement)[0]
-
-    async def _alike(self, again: Sequence[Iteration]) -> bool:
-        """Whether fresh answers scored as those of the search did."""
-        for afresh in again:
-            before = next((one for one in self.facts.iterations if one.candidate_id == afresh.candidate_id), None)
-            if before is None or not await self.trials.alike(before, afresh):
-                return False
-        return True
 
     # -- what comes out ---------------------------------------------------------------------------------------------------
 

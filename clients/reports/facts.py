@@ -18,7 +18,7 @@ from clients.reports.score_differences import ScoreDifference, difference_of
 from ratchet._canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
-from store.read.rows import ProposalCost
+from store.read.rows import LegalHold, ProposalCost, Removal
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
 from workflows.model.run.contract import OptimizationResult
@@ -223,6 +223,12 @@ class RunFacts(Payload):
     """What there is to see in the baseline's answers; from a file, only what is probably wrong."""
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
+    sources_removed: int = 0
+    """Runs whose answers it would have taken over, had no policy removed them before."""
+    removals: tuple[Removal, ...] = ()
+    """What policies have removed of it."""
+    legal_holds: tuple[LegalHold, ...] = ()
+    """As long as one is in force, nothing more is removed."""
     adjusted: LimitsInForce | None = None
     """Stop rules and budget as people left them; None when they are those of the spec."""
 

@@ -7,6 +7,7 @@ from clients.reports.facts import RunFacts, treatment
 from clients.reports.formatting import counted, duration_text, objective_text
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.release_outcome import release_text
+from clients.reports.removal_notes import hold_text, removal_text
 from clients.reports.score_differences import error_rate_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.summary import (
@@ -47,6 +48,8 @@ def figures(facts: RunFacts) -> list[tuple[str, str]]:
         ("Mattered", importance_text(facts)),
         ("Reused", reused_text(facts)),
         ("Lost", lost_text(facts)),
+        ("Removed", removal_text(facts.removals)),
+        ("Held", hold_text(facts.legal_holds)),
         ("Exceeded", exceeded_text(facts)),
         ("Compressed", "" if compression is None else compression_text(compression)),
         ("Took", _took(facts)),

@@ -57,6 +57,9 @@ def facts_of(report: RunReport) -> RunFacts:
         noise=run.noise,
         first_look=run.first_look,
         releases=report.releases,
+        sources_removed=run.sources_removed,
+        removals=run.removals,
+        legal_holds=run.legal_holds,
         adjusted=_adjusted(run, request),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clients.reports.removal_notes import removal_text
 from clients.runs.lookup import TERMINAL
 from store.read.reader import StoreReader
 from store.read.rows import Trial
@@ -60,6 +61,8 @@ async def answered_run(reader: StoreReader, run_id: str) -> Answered:
         raise NotRescored(f"there is nothing to rescore: {run_id} never began; run its spec first")
     if row.status not in TERMINAL:
         raise NotRescored(f"{run_id} is {row.status}; wait for its end, or `ratchet stop` it")
+    if told := removal_text(row.removals):
+        raise NotRescored(f"there is nothing to rescore: {told} An answer without its text cannot be scored; run the spec anew")
     trials = tuple(
         trial
         for trial in page.items

@@ -23,6 +23,7 @@ import structlog
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.exceptions import FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from store.connection import Database, StoreAway, is_away
@@ -181,7 +182,8 @@ async def _reason(client: Client, execution: WorkflowExecutionDescription) -> st
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
             return shorten(event.workflow_execution_terminated_event_attributes.reason, LONGEST_REASON)
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-            return shorten(event.workflow_execution_failed_event_attributes.failure.message, LONGEST_REASON)
+            error = await client.data_converter.decode_failure(event.workflow_execution_failed_event_attributes.failure)
+            return shorten(error.message if isinstance(error, FailureError) else str(error), LONGEST_REASON)
     return ""
 
 

@@ -15,7 +15,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from clients.commands.context import CommandError, Context, ExitCode
-from clients.reports.facts import looks_further
+from clients.reports.facts import RunFacts, looks_further
 from clients.reports.load import facts_of, request_in_force
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.first_look import first_look_lines
@@ -23,7 +23,7 @@ from clients.reports.text.live import LiveDisplay, PlainDisplay
 from clients.reports.text.progress_lines import OF_THE_SEARCH, decision_texts, progress_lines, told
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import TERMINAL, known_run
-from clients.runs.pollers import unserved_target
+from clients.runs.pollers import unserved_activities
 from clients.runs.run_code import CodeNotes, told_foreign, why_unserved
 from clients.runs.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable, told_away
 from clients.runs.waits import waits_of
@@ -53,6 +53,7 @@ class Display(Protocol):
     ) -> bool | None: ...
     def lines(self, lines: Iterable[str]) -> None: ...
     def decided(self, decisions: Iterable[str]) -> None: ...
+    def measured(self, facts: RunFacts) -> None: ...
     def note(self, text: str) -> None: ...
     def update(self, progress: LiveProgress, request: OptimizationRequest | None) -> None: ...
 
@@ -193,6 +194,7 @@ class RunFollower:
         self.display.lines(lines)
         self.display.decided(decision_texts(facts, self.decided))
         self.decided = len(facts.rounds)
+        self.display.measured(facts)
 
     async def _who_is_missing(self) -> str:
         """Which of the run's task queues nobody serves, neither others nor, once they are up, workers of ours."""
@@ -201,9 +203,9 @@ class RunFollower:
         if not missing or run.execution is None:
             return ""
         if self.request is not None:
-            unserved = await unserved_target(self.servers.client, self.request)
-            if unserved is not None:
-                return unserved
+            unserved = await unserved_activities(self.servers.client, self.request)
+            if unserved:
+                return unserved[0]
         queue = missing[0]
         if is_plugin_queue(queue, run.execution.task_queue):
             why = None if self.notes is None else await asyncio.to_thread(why_unserved, self.notes, run)

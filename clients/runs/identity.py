@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from clients.settings import client_settings
 from ratchet._canonical import content_hash
+from store.read.teams import DEFAULT_TEAM
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.prompt_factors import is_read
 
@@ -22,13 +24,18 @@ LENGTH_OF_CODE_HASH = 12
 
 
 def run_id_of(
-    request: OptimizationRequest, dataset_id: str, fingerprints: Mapping[str, str], sources: Mapping[str, str]
+    request: OptimizationRequest,
+    dataset_id: str,
+    fingerprints: Mapping[str, str],
+    sources: Mapping[str, str],
+    team: str = DEFAULT_TEAM,
 ) -> str:
     """The id of the first run of this spec, whoever asks for it: the command line, HTTP, or Temporal's own clients.
 
     `dataset_id` is the hash of its samples, or the plug-in that gives them: what slices the report shows changes nothing.
     `fingerprints` are those of its plug-ins, `sources` the hashes of the user's own files that importing them loads. Where
     the spec states every plug-in's version, the versions speak for the code. A prompt counts as it is, wherever it was read.
+    Each team has runs of its own of the same spec.
     """
     content = request.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"dataset"})
     execution = content.pop("execution", {})
@@ -48,7 +55,8 @@ def run_id_of(
         content["dataset"]["group_by"] = group_by
     versioned = all(version is not None for version in request.plugin_references.values())
     code = {"plugins": dict(fingerprints), "sources": {} if versioned else dict(sources)}
-    return f"{request.name}-{content_hash({'spec': content, 'code': code})[:LENGTH_OF_HASH]}"
+    whose = {} if team == DEFAULT_TEAM else {"team": team}
+    return f"{request.name}-{content_hash({'spec': content, 'code': code, **whose})[:LENGTH_OF_HASH]}"
 
 
 def foreseen_run_id(checked: Checked) -> str | None:
@@ -59,7 +67,7 @@ def foreseen_run_id(checked: Checked) -> str | None:
     dataset_id = known.dataset.ref or known.dataset.id or (data.dataset_id if data is not None else None)
     if dataset_id is None:
         return None
-    return run_id_of(known, dataset_id, checked.plugins.fingerprints, checked.plugins.sources)
+    return run_id_of(known, dataset_id, checked.plugins.fingerprints, checked.plugins.sources, client_settings().team)
 
 
 def further_ids(first: str) -> Iterator[str]:

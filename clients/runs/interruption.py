@@ -10,11 +10,14 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
 
 from clients.commands.context import Context, ExitCode
 from clients.embedded.home import Home
 from clients.logs import configure_logs
+from clients.settings import observation_settings
+from clients.telemetry import told_elsewhere, use_runtime
+from clients.traces import TRACING
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,6 +54,7 @@ class Interruption:
 def run_async(context: Context, work: Callable[[Interruption], Awaitable[int | None]], *, serves: bool = False) -> int:
     """Run a command. Its logs go to a file in its home, never over what it shows. One that serves many gets the fast loop."""
     _quiet_logs(context)
+    _be_observed(context, serves=serves)
     with asyncio.Runner(loop_factory=_fast_loop() if serves else None) as runner:
         return runner.run(_interruptible(work))
 
@@ -89,7 +93,15 @@ def _quiet_logs(context: Context) -> None:
         configure_logs(file=home.log("ratchet"))
     except OSError:  # a home that cannot be written; nothing we log is worth failing for
         logging.getLogger().handlers[:] = [logging.NullHandler()]
+
+
+def _be_observed(context: Context, *, serves: bool) -> None:
+    """Show metrics where the command stays for others to look at it, and trace what it starts."""
     core = LoggingConfig(
         TelemetryFilter(core_level="WARN", other_level="ERROR"), LogForwardingConfig(logging.getLogger("temporal"))
     )
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))
+    observed = observation_settings()
+    shown_at = use_runtime(observed if serves else observed.without_metrics, core)
+    if shown_at is not None and shown_at != observed.metrics:
+        context.note(f"ratchet: {told_elsewhere(observed, shown_at)}")
+    TRACING.begin(observed)

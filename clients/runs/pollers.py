@@ -76,15 +76,14 @@ class Pollers:
         return self._known[name, kind]
 
 
-async def unserved_target(client: Client, request: OptimizationRequest) -> str | None:
-    """What is missing of a target that is somebody else's activity."""
-    target = request.target.calls(request.execution.sample_timeout)
-    if target is None or await is_polled(client, target.task_queue, ACTIVITIES):
-        return None
-    return (
-        f"target.task_queue: nobody serves activities of task queue {target.task_queue!r} in {_place(client)}; start the "
-        f"worker that has activity {target.activity!r} there, or correct the name: until then a trial waits"
-    )
+async def unserved_activities(client: Client, request: OptimizationRequest) -> list[str]:
+    """What is missing of the user's own activities: target, scorers and proposer."""
+    return [
+        f"{named.field}: nobody serves activities of task queue {named.task_queue!r} in {_place(client)}; start the "
+        f"worker that has activity {named.activity!r} there, or correct the name: until then a trial waits"
+        for named in request.own_activities()
+        if not await is_polled(client, named.task_queue, ACTIVITIES)
+    ]
 
 
 async def unserved_queues(pollers: Pollers, request: OptimizationRequest, task_queue: str, *, own: bool) -> list[str]:
@@ -97,8 +96,7 @@ async def unserved_queues(pollers: Pollers, request: OptimizationRequest, task_q
     elif not own and not plugin_uses(request):
         needed.append(("execution", f"{task_queue}-evaluation", ACTIVITIES))
     found = [_unserved(*where, _place(pollers.client)) for where in needed if not await pollers.serve(where[1], where[2])]
-    target = await unserved_target(pollers.client, request)
-    return found if target is None else [*found, target]
+    return [*found, *await unserved_activities(pollers.client, request)]
 
 
 def _unserved(field_: str, queue: str, kind: TaskQueueType.ValueType, place: str) -> str:
@@ -117,15 +115,15 @@ def _place(client: Client) -> str:
 def unserved_without_servers(request: OptimizationRequest) -> list[str]:
     """The same while the embedded servers do not run: what `ratchet run` does not bring along."""
     found: list[str] = []
-    target, named = request.target.calls(request.execution.sample_timeout), request.execution.evaluation_task_queue
+    named = request.execution.evaluation_task_queue
     if named is not None:
         found.append(
             f"execution.evaluation_task_queue: nobody can serve task queue {named!r} yet, since the embedded servers do not "
             "run; start them with `ratchet dev`, and a worker of that queue with the addresses it prints"
         )
-    if target is not None:
-        found.append(
-            f"target.task_queue: nobody can serve task queue {target.task_queue!r} yet, since the embedded servers do not run; "
-            f"start them with `ratchet dev`, and the worker that has activity {target.activity!r} with the addresses it prints"
-        )
+    found += [
+        f"{own.field}: nobody can serve task queue {own.task_queue!r} yet, since the embedded servers do not run; "
+        f"start them with `ratchet dev`, and the worker that has activity {own.activity!r} with the addresses it prints"
+        for own in request.own_activities()
+    ]
     return found

@@ -13,7 +13,9 @@ import pydantic
 from activities.releases.requests import ask_release_writer
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.stack import stack_state
-from clients.prompts.stores import os_user, user
+from clients.local_audit import audited
+from clients.os_user import os_user
+from clients.prompts.stores import user
 from clients.reports.release_outcome import state_text
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
@@ -115,7 +117,8 @@ async def rule_on(context: Context, run_id: str, ruling: Literal["approve", "rej
     async with reach_run(context.home, run_id) as (servers, _):
         waiting = await _waiting(servers, run_id)
         said = _ruling(waiting.release_id, by or user(), comment)
-        state = await _ask(context, servers, waiting.prompt, ruling, said, sleeps=servers.embedded and not ran_before)
+        sleeps = servers.embedded and not ran_before
+        state = await _ask(context, servers, waiting.prompt, ruling, said, sleeps=sleeps, of_run=run_id)
         return _told(context, state)
 
 
@@ -138,11 +141,26 @@ async def _ask_about(context: Context, prompt: str, asked: ReleaseRequest) -> in
 
 
 async def _ask(
-    context: Context, servers: Servers, prompt: str, update: str, asked: ReleaseRequest | Ruling, *, sleeps: bool
+    context: Context,
+    servers: Servers,
+    prompt: str,
+    update: str,
+    asked: ReleaseRequest | Ruling,
+    *,
+    sleeps: bool,
+    of_run: str | None = None,
 ) -> ReleaseState:
     call = ask_release_writer(servers.client, task_queue(), prompt, update, asked, f"cli-{uuid.uuid4().hex}")
-    with refusals("the release" if update == "request" else update, prompt=prompt):
-        return await answered(context, servers, update, call, sleeps=sleeps)
+    run_id = asked.run_id if isinstance(asked, ReleaseRequest) else of_run
+    action = _action(asked) if isinstance(asked, ReleaseRequest) else update
+    async with audited(servers.database, action, run_id=run_id, prompt=prompt):
+        with refusals("the release" if update == "request" else update, prompt=prompt):
+            return await answered(context, servers, update, call, sleeps=sleeps)
+
+
+def _action(asked: ReleaseRequest) -> str:
+    """What the audit log calls it."""
+    return "rollback" if asked.kind == "rollback" else "release"
 
 
 def _request(kind: ReleaseKind, prompt: str, options: ReleaseOptions, **more: object) -> ReleaseRequest:

@@ -20,7 +20,7 @@ from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home
 from clients.embedded.stack import StackError, embedded_stack
 from clients.runs.ended_runs import look_now
-from clients.settings import client_settings
+from clients.settings import client_settings, encryption_keys
 from clients.temporal import DEFAULT_ADDRESS, connect
 from store.connection import Database, StoreAway, is_away
 from store.read.reader import StoreReader
@@ -128,6 +128,25 @@ async def reach_servers(home: Path) -> AsyncIterator[Servers]:
 
 
 @asynccontextmanager
+async def reach_store(home: Path) -> AsyncIterator[str]:
+    """The address of the store that the environment names, or of the embedded one. Nothing is opened, and nothing migrated."""
+    if named_by_environment():
+        yield client_settings().database_url
+        return
+    async with AsyncExitStack() as exits:
+        try:
+            stack = await exits.enter_async_context(embedded_stack(home, ui=False))
+        except StackError as error:
+            raise ServersAway(f"the embedded servers do not start: {error}") from error
+        yield stack.database_url
+
+
+async def open_store(url: str) -> Database:
+    """The store at an address, brought up to date."""
+    return await _database(url)
+
+
+@asynccontextmanager
 async def _connected(address: str | None, database_url: str, ui_url: str | None) -> AsyncIterator[Servers]:
     client = await _temporal(address)
     database = await _database(database_url)
@@ -154,7 +173,7 @@ async def _temporal(address: str | None) -> Client:
 
 async def _database(url: str) -> Database:
     try:
-        return await asyncio.wait_for(Database.open(url, most_connections=4), SECONDS_TO_CONNECT)
+        return await asyncio.wait_for(Database.open(url, most_connections=4, keys=encryption_keys()), SECONDS_TO_CONNECT)
     except TimeoutError:
         raise ServersAway("the PostgreSQL of DATABASE_URL does not answer; check the address") from None
     except StoreAway as error:

@@ -21,6 +21,8 @@ from clients.checks.prompt_source import with_stored_prompt
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home, is_held, is_shared
+from clients.local_audit import audited
+from clients.reports.removal_notes import removal_text
 from clients.runs.answered_run import Answered, NotRescored, answered_run
 from clients.runs.follow import RunFollower, display_for
 from clients.runs.identity import by_dataset_id, further_ids, is_plugin_queue, plugin_task_queue, run_id_of, without_number
@@ -31,8 +33,11 @@ from clients.runs.run_code import CodeMissing, RunCode, code_to_retry, note_code
 from clients.runs.servers import Servers, named_by_environment, once_back, reach_servers, task_queue
 from clients.runs.summary import EndView, show_end
 from clients.runs.workers import PluginCode, workers_for
-from clients.settings import dataset_settings
+from clients.settings import client_settings, dataset_settings
+from store.read.teams import DEFAULT_TEAM
 from store.write.datasets import Datasets
+from store.write.teams import Teams
+from workflows.fair_shares import share_of
 from workflows.model.spec.dataset import Dataset
 from workflows.model.spec.execution import Execution
 from workflows.model.spec.named_plugins import is_of_program
@@ -79,6 +84,8 @@ class StartPlan:
     code: RunCode | None
     memo: dict[str, Any]
     """What is shown of the run where it was not started: nobody obeys it."""
+    team: str = DEFAULT_TEAM
+    """Whose the run is."""
     program: PluginCode | None = None
     """What only the program that asks for the run can serve, since its own functions are called."""
 
@@ -108,7 +115,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         context.say(f"Servers: embedded, in {context.home}")
     async with reach_servers(context.home) as servers:
         if options.retry_failed:
-            plan = await once_back(servers, lambda: plan_run(servers, checked), context.note)
+            plan = await once_back(servers, lambda: plan_run(servers, checked, team=client_settings().team), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
             await _confirm(context, await _sized(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
@@ -124,7 +131,8 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
 async def begin_run(context: Context, servers: Servers, checked: Checked, options: RunOptions) -> BegunRun:
     """Find the finished run of a spec, attach to the open one, or start one."""
     source = await _answers_of(servers, options.rescore_of)
-    plan = await once_back(servers, lambda: plan_run(servers, checked, source), context.note)
+    team = client_settings().team if source is None else await servers.reader.teams.of_run(source.run_id)
+    plan = await once_back(servers, lambda: plan_run(servers, checked, source, team), context.note)
     run = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=options.new), context.note)
     if run.is_finished:
         return BegunRun(run.run_id, plan, is_finished=True)
@@ -171,13 +179,18 @@ def refuse_findings(context: Context, checked: Checked) -> None:
         raise CommandError(f"{checked.path} cannot be run:\n{told}", facts={"findings": findings})
 
 
-async def plan_run(servers: Servers, checked: Checked, source: Answered | None = None) -> StartPlan:
+async def plan_run(servers: Servers, checked: Checked, source: Answered | None = None, team: str = DEFAULT_TEAM) -> StartPlan:
     """Bring the dataset into the store, and name the run by what it will do. `source` is the run whose answers are all that is
     scored."""
     request = checked.request
     assert request is not None
+    if not await servers.reader.teams.exists(team):
+        raise CommandError(f"--team: there is no team {team!r}; `ratchet teams create {team}` makes it")
+    foreign = await servers.reader.teams.foreign_parts(team, request)
+    if foreign:
+        raise CommandError("\n".join([f"{checked.path} cannot be run:", *(f"{checked.path}: {one}" for one in foreign)]))
     known = await _with_its_prompt(servers, checked.path, request)
-    dataset_id = await _ingested(servers, checked)
+    dataset_id = await _ingested(servers, checked, team)
     if source is not None:
         try:
             source.refuse_other_answers(known, dataset_id)
@@ -185,24 +198,24 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
             raise CommandError(f"{checked.path}: {error}") from None
         request, known = source.scored_by(request), source.scored_by(known)
     plugins = checked.plugins
-    run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources)
+    run_id = run_id_of(known, dataset_id, plugins.fingerprints, plugins.sources, team)
     if request.dataset.ref is None and (request.dataset.items is None or request.dataset.is_read_from_files):
         request = by_dataset_id(request, dataset_id)
     uses = plugin_uses(request)
     memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}
     if not uses or request.execution.evaluation_task_queue is not None:
-        return StartPlan(request, run_id, None, memo)
+        return StartPlan(request, run_id, None, memo, team)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": _served_on(request, queue)})
     spec = checked.path.resolve()
     imported = [use for use in uses if not is_of_program(use.reference)]
     if len(imported) < len(uses):
         program = PluginCode(spec.parent, modules_of(imported), queue)
-        return StartPlan(request, run_id, None, memo | {"program": True}, program)
+        return StartPlan(request, run_id, None, memo | {"program": True}, team, program)
     code = RunCode(
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
-    return StartPlan(request, run_id, code, memo | {"plugins": True})
+    return StartPlan(request, run_id, code, memo | {"plugins": True}, team)
 
 
 def _served_on(request: OptimizationRequest, queue: str) -> Execution:
@@ -236,7 +249,7 @@ async def _with_its_prompt(servers: Servers, path: Path, request: OptimizationRe
     return read
 
 
-async def _ingested(servers: Servers, checked: Checked) -> str:
+async def _ingested(servers: Servers, checked: Checked, team: str) -> str:
     """The dataset's id. What a plug-in gives is only known when the run begins; until then the plug-in speaks for it."""
     request = checked.request
     assert request is not None
@@ -244,20 +257,23 @@ async def _ingested(servers: Servers, checked: Checked) -> str:
     if given.ref is not None:
         return given.ref
     if given.id is not None or checked.dataset is None:
-        return await _stored(servers, checked.path, given)
+        return await _stored(servers, checked.path, given, team)
     source = checked.source
     if source is None:
+        await Teams(servers.database).claim_dataset(checked.dataset.dataset_id, team)
         return checked.dataset.dataset_id
     try:
         largest_mb = dataset_settings().largest_dataset_mb
-        return (await ingest(servers.database, source, given.name, largest_mb=largest_mb)).dataset_id
+        ingested = await ingest(servers.database, source, given.name, largest_mb=largest_mb)
+        await Teams(servers.database).claim_dataset(ingested.dataset_id, team)
+        return ingested.dataset_id
     except DatasetError as error:
         raise CommandError(f"{checked.path}: {in_the_spec(str(error), given.given_at)}") from None
 
 
-async def _stored(servers: Servers, path: Path, given: Dataset) -> str:
+async def _stored(servers: Servers, path: Path, given: Dataset, team: str) -> str:
     datasets = Datasets(servers.database)
-    found = given.id or await datasets.named(given.name or "")
+    found = given.id or await datasets.named(given.name or "", team)
     if found is None:
         raise CommandError(f"{path}: dataset.name: {given.name!r} is not in the store; see `ratchet datasets list`")
     if await datasets.size(found) is None:
@@ -331,12 +347,17 @@ async def start_retry(
     if before.is_open or not before.is_finished:
         why = "is still open; wait for its end, or `ratchet stop` it" if before.is_open else "never began; run it first"
         raise CommandError(f"there is nothing to retry: {before.run_id} {why}")
+    detail = await servers.reader.runs.load(before.run_id)
+    gone = "" if detail is None else removal_text(detail.removals)
+    if gone:
+        context.note(f"{before.run_id}: {gone} What they were is asked again, and paid again.")
     request = _looked_at_first(context, plan.request.model_copy(update={"retry_of": before.run_id}), options)
     retry = replace(plan, request=request)
     fresh = await _chosen(servers, plan.run_id, new=True)
     run_id = await _start(servers, retry, fresh.run_id, fresh=True)
     await _note(context, servers, retry, run_id)
-    context.say(f"Started {run_id}, which takes over all answers of {before.run_id} but the failed ones")
+    takes = "asks everything anew" if gone else f"takes over all answers of {before.run_id} but the failed ones"
+    context.say(f"Started {run_id}, which {takes}")
     if options.detach:
         return await _leave(context, servers, run_id, retry)
     return await attend(context, servers, run_id, retry.plugins, options, interruption)
@@ -361,9 +382,9 @@ async def retry_run(context: Context, run_id: str, options: RunOptions, interrup
             )
             request = request.model_copy(update={"execution": _served_on(request, code.task_queue)})
         memo: dict[str, Any] = {"host": platform.node()}
-        first = StartPlan(
-            request, without_number(run_id), code, memo if code is None else memo | {"spec": code.spec, "plugins": True}
-        )
+        team = await servers.reader.teams.of_run(run_id)
+        memo |= {} if code is None else {"spec": code.spec, "plugins": True}
+        first = StartPlan(request, without_number(run_id), code, memo, team)
         return await start_retry(context, servers, first, run, options, interruption)
 
 
@@ -388,17 +409,22 @@ def _looked_at_first(context: Context, request: OptimizationRequest, options: Ru
 async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool) -> str:
     """Start the workflow; when somebody else was faster, join theirs, or with `fresh` take the next id."""
     conflict = WorkflowIDConflictPolicy.FAIL if fresh else WorkflowIDConflictPolicy.USE_EXISTING
+    if not await Teams(servers.database).claim_run(run_id, plan.team):
+        raise CommandError(f"the id {run_id!r} is another team's; give the spec another name")
+    action = "start" if plan.request.retry_of is None else "retry"
     try:
-        await servers.client.start_workflow(
-            WORKFLOW,
-            plan.request.model_dump(mode="json", by_alias=True),
-            id=run_id,
-            task_queue=task_queue(),
-            id_conflict_policy=conflict,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            memo={"ratchet": plan.memo},
-            static_summary=f"optimize {plan.request.name}",
-        )
+        async with audited(servers.database, action, run_id=run_id, refusals=(WorkflowAlreadyStartedError,)):
+            await servers.client.start_workflow(
+                WORKFLOW,
+                plan.request.model_dump(mode="json", by_alias=True),
+                id=run_id,
+                task_queue=task_queue(),
+                id_conflict_policy=conflict,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                memo={"ratchet": plan.memo},
+                priority=share_of(run_id, plan.request.execution.priority),
+                static_summary=f"optimize {plan.request.name}",
+            )
     except WorkflowAlreadyStartedError:
         return await _start(servers, plan, (await _chosen(servers, plan.run_id, new=True)).run_id, fresh=True)
     return run_id
@@ -444,11 +470,12 @@ async def _ask_after_look(context: Context, servers: Servers, run_id: str, let_g
         if not asking.done():
             return
         handle = servers.client.get_workflow_handle(run_id)
-        if asking.result():
-            await handle.execute_update("resume")
-        else:
-            context.say("Cancelled; `ratchet run SPEC --retry-failed` takes over what was answered.")
-            await handle.cancel()
+        async with audited(servers.database, "resume" if asking.result() else "cancel", run_id=run_id):
+            if asking.result():
+                await handle.execute_update("resume")
+            else:
+                context.say("Cancelled; `ratchet run SPEC --retry-failed` takes over what was answered.")
+                await handle.cancel()
     finally:
         for task in (asking, letting_go):
             task.cancel()

@@ -14,6 +14,7 @@ from clients.reports.headline import headline_of
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import write_history
 from clients.reports.history.specifications import write_measurements
+from clients.reports.history.stored_baselines import StoredSample, measured_samples
 from clients.reports.junit import junit_xml
 from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
@@ -89,7 +90,7 @@ async def show_end(context: Context, servers: Servers, run_id: str, ending: EndV
     facts = await facts_at_the_end(servers, run_id)
     status = facts.status if facts.status in TERMINAL else (await known_run(servers, run_id)).status
     whole = await with_answers(facts, RecordedOutcomes(servers.database), MOST_AT_THE_END)
-    written, measured = _written(context, whole, ending.output)
+    written, measured = _written(context, whole, ending.output, await _samples(servers, facts))
     page = servers.page_of(run_id)
     context.say(box(facts, ending.verbosity))
     if facts.status not in TERMINAL:
@@ -141,10 +142,18 @@ def _tell_ci(context: Context, facts: RunFacts, ending: EndView, judged: Sequenc
             context.note(f"ratchet: {option}: cannot write {path}: {error.strerror or error}")
 
 
-def _written(context: Context, facts: RunFacts, output: Path) -> tuple[Path | None, list[Path]]:
+async def _samples(servers: Servers, facts: RunFacts) -> dict[str, StoredSample]:
+    """What a measurement reached on every sample, for whoever compares a later one with it."""
+    optimizer = facts.request.optimizer
+    return await measured_samples(servers.reader, facts) if optimizer.is_comparison and not optimizer.looks_further else {}
+
+
+def _written(
+    context: Context, facts: RunFacts, output: Path, samples: dict[str, StoredSample]
+) -> tuple[Path | None, list[Path]]:
     """The history, and where a run without a search measured something, that."""
     try:
-        return write_history(facts, output), write_measurements(facts, output)
+        return write_history(facts, output), write_measurements(facts, output, samples)
     except OSError as error:
         context.note(f"ratchet: the history could not be written under {output}: {error.strerror or error}; see --output")
         return None, []

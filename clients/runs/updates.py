@@ -15,12 +15,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.stack import stack_state
+from clients.local_audit import audited
 from clients.runs.lookup import TERMINAL, KnownRun, reach_run
 from clients.runs.questions import agreed, is_at_terminal
 from clients.runs.run_code import notes_for
 from clients.runs.servers import Servers, ServersAway
 from clients.runs.workers import workers_for
 from store.read.rows import RunSummary
+from store.write.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.contract import UpdateAnswer
 
@@ -54,8 +56,9 @@ class OpenRun:
 async def stop_run(context: Context, run_id: str, reason: str | None) -> int:
     """Send `stop_early`."""
     async with _open_run(context, run_id) as run:
-        with just_ended(run_id):
-            await run.handle.signal("stop_early", reason)
+        async with audited(run.servers.database, "stop", run_id=run_id):
+            with just_ended(run_id):
+                await run.handle.signal("stop_early", reason)
         run.tell(context, "asked to stop early: it finishes what is in flight, keeps the best, and reports")
     return ExitCode.DONE
 
@@ -63,8 +66,9 @@ async def stop_run(context: Context, run_id: str, reason: str | None) -> int:
 async def cancel_run(context: Context, run_id: str) -> int:
     """Request the cancellation."""
     async with _open_run(context, run_id) as run:
-        with just_ended(run_id):
-            await run.handle.cancel()
+        async with audited(run.servers.database, "cancel", run_id=run_id):
+            with just_ended(run_id):
+                await run.handle.cancel()
         run.tell(context, "asked to cancel: trials in flight are cut off, and what is known so far is kept")
     return ExitCode.DONE
 
@@ -74,8 +78,9 @@ async def update_run(context: Context, run_id: str, name: str, argument: dict[st
     async with _open_run(context, run_id) as run:
         arguments = [] if argument is None else [argument]
         call = run.handle.execute_update(name, args=arguments, id=f"cli-{uuid.uuid4().hex}", result_type=UpdateAnswer)
-        with refusals(name, run_id=run_id), just_ended(run_id):
-            answer = await answered(context, run.servers, name, call, sleeps=run.sleeps)
+        async with audited(run.servers.database, name, run_id=run_id):
+            with refusals(name, run_id=run_id), just_ended(run_id):
+                answer = await answered(context, run.servers, name, call, sleeps=run.sleeps)
         run.tell(context, answer.message, status=answer.status)
     return ExitCode.DONE
 
@@ -119,7 +124,11 @@ async def delete_run(context: Context, run_id: str, *, yes: bool) -> int:
             raise CommandError(f"{run_id} is {run.status}; `ratchet cancel {run_id}` first, or `ratchet stop {run_id}`")
         if run.row is not None and not yes:
             await _refuse_unless_agreed(context, run.row)
-        deleted = await Runs(servers.database).delete(run_id)
+        async with audited(servers.database, "delete", run_id=run_id):
+            try:
+                deleted = await Runs(servers.database).delete(run_id)
+            except HeldRun as error:
+                raise CommandError(str(error)) from None
         notes_for(servers, context.home).forget(run_id)
         told = "deleted" if deleted else "has nothing in the store"
         context.facts({"run_id": run_id, "deleted": deleted}, f"{run_id}: {told}")

@@ -21,6 +21,8 @@ from clients.runs.servers import Servers
 
 MOST_CHILDREN: Final = 20
 """Trials of a run that are looked at; what they wait for is alike."""
+MOST_CALLS: Final = 5
+OWN_ACTIVITY: Final = "OwnActivityWorkflow"
 
 
 def pollers_of(servers: Servers) -> Pollers:
@@ -39,8 +41,9 @@ async def queues_waited_for(servers: Servers, execution: WorkflowExecutionDescri
     """The same of an execution. Without a worker for its workflow nothing goes on, whatever else there is."""
     if not await pollers.serve(execution.task_queue, WORKFLOWS):
         return (execution.task_queue,)
-    children = execution.raw_description.pending_children[:MOST_CHILDREN]
-    described = await asyncio.gather(*(_described(servers, child.workflow_id) for child in children))
+    children = [child.workflow_id for child in execution.raw_description.pending_children[:MOST_CHILDREN]]
+    children += await _own_calls(servers, execution.id)
+    described = await asyncio.gather(*(_described(servers, child) for child in children))
     open_ones = [one for one in described if one is not None and one.status == WorkflowExecutionStatus.RUNNING]
     found: dict[str, None] = {}
     for one in (execution, *open_ones):
@@ -50,6 +53,16 @@ async def queues_waited_for(servers: Servers, execution: WorkflowExecutionDescri
             if not await pollers.serve(queue, ACTIVITIES):
                 found[queue] = None
     return tuple(found)
+
+
+async def _own_calls(servers: Servers, run_id: str) -> list[str]:
+    """The workflows that call the user's scorers and proposers for a run; they are no children of it."""
+    if "'" in run_id:
+        return []  # Temporal has no way to ask for it
+    asked = f"WorkflowType = '{OWN_ACTIVITY}' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{run_id}/'"
+    with contextlib.suppress(RPCError):
+        return [call.id async for call in servers.client.list_workflows(asked, limit=MOST_CALLS)]
+    return []
 
 
 async def _described(servers: Servers, workflow_id: str) -> WorkflowExecutionDescription | None:

@@ -12,7 +12,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from activities.settings import ALLOWED_FILE, EVALUATION_TASK_QUEUE, ROLE, STATE_DIR, Role
+from activities.settings import (
+    ALLOWED_FILE,
+    BUILD_ID,
+    DEPLOYMENT,
+    EVALUATION_TASK_QUEUE,
+    OF_THE_CONTROLLER,
+    ROLE,
+    STATE_DIR,
+    Role,
+)
 from clients.commands.context import CommandError, ExitCode
 from clients.embedded.home import Home, held_shared, last_lines
 from clients.own_modules import module_command, python_path
@@ -196,10 +205,10 @@ async def workers_for(
 
 
 def environment_of_worker(servers: Servers, home: Home) -> dict[str, str]:
-    """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS); which queues are served is our decision. A
-    key or a profile meant for another server must not be sent to the embedded one."""
+    """The user's own, among it what plug-ins he allows everybody (RATCHET_PLUGINS). Which queues are served is our decision,
+    and that no other version serves them. A key or a profile meant for another server must not be sent to the embedded one."""
     theirs = ("TEMPORAL_",) if servers.embedded else ()
-    decided = (EVALUATION_TASK_QUEUE, ROLE)
+    decided = (EVALUATION_TASK_QUEUE, ROLE, DEPLOYMENT, BUILD_ID, *OF_THE_CONTROLLER.values())
     inherited = environment_of_children().items()
     kept = {name: value for name, value in inherited if name not in decided and not name.startswith(theirs)}
     kept |= servers.worker_environment() | {TASK_QUEUE.name: task_queue(), "PYTHONPATH": python_path()}

@@ -21,7 +21,7 @@ from workflows.model.activities.optimizer_steps import CustomStepInput, CustomSt
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.computations import computation
 from workflows.optimizers.frame import Brief, ProposalFailed, Prospects, Shown
 from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, take_step, with_what_is_stored
@@ -88,7 +88,7 @@ class SimulatedFrame:
 
     async def new_values(
         self,
-        proposer: ModelProposer | PythonProposer,
+        proposer: AskedProposer,
         *,
         parent: str,
         factors: tuple[str, ...],

@@ -41,6 +41,8 @@ class ComparedAnswer(Payload):
     cost: float
     latency_ms: float | None
     printed: str | None = None
+    texts_removed: bool = False
+    """Its texts are gone, by a policy."""
 
 
 class ComparedSample(Payload):

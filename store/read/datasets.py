@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from store.connection import Connection, Database
 from store.encoding import decoded, from_json
+from store.encrypted_contents import contents_of
 from store.read import rows
 from store.write.datasets import named_dataset
 
@@ -59,20 +60,13 @@ class DatasetReader:
                 dataset_id,
                 MOST_VALUES,
             )
-            expected = await _counted(
-                connection, dataset_id, "SELECT expected::text AS value FROM samples WHERE dataset_id = $1"
-            )
+            expected, input_fields = await _counted_contents(connection, dataset_id)
             return rows.DatasetDetail(
                 **row,
                 versions=tuple(_version(version) for version in versions),
                 used_by=tuple(run["run_id"] for run in used_by),
                 total_weight=await connection.fetchval("SELECT sum(weight) FROM samples WHERE dataset_id = $1", dataset_id),
-                input_fields=await _counted(
-                    connection,
-                    dataset_id,
-                    "SELECT json_object_keys(CASE json_typeof(input) WHEN 'object' THEN input ELSE '{}' END) AS value"
-                    " FROM samples WHERE dataset_id = $1",
-                ),
+                input_fields=input_fields,
                 expected=tuple(value.model_copy(update={"value": from_json(str(value.value))}) for value in expected),
                 tags=await _counted(connection, dataset_id, "SELECT unnest(tags) AS value FROM samples WHERE dataset_id = $1"),
                 splits=await _counted(
@@ -91,6 +85,33 @@ class DatasetReader:
                 limit,
             )
         return [rows.SampleView(**decoded(row, "input", "expected")) for row in found]
+
+
+async def _counted_contents(
+    connection: Connection, dataset_id: str
+) -> tuple[tuple[rows.ValueCount, ...], tuple[rows.ValueCount, ...]]:
+    """The most frequent expected values, as JSON text, and fields of inputs."""
+    if not contents_of(connection).encrypts:
+        expected = await _counted(connection, dataset_id, "SELECT expected::text AS value FROM samples WHERE dataset_id = $1")
+        fields = await _counted(
+            connection,
+            dataset_id,
+            "SELECT json_object_keys(CASE json_typeof(input) WHEN 'object' THEN input ELSE '{}' END) AS value"
+            " FROM samples WHERE dataset_id = $1",
+        )
+        return expected, fields
+    values: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+    for sample in await connection.fetch("SELECT input, expected FROM samples WHERE dataset_id = $1", dataset_id):
+        given = from_json(sample["input"])
+        names.update(list(given) if isinstance(given, dict) else ())
+        values[sample["expected"]] += 1
+    return _most_frequent(values), _most_frequent(names)
+
+
+def _most_frequent(counted: Counter[str]) -> tuple[rows.ValueCount, ...]:
+    in_order = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:MOST_VALUES]
+    return tuple(rows.ValueCount(value=value, samples=samples) for value, samples in in_order)
 
 
 async def _counted(connection: Connection, dataset_id: str, values: str) -> tuple[rows.ValueCount, ...]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Final, Literal
 
 from ratchet import Record
 from store.connection import Database
 from store.encoding import from_json
 from store.write.suites import load_suite
 from workflows.model.trial import Split
+
+LONGEST_PRINTED: Final = 300
+_SPACES: Final = re.compile(r"\s+")
 
 
 class EvaluatedSamples:
@@ -22,13 +26,17 @@ class EvaluatedSamples:
     ) -> str | None:
         """What went wrong with the first sample that failed, or that a scorer failed on, and where."""
         async with self._database.connection() as connection:
-            told: str | None = await connection.fetchval(
+            row = await connection.fetchrow(
                 """
-                SELECT concat_ws(E'\n', o.error, '  printed: ' || right(regexp_replace(o.printed, '\\s+', ' ', 'g'), 300))
+                SELECT o.error, o.printed
                 FROM suites suite
                 JOIN suite_samples drawn USING (run_id, split)
-                JOIN outcomes o ON o.config_hash = $3 AND o.target = suite.target AND o.scorer = suite.scorer
-                               AND o.run_id = suite.run_id AND o.item_hash = drawn.item_hash
+                CROSS JOIN LATERAL (
+                    SELECT * FROM outcomes
+                    WHERE config_hash = $3 AND target = suite.target AND scorer = suite.scorer AND run_id = suite.run_id
+                      AND item_hash = drawn.item_hash
+                    OFFSET 0
+                ) o
                 WHERE suite.run_id = $1 AND suite.split = $2 AND o.status = $4
                 ORDER BY drawn.position, o.replicate LIMIT 1
                 """,
@@ -37,7 +45,10 @@ class EvaluatedSamples:
                 config_hash,
                 status,
             )
-            return told
+            if row is None:
+                return None
+            printed = None if row["printed"] is None else f"  printed: {_SPACES.sub(' ', row['printed'])[-LONGEST_PRINTED:]}"
+            return "\n".join(part for part in (row["error"], printed) if part is not None)
 
     async def records(
         self,

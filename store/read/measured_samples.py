@@ -1,7 +1,8 @@
 """What the answers to trials were worth, sample by sample: what aggregation and judgement read, no output and no text.
 
-Statements that join samples with outcomes look each sample's outcomes up by their key (LATERAL … OFFSET 0). Left to choose,
-PostgreSQL joins tables that it has no statistics of yet, those of a young run, by comparing everything with everything.
+Statements that join samples with outcomes look each sample's outcomes up by their key (LATERAL … OFFSET 0), and those that join
+answers with scores do likewise. Left to choose, PostgreSQL joins tables that it has no statistics of yet, those of a young run,
+by comparing everything with everything.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pydantic import Field
 from ratchet._frozen import Payload
 from store.connection import Connection, Database
 from store.encoding import from_json
+from store.encrypted_contents import MARK, shortened
 from workflows.model.trial import Purpose
 
 LONGEST_TEXT = 240
@@ -93,6 +94,9 @@ class ReadOutline:
 
 def _trial(row: Any) -> OutlinedTrial:
     read = {name: from_json(row[name]) for name in ("gains", "errors")}
+    if row["judged"] is not None:
+        read["why"] = from_json(row["judged"])["explanation"][:LONGEST_TEXT]
+    read |= {name: row[name] and row[name][:LONGEST_TEXT] for name in ("rationale", "error")}
     return OutlinedTrial(**{**dict(row), **read})
 
 
@@ -117,16 +121,17 @@ async def _outline(connection: Connection, run_id: str, since: int | None) -> Re
     if newest is None:
         return None
     found = await connection.fetch(
-        """
+        f"""
         SELECT t.candidate_id, t.purpose, t.config_hash AS mask_id, t.round, t.index, t.status,
                t.score AS objective_score, t.score_low AS low,
                t.score_high AS high, c.parent_candidate_ids AS parents, c.extra ->> 'origin' AS origin, t.samples, t.part,
                suite.samples AS split_samples, t.total,
                t.passed, t.coverage, t.errors, t.total_cost AS cost, t.total_tokens AS tokens, t.avg_latency_ms AS latency_ms,
-               t.paid_cost, t.paid_tokens, t.paid_samples, left(c.rationale, $3) AS rationale,
+               t.paid_cost, t.paid_tokens, t.paid_samples, {shortened("c.rationale", "$3")} AS rationale,
                t.judged ->> 'verdict' AS verdict, (t.judged ->> 'kept')::bool AS kept,
-               left(t.judged ->> 'explanation', $3) AS why, compared.gains,
-               left(t.stopped_early, $3) AS stopped_early, left(t.error, $3) AS error, t.started_at, t.finished_at
+               left(t.judged ->> 'explanation', $3) AS why,
+               CASE WHEN t.judged ? '{MARK}' THEN t.judged END AS judged, compared.gains,
+               left(t.stopped_early, $3) AS stopped_early, {shortened("t.error", "$3")} AS error, t.started_at, t.finished_at
         FROM trials t
         JOIN candidates c USING (run_id, candidate_id)
         JOIN runs r USING (run_id)
@@ -145,7 +150,7 @@ async def _outline(connection: Connection, run_id: str, since: int | None) -> Re
             WHERE run_id = $1 AND id > $2 AND type = 'progress_changed'
         ))
         ORDER BY t.purpose NOT IN ('baseline', 'candidate'), t.purpose = 'confirmation', t.round, t.index, t.candidate_id
-        """,
+        """,  # noqa: S608 (names of columns)
         run_id,
         since,
         LONGEST_TEXT,

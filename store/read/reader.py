@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from store.connection import Database
+from store.read.access_tokens import AccessTokenReader
+from store.read.audit_log import AuditReader
 from store.read.candidates import CandidateReader
 from store.read.comparisons import ComparisonReader
 from store.read.datasets import DatasetReader
@@ -13,6 +15,7 @@ from store.read.runs import RunReader
 from store.read.sample_files import FileReader
 from store.read.slice_scores import SliceScoreReader
 from store.read.slices import SliceReader
+from store.read.teams import TeamReader
 from store.read.trials import TrialReader
 
 
@@ -31,3 +34,6 @@ class StoreReader:
         self.datasets = DatasetReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
+        self.access_tokens = AccessTokenReader(database)
+        self.audit = AuditReader(database)
+        self.teams = TeamReader(database)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -106,6 +106,33 @@ class LiveProgress(RunSummary):
     """These trials, in the order of their proposals."""
 
 
+class Removal(Payload):
+    """What a policy has removed of a run."""
+
+    run_id: str = ""
+    """Empty where it is told with its run."""
+    kind: Literal["texts", "answers", "runs"]
+    policy: str
+    """The rule that it was removed by: `texts=30d`."""
+    at: datetime
+    complete: bool
+    """False while more is to be removed."""
+    answers: int = 0
+    bytes: int = 0
+    """About."""
+
+
+class LegalHold(Payload):
+    """As long as it is in force, nothing of a run is removed."""
+
+    label: str
+    reason: str = ""
+    set_by: str
+    through: str
+    """How that name was established."""
+    set_at: datetime
+
+
 class RunDetail(RunSummary):
     """A run with all that is stored in its row."""
 
@@ -130,6 +157,12 @@ class RunDetail(RunSummary):
     first_look: FirstLook | None = None
     """What there is to see in the baseline's answers, once it was measured."""
     lost: Unanswered = Field(default_factory=Unanswered)
+    removals: tuple[Removal, ...] = ()
+    """What policies have removed of it since it began, in order."""
+    legal_holds: tuple[LegalHold, ...] = ()
+    """Those in force."""
+    sources_removed: int = 0
+    """Runs whose answers it would have taken over, had no policy removed them before."""
 
 
 class RoundRow(Payload):
@@ -306,6 +339,8 @@ class ItemRow(Payload):
     """The end of what target and scorers printed, where they are code of the user's."""
     echoed: bool
     """Whether the target said that it used the candidate's configuration."""
+    texts_removed: bool = False
+    """Its texts are gone, by a policy."""
 
 
 class ItemPage(Payload):

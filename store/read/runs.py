@@ -31,6 +31,22 @@ _IN_FORCE = """
     coalesce(r.limits #>> '{stop,max_rounds}', r.spec #>> '{stop,max_rounds}')::int AS max_rounds,
     coalesce(r.spec -> 'budget', '{}') || coalesce(r.limits -> 'budget', '{}') AS budget
 """
+_REMOVALS = """
+    SELECT coalesce(jsonb_agg(jsonb_build_object('kind', m.kind, 'policy', m.policy, 'at', m.began_at, 'complete',
+                    m.ended_at IS NOT NULL, 'answers', m.answers, 'bytes', m.bytes) ORDER BY m.number), '[]')
+    FROM removals m WHERE m.run_id = r.run_id AND m.began_at >= r.started_at
+"""
+_HOLDS = """
+    SELECT coalesce(jsonb_agg(jsonb_build_object('label', h.label, 'reason', h.reason, 'set_by', h.set_by, 'through', h.through,
+                    'set_at', h.set_at) ORDER BY h.number), '[]')
+    FROM legal_holds h WHERE h.run_id = r.run_id AND h.lifted_at IS NULL
+"""
+_SOURCES_REMOVED = """
+    SELECT count(DISTINCT m.run_id) FROM removals m LEFT JOIN runs o USING (run_id)
+    WHERE m.run_id <> r.run_id AND m.began_at < r.started_at
+      AND (m.run_id = r.spec ->> 'retry_of' OR (r.spec ->> 'reuse' = 'always' AND o.dataset_id = r.dataset_id))
+"""
+_JSON_OF_A_RUN = ("spec", "result", "limits", "versions", "plan", "noise", "first_look", "removals", "legal_holds")
 _REJECTION = "round, proposed_index, reason_code, message, config_hash, parent_candidate_ids"
 
 
@@ -53,20 +69,27 @@ class RunReader:
         return [rows.RunSummary(**_run(row)) for row in found]
 
     async def listed(
-        self, *, status: str | None = None, search: str | None = None, offset: int = 0, limit: int = 100
+        self,
+        *,
+        status: str | None = None,
+        search: str | None = None,
+        team: str | None = None,
+        offset: int = 0,
+        limit: int = 100,
     ) -> rows.RunPage:
-        """Runs, the newest first, whose id, name or use case contains a text; with how many there are."""
+        """Runs, the newest first, whose id, name or use case contains a text; with how many there are. With a team, its own."""
         chosen = (
             "($1::text IS NULL OR r.status = $1) AND ($2::text IS NULL OR position(lower($2) IN lower("
-            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0)"
+            "r.run_id || ' ' || r.name || ' ' || r.use_case)) > 0) AND ($3::text IS NULL OR team_of_run(r.run_id) = $3)"
         )
         async with self._database.snapshot() as connection:
-            total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search)
+            total = await connection.fetchval(f"SELECT count(*) FROM runs r WHERE {chosen}", status, search, team)
             found = await connection.fetch(
                 f"SELECT {_RUN}, {_IN_FORCE} FROM runs r WHERE {chosen}"
-                " ORDER BY r.started_at DESC, r.run_id OFFSET $3 LIMIT $4",
+                " ORDER BY r.started_at DESC, r.run_id OFFSET $4 LIMIT $5",
                 status,
                 search,
+                team,
                 offset,
                 limit,
             )
@@ -198,12 +221,13 @@ async def _run_in_full(connection: Connection, run_id: str) -> rows.RunDetail | 
         " r.evaluation_suite_id, r.search_split, r.limits, r.task_queue, r.versions, r.starts AS life, r.plan, r.noise,"
         " r.first_look,"
         " coalesce(b.lost_samples, 0) AS lost_samples, coalesce(b.lost_tokens, 0) AS lost_tokens,"
-        " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded"
+        " coalesce(b.lost_cost, 0) AS lost_cost, coalesce(b.exceeded, 0) AS lost_exceeded,"
+        f" ({_REMOVALS}) AS removals, ({_HOLDS}) AS legal_holds, ({_SOURCES_REMOVED}) AS sources_removed"
         " FROM runs r JOIN datasets d USING (dataset_id) LEFT JOIN budgets b USING (run_id) WHERE r.run_id = $1",
         run_id,
     )
     if row is None:
         return None
-    values = _run(decoded(row, "spec", "result", "limits", "versions", "plan", "noise", "first_look"))
+    values = _run(decoded(row, *_JSON_OF_A_RUN))
     lost = {name: values.pop(f"lost_{name}") for name in ("samples", "tokens", "cost", "exceeded")}
     return rows.RunDetail(**values, lost=lost)

@@ -183,7 +183,7 @@ async def answers_of(connection: Connection, trial: MeasuredTrial, item_hashes: 
     rows = await connection.fetch(
         """
         SELECT item_hash, replicate, status, passed, scores, coalesce(score_details, '{}') AS score_details, output, error,
-               feedback, tokens, cost, latency_ms, printed
+               feedback, tokens, cost, latency_ms, printed, texts_removed
         FROM outcomes
         WHERE config_hash = $1 AND target = $2 AND scorer = $7 AND run_id = $3 AND item_hash = ANY($4)
           AND replicate >= $5 AND replicate < $6

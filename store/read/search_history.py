@@ -79,14 +79,13 @@ class SearchHistory:
                     FROM way JOIN candidates c ON c.run_id = $1 AND c.candidate_id = way.parent_candidate_ids[1]
                     WHERE way.steps < $3
                 )
-                SELECT left(rationale, $4) AS rationale FROM way WHERE rationale <> '' ORDER BY steps DESC
+                SELECT rationale FROM way WHERE rationale <> '' ORDER BY steps DESC
                 """,
                 run_id,
                 candidate_id,
                 MOST_STEPS,
-                LONGEST_STEP,
             )
-        return [row["rationale"] for row in rows]
+        return [row["rationale"][:LONGEST_STEP] for row in rows]
 
     async def candidate(self, run_id: str, candidate_id: str) -> Candidate | None:
         """One candidate with its configuration."""

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from store.connection import Connection, Database
-from store.encoding import from_json
+from store.encoding import from_json, json_at
+from store.encrypted_contents import contents_of
 from store.read.measured_samples import measured
 from store.read.sample_pairs import measured_trial
 from store.write.suites import load_suite
@@ -107,10 +108,12 @@ async def stated_fields(connection: Connection, run_id: str) -> Sequence[str]:
 async def values_of(connection: Connection, run_id: str, split: Split, field: str) -> list[list[JsonValue]]:
     """The values that every sample of a split has, in order: any number of tags, one value of a field, or none."""
     part, *path = field.split(".")
+    apart = field != TAGS and contents_of(connection).encrypts
     value = {TAGS: "to_json(s.tags)", "input": "s.input #> $3::text[]", "expected": "s.expected #> $3::text[]"}[part]
+    value = f"s.{part}" if apart else f"({value})::text"
     rows = await connection.fetch(
         f"""
-        SELECT ({value})::text AS value
+        SELECT {value} AS value
         FROM suites suite
         JOIN suite_samples drawn USING (run_id, split)
         JOIN samples s ON s.dataset_id = suite.dataset_id AND s.item_hash = drawn.item_hash
@@ -121,9 +124,7 @@ async def values_of(connection: Connection, run_id: str, split: Split, field: st
         split.value,
         path,
     )
-    found = [[] if row["value"] is None else from_json(row["value"]) for row in rows]
-    return (
-        found
-        if field == TAGS
-        else [[given] if row["value"] is not None else [] for given, row in zip(found, rows, strict=True)]
-    )
+    given: list[str | None] = [json_at(row["value"], path) if apart else row["value"] for row in rows]
+    if field == TAGS:
+        return [[] if text is None else from_json(text) for text in given]
+    return [[] if text is None else [from_json(text)] for text in given]

@@ -115,7 +115,7 @@ class TrialReader:
                 SELECT drawn.position, o.replicate, s.item_id, s.item_hash, s.input, s.expected, s.weight, s.tags, o.status,
                        o.passed, o.scores, coalesce(o.score_details, '{{}}') AS score_details, o.output, o.error, o.feedback,
                        o.tokens, o.cost, o.latency_ms, o.ttft_ms, o.trace, o.reused_from, o.created_at,
-                       o.printed, o.echoed
+                       o.printed, o.echoed, o.texts_removed
                 {_ANSWERS} ORDER BY drawn.position, o.replicate OFFSET $9 LIMIT $10
                 """,
                 *trial,

@@ -153,7 +153,10 @@ async def _unmetered(connection: Connection, run_id: str) -> Amount:
         CROSS JOIN LATERAL (
             SELECT count(*) AS samples, coalesce(sum(o.tokens + coalesce(s.tokens, 0)), 0) AS tokens,
                    coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost
-            FROM answers o LEFT JOIN scores s ON s.answer_id = o.answer_id AND s.scorer = suite.scorer
+            FROM answers o
+            LEFT JOIN LATERAL (
+                SELECT tokens, cost FROM scores WHERE scores.answer_id = o.answer_id AND scores.scorer = suite.scorer OFFSET 0
+            ) s ON true
             WHERE o.config_hash = t.config_hash AND o.target = suite.target AND o.run_id = t.run_id
               AND o.trial_id = t.trial_id AND o.reused_from IS NULL
         ) given

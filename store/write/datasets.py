@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
+import asyncpg
+
 from store.connection import Connection, Database
-from store.encoding import storable_text
+from store.encoding import json_at, storable_text
+from store.encrypted_contents import contents_of
 from store.schema import StoreError
 from workflows.model.spec.dataset import SplitName
 
@@ -73,10 +77,11 @@ class Datasets:
             size: int | None = await connection.fetchval("SELECT count FROM datasets WHERE dataset_id = $1", dataset_id)
             return size
 
-    async def named(self, name: str) -> str | None:
-        """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none."""
+    async def named(self, name: str, team: str | None = None) -> str | None:
+        """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none. With a
+        team, only what it has."""
         async with self._database.connection() as connection:
-            return await named_dataset(connection, name)
+            return await named_dataset(connection, name, team)
 
     async def item_hashes(self, dataset_id: str) -> list[str]:
         """The samples of a dataset, in order."""
@@ -108,6 +113,9 @@ class Datasets:
         Both are canonical, so that equal ones are equal texts.
         """
         async with self._database.connection() as connection:
+            if contents_of(connection).encrypts:
+                rows = await _samples(connection, dataset_id)
+                return [sha256(f"{row['input']}\n{row['expected']}".encode()).digest() for row in rows]
             rows = await connection.fetch(
                 "SELECT sha256(convert_to(input::text || E'\\n' || expected::text, 'UTF8')) AS content FROM samples"
                 " WHERE dataset_id = $1 ORDER BY position",
@@ -139,6 +147,8 @@ class Datasets:
         """The value of a field of every sample, in order, as JSON text; None where it has none. Of `tags`, all of them."""
         async with self._database.connection() as connection:
             part, *path = field.split(".")
+            if part in _JSON_COLUMNS and contents_of(connection).encrypts:
+                return [json_at(row[part], path) for row in await _samples(connection, dataset_id)]
             value = f"({_JSON_COLUMNS[part]} #> $2::text[])::text" if part in _JSON_COLUMNS else _TAGS
             rows = await connection.fetch(
                 f"SELECT {value} AS value FROM samples WHERE dataset_id = $1 AND $2::text[] IS NOT NULL ORDER BY position",  # noqa: S608
@@ -158,6 +168,14 @@ class Datasets:
             return bool(deleted)
 
 
+async def _samples(connection: Connection, dataset_id: str) -> list[asyncpg.Record]:
+    """What every sample says, in order, for what queries cannot look into."""
+    rows: list[asyncpg.Record] = await connection.fetch(
+        "SELECT input, expected FROM samples WHERE dataset_id = $1 ORDER BY position", dataset_id
+    )
+    return rows
+
+
 async def _claim(connection: Connection, dataset_id: str, name: str, count: int) -> bool:
     """Claim a dataset until the transaction ends; False when it is there already."""
     claimed = await connection.fetchval(
@@ -171,8 +189,15 @@ async def _claim(connection: Connection, dataset_id: str, name: str, count: int)
 
 async def _add_samples(connection: Connection, dataset_id: str, rows: Sequence[SampleRow]) -> None:
     """Add a batch of samples to a dataset that this transaction has claimed."""
+    contents = contents_of(connection)
+    encrypted = [
+        row._replace(input=contents.json_text(row.input), expected=contents.json_text(row.expected))
+        if contents.encrypts
+        else row
+        for row in rows
+    ]
     await connection.copy_records_to_table(
-        "samples", records=[(dataset_id, *row) for row in rows], columns=["dataset_id", *SampleRow._fields]
+        "samples", records=[(dataset_id, *row) for row in encrypted], columns=["dataset_id", *SampleRow._fields]
     )
 
 
@@ -181,7 +206,9 @@ async def _add_file(connection: Connection, dataset_id: str, file: FileRow) -> N
         await connection.execute(
             "INSERT INTO files (digest, media_type, content) VALUES ($1, $2, $3)"
             " ON CONFLICT (digest) DO UPDATE SET media_type = excluded.media_type",
-            *file,
+            file.digest,
+            file.media_type,
+            contents_of(connection).file(file.content),
         )
     await connection.execute("INSERT INTO dataset_files (dataset_id, digest) VALUES ($1, $2)", dataset_id, file.digest)
 
@@ -203,14 +230,14 @@ async def _name_version(connection: Connection, name: str, dataset_id: str) -> i
     return newest + 1
 
 
-async def named_dataset(connection: Connection, name: str) -> str | None:
+async def named_dataset(connection: Connection, name: str, team: str | None = None) -> str | None:
     """The dataset that a name stands for, in its newest version or in the one behind an @; None when there is none."""
     by_name = (
         "SELECT dataset_id FROM dataset_versions WHERE name = $1 AND ($2::int IS NULL OR version = $2)"
-        " ORDER BY version DESC LIMIT 1"
+        " AND ($3::text IS NULL OR team_has_dataset($3, dataset_id)) ORDER BY version DESC LIMIT 1"
     )
-    found: str | None = await connection.fetchval(by_name, storable_text(name), None)
+    found: str | None = await connection.fetchval(by_name, storable_text(name), None, team)
     called, _, version = name.rpartition("@")
     if found is None and called and version.isdecimal() and len(version) < 9:
-        found = await connection.fetchval(by_name, storable_text(called), int(version))
+        found = await connection.fetchval(by_name, storable_text(called), int(version), team)
     return found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.plugins import Sample
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.connection import Connection, Database
-from store.encoding import from_json, optional_json, optional_text, storable_json, storable_text
+from store.encoding import from_json, optional_text, storable_json
+from store.encrypted_contents import Contents, contents_of
 from store.write.budgets import limits_in, write_balance
 from store.write.overlays import configuration_in
 from store.write.reused_answers import copy_from_other_runs
@@ -79,7 +80,10 @@ class Outcomes:
                 CROSS JOIN LATERAL (
                     SELECT coalesce(array_agg(a.replicate) FILTER (WHERE scored.answer_id IS NOT NULL), '{}') AS scored,
                            count(*) > count(scored.answer_id) AS some_are_kept
-                    FROM answers a LEFT JOIN scores scored ON scored.answer_id = a.answer_id AND scored.scorer = $5
+                    FROM answers a
+                    LEFT JOIN LATERAL (
+                        SELECT s.answer_id FROM scores s WHERE s.answer_id = a.answer_id AND s.scorer = $5 OFFSET 0
+                    ) scored ON true
                     WHERE a.config_hash = $3 AND a.target = $4 AND a.run_id = $1 AND a.item_hash = drawn.item_hash
                       AND a.replicate >= $9 AND a.replicate < $9 + $10
                 ) known
@@ -160,8 +164,8 @@ async def _insert(
     outcomes: Sequence[Outcome],
     kept: Sequence[UnscoredAnswer],
 ) -> None:
-    """Store answers and scores in one statement. The first answer to a pair wins, and has the scores that were made of it; a
-    run that was deleted meanwhile gets none.
+    """Store answers with their scores in one statement, and scores of answers that were kept before in another. The first
+    answer to a pair wins, and has the scores that were made of it; a run that was deleted meanwhile gets none.
 
     The run's row is locked against its deletion, and against nothing else: answers that were committed while a deletion is
     under way would outlive it, and a later run of that id would find them.
@@ -169,57 +173,78 @@ async def _insert(
     first: dict[tuple[str, int], Outcome] = {}
     for outcome in outcomes:
         first.setdefault((outcome.item_hash, outcome.replicate), outcome)
-    scored = list(first.values())
-    new: list[Outcome | UnscoredAnswer] = [*kept, *(outcome for outcome in scored if not outcome.was_kept)]
-    if not new and not scored:
-        return
-    await connection.execute(
-        """
-        WITH alive AS MATERIALIZED (
-            SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
-        ), stored AS (
-            INSERT INTO answers (config_hash, target, run_id, trial_id, answer_id, item_hash, replicate, status, output, error,
-                                 error_class, tokens, cost, latency_ms, ttft_ms, trace, printed, echoed)
-            SELECT $1, $2, $4, $5, coalesce(given.answer_id, nextval('answer_ids')), given.item_hash, given.replicate,
-                   given.status, given.output, given.error, given.error_class, given.tokens, given.cost, given.latency_ms,
-                   given.ttft_ms, given.trace, given.printed, given.echoed
-            FROM alive, unnest($6::bigint[], $7::text[], $8::int[], $9::text[], $10::json[], $11::text[], $12::text[],
-                               $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[],
-                               $19::bool[])
-                AS given (answer_id, item_hash, replicate, status, output, error, error_class, tokens, cost, latency_ms,
-                          ttft_ms, trace, printed, echoed)
-            ON CONFLICT DO NOTHING RETURNING answer_id, item_hash, replicate
+    scored = await _numbered(connection, [outcome for outcome in first.values() if not outcome.was_kept])
+    contents = contents_of(connection)
+    if kept or scored:
+        await connection.execute(
+            _NEW_ANSWERS,
+            *_key_of(shard, suite),
+            *_columns_of_answers([*kept, *scored], contents),
+            *_columns_of_scores(scored, contents),
         )
-        INSERT INTO scores (answer_id, scorer, scored_by, passed, scores, details, feedback, fault, error, error_class, tokens,
-                            cost, printed)
-        SELECT coalesce(stored.answer_id, earlier.answer_id), $3, earlier.scored_by, given.passed, given.scores, given.details,
-               given.feedback, given.fault, given.error, given.error_class, nullif(given.tokens, 0), nullif(given.cost, 0),
-               given.printed
-        FROM alive, unnest($20::bigint[], $21::text[], $22::int[], $23::bool[], $24::bool[], $25::jsonb[], $26::jsonb[],
-                           $27::text[], $28::text[], $29::text[], $30::text[], $31::bigint[], $32::float8[], $33::text[])
-            AS given (answer_id, item_hash, replicate, was_kept, passed, scores, details, feedback, fault, error, error_class,
-                      tokens, cost, printed)
-        LEFT JOIN stored ON stored.item_hash = given.item_hash AND stored.replicate = given.replicate
-        LEFT JOIN LATERAL (
-            SELECT a.answer_id, CASE WHEN a.trial_id <> $5 OR a.reused_from IS NOT NULL THEN $5 END AS scored_by FROM answers a
-            WHERE given.was_kept AND a.config_hash = $1 AND a.target = $2 AND a.run_id = $4
-              AND a.item_hash = given.item_hash AND a.replicate = given.replicate
-            OFFSET 0
-        ) earlier ON earlier.answer_id = given.answer_id
-        WHERE stored.answer_id IS NOT NULL OR earlier.answer_id IS NOT NULL
-        ON CONFLICT DO NOTHING
-        """,
-        shard.config_hash,
-        suite.target_fingerprint,
-        suite.scorer_fingerprint,
-        shard.run_id,
-        shard.trial_id,
-        *_columns_of_answers(new),
-        *_columns_of_scores(scored),
+    were_kept = [outcome for outcome in first.values() if outcome.was_kept]
+    if were_kept:
+        pairs = [outcome.item_hash for outcome in were_kept], [outcome.replicate for outcome in were_kept]
+        scores = _columns_of_scores(were_kept, contents)
+        await connection.execute(_SCORES_OF_KEPT_ANSWERS, *_key_of(shard, suite), *scores, *pairs)
+
+
+_NEW_ANSWERS = """
+    WITH alive AS MATERIALIZED (
+        SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
+    ), stored AS (
+        INSERT INTO answers (config_hash, target, run_id, trial_id, answer_id, item_hash, replicate, status, output, error,
+                             error_class, tokens, cost, latency_ms, ttft_ms, trace, printed, echoed)
+        SELECT $1, $2, $4, $5, given.*
+        FROM alive, unnest($6::bigint[], $7::text[], $8::int[], $9::text[], $10::json[], $11::text[], $12::text[],
+                           $13::bigint[], $14::float8[], $15::float8[], $16::float8[], $17::json[], $18::text[],
+                           $19::bool[]) AS given
+        ON CONFLICT DO NOTHING RETURNING answer_id
     )
+    INSERT INTO scores (answer_id, scorer, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
+    SELECT answer_id, $3, given.passed, given.scores, given.details, given.feedback, given.fault, given.error,
+           given.error_class, given.tokens, given.cost, given.printed
+    FROM unnest($20::bigint[], $21::bool[], $22::jsonb[], $23::jsonb[], $24::text[], $25::text[], $26::text[],
+                $27::text[], $28::bigint[], $29::float8[], $30::text[])
+        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed)
+    JOIN stored USING (answer_id)
+    ON CONFLICT DO NOTHING
+"""
+"""It is written so that PostgreSQL plans it once: a join by more than the answer's number makes it plan each batch anew, which
+takes three times as long as storing the batch."""
+
+_SCORES_OF_KEPT_ANSWERS = """
+    WITH alive AS MATERIALIZED (
+        SELECT FROM runs WHERE run_id = $4 FOR KEY SHARE
+    )
+    INSERT INTO scores (answer_id, scorer, scored_by, passed, scores, details, feedback, fault, error, error_class, tokens,
+                        cost, printed)
+    SELECT a.answer_id, $3, CASE WHEN a.trial_id <> $5 OR a.reused_from IS NOT NULL THEN $5 END, given.passed, given.scores,
+           given.details, given.feedback, given.fault, given.error, given.error_class, given.tokens, given.cost, given.printed
+    FROM alive, unnest($6::bigint[], $7::bool[], $8::jsonb[], $9::jsonb[], $10::text[], $11::text[], $12::text[], $13::text[],
+                       $14::bigint[], $15::float8[], $16::text[], $17::text[], $18::int[])
+        AS given (answer_id, passed, scores, details, feedback, fault, error, error_class, tokens, cost, printed, item_hash,
+                  replicate)
+    JOIN answers a ON a.config_hash = $1 AND a.target = $2 AND a.run_id = $4 AND a.item_hash = given.item_hash
+        AND a.replicate = given.replicate AND a.answer_id = given.answer_id
+    ON CONFLICT DO NOTHING
+"""
 
 
-def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[Any]]:
+def _key_of(shard: ShardInput, suite: EvaluationSuite) -> tuple[str, str, str, str, str]:
+    """What all answers and scores of a shard share."""
+    return shard.config_hash, suite.target_fingerprint, suite.scorer_fingerprint, shard.run_id, shard.trial_id
+
+
+async def _numbered(connection: Connection, outcomes: list[Outcome]) -> list[Outcome]:
+    """Give a number to answers that have none, since they came with no shard's work."""
+    if all(outcome.answer_id is not None for outcome in outcomes):
+        return outcomes
+    first = await connection.fetchval("SELECT nextval('answer_ids')")
+    return [replace(outcome, answer_id=first + place) for place, outcome in enumerate(outcomes)]
+
+
+def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer], contents: Contents) -> list[list[Any]]:
     """What targets gave. What a scorer had to say against an answer is said with its score."""
     failed = [answer if isinstance(answer, Outcome) and answer.failed_in_the_target else None for answer in new]
     return [
@@ -227,34 +252,41 @@ def _columns_of_answers(new: Sequence[Outcome | UnscoredAnswer]) -> list[list[An
         [answer.item_hash for answer in new],
         [answer.replicate for answer in new],
         ["answered" if failure is None else "failed" for failure in failed],
-        [optional_json(answer.output if isinstance(answer, Outcome) else answer.value) for answer in new],
-        [optional_text(None if failure is None else failure.error) for failure in failed],
-        [optional_text(None if failure is None else failure.error_class) for failure in failed],
+        [contents.optional_json(answer.output if isinstance(answer, Outcome) else answer.value) for answer in new],
+        [contents.optional_text(None if failure is None else failure.error) for failure in failed],
+        [None if failure is None else optional_text(failure.error_class) for failure in failed],
         [answer.tokens for answer in new],
         [answer.cost for answer in new],
         [answer.latency_ms for answer in new],
         [answer.ttft_ms for answer in new],
-        [optional_json(answer.trace) for answer in new],
-        [optional_text(answer.printed) for answer in new],
+        [contents.optional_json(answer.trace) for answer in new],
+        [contents.optional_text(answer.printed) for answer in new],
         [answer.echoed or None for answer in new],
     ]
 
 
-def _columns_of_scores(scored: Sequence[Outcome]) -> list[list[Any]]:
+def _columns_of_scores(scored: Sequence[Outcome], contents: Contents) -> list[list[Any]]:
     """What scorers made of answers."""
     return [
         [outcome.answer_id for outcome in scored],
-        [outcome.item_hash for outcome in scored],
-        [outcome.replicate for outcome in scored],
-        [outcome.was_kept for outcome in scored],
         [outcome.passed for outcome in scored],
         [storable_json(outcome.scores) for outcome in scored],
-        [optional_json(outcome.per_score or None) for outcome in scored],
-        [storable_text(outcome.feedback) for outcome in scored],
+        [contents.optional_json(outcome.per_score or None, _passed(outcome, contents)) for outcome in scored],
+        [contents.text(outcome.feedback) for outcome in scored],
         [outcome.fault for outcome in scored],
-        [optional_text(outcome.error if outcome.fault else None) for outcome in scored],
+        [contents.optional_text(outcome.error if outcome.fault else None) for outcome in scored],
         [optional_text(outcome.error_class if outcome.fault else None) for outcome in scored],
-        [outcome.scoring_tokens for outcome in scored],
-        [outcome.scoring_cost for outcome in scored],
-        [optional_text(outcome.scorers_printed) for outcome in scored],
+        [outcome.scoring_tokens or None for outcome in scored],
+        [outcome.scoring_cost or None for outcome in scored],
+        [contents.optional_text(outcome.scorers_printed) for outcome in scored],
     ]
+
+
+def _passed(outcome: Outcome, contents: Contents) -> dict[str, Any] | None:
+    """Of each score, what copies of answers look at, where queries could not look themselves."""
+    return passes_in(outcome.per_score) if contents.encrypts else None
+
+
+def passes_in(details: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Of the details of each score, whether it passed."""
+    return {name: {"passed": detail["passed"]} for name, detail in details.items() if "passed" in detail}

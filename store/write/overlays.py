@@ -8,6 +8,7 @@ from typing import Any
 
 from ratchet._canonical import canonical_json, content_hash
 from store.connection import Connection, Database
+from store.encrypted_contents import contents_of
 from store.schema import StoreError
 from workflows.model.spec.factors import Configuration
 
@@ -50,7 +51,7 @@ async def store_overlay(connection: Connection, config_hash: str, configuration:
     await connection.execute(
         "INSERT INTO overlays (config_hash, configuration) VALUES ($1, $2) ON CONFLICT DO NOTHING",
         config_hash,
-        canonical_json(configuration),
+        contents_of(connection).json_text(canonical_json(configuration)),
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.connection import Connection, Database
-from store.encoding import from_json, optional_text, storable_json, storable_text
+from store.encoding import from_json
+from store.encrypted_contents import contents_of
 from store.events import lock_run
 from store.write.budgets import spend_unmetered, write_balance
 from workflows.model.run.amounts import Amount
@@ -49,6 +50,7 @@ class Proposals:
         """Store the proposal, unless an earlier one is there; return the one that counts. Its answers are paid for already."""
         async with self._database.transaction() as connection:
             await lock_run(connection, run_id)
+            contents = contents_of(connection)
             await connection.execute(
                 """
                 INSERT INTO proposals (run_id, round, index, new_values, rationale, tokens, cost, parent_hash)
@@ -57,8 +59,8 @@ class Proposals:
                 run_id,
                 round_index,
                 index,
-                storable_json(proposed.values),
-                optional_text(proposed.rationale),
+                contents.json(proposed.values),
+                contents.optional_text(proposed.rationale),
                 proposed.tokens,
                 proposed.cost,
                 parent_hash,
@@ -109,7 +111,7 @@ class ModelAnswers:
                 request_hash,
                 answer.round,
                 answer.index,
-                storable_text(answer.text),
+                contents_of(connection).text(answer.text),
                 answer.cut_off,
                 answer.tokens,
                 answer.cost,

@@ -9,6 +9,7 @@ from datetime import datetime
 from ratchet.prompts.template import PromptTemplate
 from store.connection import Connection, Database
 from store.encoding import storable_json, storable_text
+from store.encrypted_contents import contents_of
 from store.events import Event, EventType, RunUnknown, announce, lock_run
 from store.read.releases import StoredRelease, release, stored_release
 from store.write.overlays import store_overlay
@@ -51,7 +52,7 @@ class Releases:
     async def open(self, new: NewRelease) -> StoredRelease:
         """Store a release that is asked for; asked for again, the row that is there."""
         async with self._database.transaction() as connection:
-            state = new.state
+            state, first, contents = new.state, new.first_template, contents_of(connection)
             for config_hash, configuration in new.configurations.items():
                 await store_overlay(connection, config_hash, configuration)
             await connection.execute(
@@ -75,7 +76,7 @@ class Releases:
                 state.overlay_hash,
                 state.version,
                 state.change_class,
-                storable_json(state.changes),
+                contents.json(state.changes),
                 state.run_id,
                 state.candidate_id,
                 storable_text(state.asked_by),
@@ -85,7 +86,7 @@ class Releases:
                 list(state.approvers),
                 state.deadline_at,
                 state.remind_at,
-                None if new.first_template is None else new.first_template.model_dump_json(by_alias=True),
+                None if first is None else contents.json_text(first.model_dump_json(by_alias=True)),
             )
             stored = await stored_release(connection, state.release_id)
             await _announce(connection, stored.state)

@@ -12,7 +12,7 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
 
     A retry, and a run that scores another one's answers anew, take from that one only. Failed answers are taken by the latter
     alone, whatever its target is by now: it measures what was answered. Scores that a scorer failed to give are never taken,
-    nor those without the metric of this run.
+    nor those without the metric of this run. Answers whose texts were removed are as good as gone: nobody can score them.
     """
     await connection.execute(
         """
@@ -26,15 +26,20 @@ async def copy_from_other_runs(connection: Connection, shard: ShardInput, suite:
                     SELECT other.*, s.scorer, s.passed, s.scores, s.details, s.feedback, s.tokens AS scoring_tokens,
                            s.cost AS scoring_cost, s.printed AS scorers_printed
                     FROM answers other
-                    LEFT JOIN scores s ON s.answer_id = other.answer_id AND s.scorer = $5 AND s.fault IS NULL
-                        AND (s.scores ? $13 OR other.status = 'failed')
+                    LEFT JOIN LATERAL (
+                        SELECT * FROM scores
+                        WHERE scores.answer_id = other.answer_id AND scores.scorer = $5 AND scores.fault IS NULL
+                          AND (scores.scores ? $13 OR other.status = 'failed')
+                        OFFSET 0
+                    ) s ON true
                     WHERE other.config_hash = $3 AND other.item_hash = drawn.item_hash AND other.replicate = wanted.replicate
                       AND other.target = CASE WHEN $12::text IS NULL THEN $4
                                          ELSE (SELECT target FROM suites WHERE run_id = $12 AND split = $2) END
                       AND other.run_id = ANY(ARRAY(
                           SELECT DISTINCT run_id FROM candidates
-                          WHERE config_hash = $3 AND run_id <> $1 AND run_id = coalesce($12, $11, run_id)))
-                      AND (other.status = 'answered' OR $12 IS NOT NULL)
+                          WHERE config_hash = $3 AND run_id <> $1 AND run_id = coalesce($12, $11, run_id)
+                                AND team_of_run(run_id) = team_of_run($1)))
+                      AND (other.status = 'answered' OR $12 IS NOT NULL) AND other.texts_removed IS NULL
                     ORDER BY s.scorer IS NULL, other.created_at, other.run_id LIMIT 1
                 ) o
                 WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position >= $6 AND drawn.position < $7

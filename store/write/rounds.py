@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import JsonValue
 
 from store.connection import Connection
-from store.encoding import storable_json, storable_text
+from store.encoding import storable_json
+from store.encrypted_contents import contents_of
 from store.events import TERMINAL, Event, LockedRun, status_event
 from workflows.model.run.decisions import Decision
 from workflows.model.run.rounds import RoundRecord
@@ -59,6 +61,7 @@ def _events_of(record: RoundRecord) -> list[Event]:
 
 
 async def _write_decisions(connection: Connection, run: LockedRun, decisions: Sequence[Decision]) -> None:
+    contents = contents_of(connection)
     await connection.execute(
         """
         UPDATE trials SET judged = told.decision
@@ -67,11 +70,17 @@ async def _write_decisions(connection: Connection, run: LockedRun, decisions: Se
         """,
         run.run_id,
         [decision.candidate_id for decision in decisions],
-        [storable_json(decision.model_dump(mode="json")) for decision in decisions],
+        [contents.json(decision.model_dump(mode="json"), _readable(decision)) for decision in decisions],
     )
 
 
+def _readable(decision: Decision) -> dict[str, Any]:
+    """Of a decision, what queries look at; how it is explained may quote a failure."""
+    return {"verdict": None if decision.verdict is None else decision.verdict.value, "kept": decision.kept}
+
+
 async def _write_rounds(connection: Connection, run: LockedRun, records: Sequence[RoundRecord]) -> None:
+    contents = contents_of(connection)
     await connection.execute(
         """
         INSERT INTO rounds (run_id, round, best_candidate_id, best_score, best_so_far_id, best_so_far,
@@ -93,8 +102,8 @@ async def _write_rounds(connection: Connection, run: LockedRun, records: Sequenc
         [record.best_so_far for record in records],
         [record.stop_reason for record in records],
         [record.stopped for record in records],
-        [storable_json(record.extra) for record in records],
-        [storable_json(record.model_dump(mode="json", exclude={"rejections"})) for record in records],
+        [contents.json(record.extra) for record in records],
+        [contents.json(record.model_dump(mode="json", exclude={"rejections"})) for record in records],
         [record.decided_at for record in records],
     )
 
@@ -114,7 +123,7 @@ async def _write_rejections(connection: Connection, run: LockedRun, records: Seq
                     rejection.round,
                     rejection.proposed_index,
                     rejection.reason_code.value,
-                    storable_text(rejection.message),
+                    contents_of(connection).text(rejection.message),
                     rejection.config_hash,
                     list(rejection.parent_candidate_ids),
                 )

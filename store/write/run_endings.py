@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from store.connection import Connection, Database
 from store.encoding import storable_text
+from store.encrypted_contents import contents_of
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, RunUnknown, announce, lock_run, status_event, trial_key
 from store.write.budget_accounts import SECONDS_UNTIL_STALE
 from store.write.budgets import settle_left_open
@@ -124,7 +125,7 @@ class RunEndings:
                 """,
                 run.run_id,
                 ended.status,
-                message,
+                contents_of(connection).text(message),
                 ended.at,
             )
             ending = {"status": ended.status, "stop_reason": None, "message": message, **dict(stands or {})}
@@ -171,7 +172,12 @@ async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:
             CROSS JOIN LATERAL (
                 SELECT count(*) AS samples, coalesce(sum(o.tokens + coalesce(s.tokens, 0)), 0)::bigint AS tokens,
                        coalesce(sum(o.cost + coalesce(s.cost, 0)), 0) AS cost
-                FROM answers o LEFT JOIN scores s ON s.answer_id = o.answer_id AND s.scorer = suite.scorer
+                FROM answers o
+                LEFT JOIN LATERAL (
+                    SELECT tokens, cost FROM scores
+                    WHERE scores.answer_id = o.answer_id AND scores.scorer = suite.scorer
+                    OFFSET 0
+                ) s ON true
                 WHERE o.config_hash = t.config_hash AND o.target = suite.target AND o.run_id = t.run_id
                   AND o.trial_id = t.trial_id AND o.reused_from IS NULL
             ) paid

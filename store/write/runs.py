@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from store.connection import Connection, Database
-from store.encoding import from_json, optional_text, storable_json, storable_text
+from store.encoding import from_json, optional_text, storable_json
+from store.encrypted_contents import contents_of
 from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
 from store.write.budgets import limits_in, open_budget, set_limits
+from store.write.legal_holds import refuse_held
 from store.write.overlays import store_overlay
 from store.write.rounds import write_rounds
 from store.write.served_times import run_clock, write_stood_still
@@ -66,10 +68,12 @@ class Runs:
     async def open(self, new: NewRun) -> None:
         """Store the run's row, its suites and its baseline. Doing it twice changes nothing; a new execution starts afresh.
 
-        Answers that were paid for stay: a run started again under its id measures the same things for nothing.
+        Answers that were paid for stay: a run started again under its id measures the same things for nothing. Those whose
+        texts were removed stay if they have the scores that it asks for; without one nobody can score them, and they go.
         """
         async with self._database.transaction() as connection:
             request, suite = new.request, new.suites[0].suite
+            spec = request.model_dump(mode="json", by_alias=True)
             await store_overlay(connection, new.baseline_hash, new.baseline)
             opened = await connection.fetchrow(
                 """
@@ -106,7 +110,7 @@ class Runs:
                 suite.split.value,
                 new.task_queue,
                 storable_json(dict(new.versions)),
-                storable_json(request.model_dump(mode="json", by_alias=True)),
+                contents_of(connection).json(spec, _readable_of_spec(spec)),
                 new.execution_id,
                 new.baseline_hash,
                 None if new.plan is None else storable_json(new.plan.model_dump(mode="json")),
@@ -116,7 +120,9 @@ class Runs:
             if opened is None:
                 return
             if opened["starts"] > 1:
+                await refuse_held(connection, new.run_id)  # its rounds and trials are written anew
                 await connection.execute("DELETE FROM rounds WHERE run_id = $1", new.run_id)
+                await connection.execute("DELETE FROM run_sizes WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM rejections WHERE run_id = $1", new.run_id)
                 await connection.execute("DELETE FROM candidates WHERE run_id = $1", new.run_id)  # and their trials
                 await connection.execute("DELETE FROM suites WHERE run_id = $1", new.run_id)
@@ -127,6 +133,8 @@ class Runs:
                 )
             for drawn in new.suites:
                 await store_suite(connection, new.run_id, drawn)
+            if opened["starts"] > 1:
+                await _forget_texts_that_were_removed(connection, new.run_id)
             held_back = sum(drawn.suite.samples for drawn in new.suites if drawn.suite.split is Split.TEST)
             design = request.design(suite.samples)
             confirmation = confirmation_calls(confirmation_samples(request, design.samples, held_back), design)
@@ -152,6 +160,7 @@ class Runs:
         """The run's end, with the rounds that are still unwritten. Doing it twice changes nothing."""
         async with self._database.transaction() as connection:
             result = finish.result
+            contents, told = contents_of(connection), result.model_dump(mode="json", by_alias=True)
             run = await lock_run(connection, finish.run_id)
             # A terminal status may come with the last record already; here it comes with the whole result.
             events = await write_rounds(connection, run, finish.records, status=run.status)
@@ -169,7 +178,7 @@ class Runs:
                 finish.run_id,
                 result.status,
                 result.stop_reason.value,
-                storable_text(result.message),
+                contents.text(result.message),
                 result.baseline_score,
                 result.best_score,
                 result.best_candidate_id,
@@ -183,7 +192,7 @@ class Runs:
                 result.spend.samples,
                 result.spend.tokens,
                 result.spend.cost,
-                storable_json(result.model_dump(mode="json", by_alias=True)),
+                contents.json(told, _readable_of_result(told)),
                 result.started_at,
                 result.finished_at,
             )
@@ -242,33 +251,74 @@ class Runs:
     async def delete(self, run_id: str) -> bool:
         """Delete rows, answers and events of a run, and overlays that no other run tried; whether there was such a run.
 
-        Datasets stay: they are shared, and have a deletion of their own. So do answers that other runs have copied.
+        Datasets stay: they are shared, and have a deletion of their own. So do answers that other runs have copied. A run
+        that is held is refused.
         """
         async with self._database.transaction() as connection:
-            baseline = await connection.fetchval("SELECT baseline_config_hash FROM runs WHERE run_id = $1 FOR UPDATE", run_id)
-            if baseline is None:
-                return False
-            # Answers have no foreign key to the run, which would cost each of them a lookup when it is stored.
-            tried = await connection.fetch(
-                """
-                WITH gone AS (DELETE FROM answers WHERE run_id = $1 RETURNING answer_id, config_hash),
-                     scored AS (DELETE FROM scores USING gone WHERE scores.answer_id = gone.answer_id)
-                SELECT config_hash FROM gone UNION SELECT config_hash FROM candidates WHERE run_id = $1
-                """,
-                run_id,
-            )
-            await connection.execute("DELETE FROM rate_limits WHERE run_id = $1", run_id)
-            await connection.execute("DELETE FROM runs WHERE run_id = $1", run_id)
-            await connection.execute(
-                """
-                DELETE FROM overlays WHERE config_hash = ANY($1)
-                    AND NOT EXISTS (SELECT FROM candidates c WHERE c.config_hash = overlays.config_hash)
-                    AND NOT EXISTS (SELECT FROM runs r WHERE r.baseline_config_hash = overlays.config_hash)
-                    AND NOT EXISTS (SELECT FROM releases l WHERE overlays.config_hash IN (l.overlay_hash, l.base_hash))
-                """,
-                [baseline, *(row["config_hash"] for row in tried)],
-            )
-            return True
+            return await delete_run(connection, run_id)
+
+
+async def delete_run(connection: Connection, run_id: str) -> bool:
+    """Delete everything of a run, within a transaction; whether there was such a run."""
+    baseline = await connection.fetchval("SELECT baseline_config_hash FROM runs WHERE run_id = $1 FOR UPDATE", run_id)
+    if baseline is None:
+        return False
+    await refuse_held(connection, run_id)
+    # Answers have no foreign key to the run, which would cost each of them a lookup when it is stored.
+    tried = await connection.fetch(
+        """
+        WITH gone AS (DELETE FROM answers WHERE run_id = $1 RETURNING answer_id, config_hash),
+             scored AS (DELETE FROM scores USING gone WHERE scores.answer_id = gone.answer_id)
+        SELECT config_hash FROM gone UNION SELECT config_hash FROM candidates WHERE run_id = $1
+        """,
+        run_id,
+    )
+    await connection.execute("DELETE FROM rate_limits WHERE run_id = $1", run_id)
+    await connection.execute("DELETE FROM runs WHERE run_id = $1", run_id)
+    await connection.execute(
+        """
+        DELETE FROM overlays WHERE config_hash = ANY($1)
+            AND NOT EXISTS (SELECT FROM candidates c WHERE c.config_hash = overlays.config_hash)
+            AND NOT EXISTS (SELECT FROM runs r WHERE r.baseline_config_hash = overlays.config_hash)
+            AND NOT EXISTS (SELECT FROM releases l WHERE overlays.config_hash IN (l.overlay_hash, l.base_hash))
+        """,
+        [baseline, *(row["config_hash"] for row in tried)],
+    )
+    return True
+
+
+async def _forget_texts_that_were_removed(connection: Connection, run_id: str) -> None:
+    """Answers that nobody can score any more are asked for anew, and so is what models that propose once wrote."""
+    if not await connection.fetchval("SELECT EXISTS (SELECT FROM removals WHERE run_id = $1 AND kind = 'texts')", run_id):
+        return
+    await connection.execute("DELETE FROM model_answers WHERE run_id = $1 AND texts_removed", run_id)
+    await connection.execute(
+        """
+        WITH gone AS (
+            DELETE FROM answers a WHERE a.run_id = $1 AND a.texts_removed AND NOT EXISTS (
+                SELECT FROM scores s JOIN suites suite ON suite.run_id = $1 AND suite.scorer = s.scorer
+                WHERE s.answer_id = a.answer_id)
+            RETURNING answer_id
+        )
+        DELETE FROM scores USING gone WHERE scores.answer_id = gone.answer_id
+        """,
+        run_id,
+    )
+
+
+def _readable_of_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a spec, what queries look at: limits, rules of judgement, and names of fields and task queues."""
+    parts = {"execution": ("evaluation_task_queue",), "dataset": ("slices",)}
+    of_parts = {part: {name: spec[part][name] for name in names if name in spec[part]} for part, names in parts.items()}
+    whole = ("retry_of", "reuse", "budget", "stop", "judgement", "seed")
+    return {name: spec[name] for name in whole if name in spec} | of_parts
+
+
+def _readable_of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a result, what queries look at: the confirmed figures, and why a winner is unproven."""
+    unproven = result.get("unproven")
+    kept = unproven and {name: value for name, value in unproven.items() if name not in ("configuration", "changes")}
+    return {"confirmation": result.get("confirmation"), "unproven": kept}
 
 
 async def _cut_off_trials(connection: Connection, run_id: str) -> list[Event]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from ratchet import Sample
 from store.connection import Connection, Database
-from store.encoding import from_json, storable_json
+from store.encoding import from_json
+from store.encrypted_contents import contents_of
 from store.schema import StoreError
 from workflows.model.spec.judgement import MustPass
 from workflows.model.suite import EvaluationSuite
 from workflows.model.trial import Split
+
+READ_BY_QUERIES: Final = ("same_as", "left_out", "retry_of", "rescore_of")
+"""Of a suite's body: places of samples, and names of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class Suites:
 async def store_suite(connection: Connection, run_id: str, drawn: DrawnSuite) -> None:
     """Store a suite of a run that is opened, within its transaction."""
     suite = drawn.suite
+    body = suite.model_dump(mode="json", by_alias=True)
     await connection.execute(
         "INSERT INTO suites (run_id, split, suite_id, dataset_id, target, scorer, samples, body)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -86,7 +92,7 @@ async def store_suite(connection: Connection, run_id: str, drawn: DrawnSuite) ->
         suite.target_fingerprint,
         suite.scorer_fingerprint,
         suite.samples,
-        storable_json(suite.model_dump(mode="json", by_alias=True)),
+        contents_of(connection).json(body, {name: body[name] for name in READ_BY_QUERIES if name in body}),
     )
     await connection.execute(
         "INSERT INTO suite_samples (run_id, split, position, item_hash)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ratchet._canonical import canonical_json, content_hash
 from store.connection import Connection, Database
 from store.encoding import optional_json, optional_text, storable_json
+from store.encrypted_contents import contents_of
 from store.events import TERMINAL, TERMINATED, Event, LockedRun, announce, lock_run, trial_key
 from store.schema import StoreError
 from store.write.rounds import write_rounds
@@ -110,13 +111,15 @@ class Trials:
             )
             if conclusion.lost:
                 await _count_lost(connection, conclusion)
-            learned = [None if found is None else found.model_dump(mode="json") for found in (result.noise, result.plan, look)]
-            if any(found is not None for found in learned):
+            learned = [None if found is None else found.model_dump(mode="json") for found in (result.noise, result.plan)]
+            seen = None if look is None else contents_of(connection).json(look.model_dump(mode="json"))
+            if seen is not None or any(found is not None for found in learned):
                 await connection.execute(
                     "UPDATE runs SET noise = coalesce($2, noise), plan = coalesce($3, plan),"
                     " first_look = coalesce($4, first_look) WHERE run_id = $1",
                     trial.run_id,
                     *(optional_json(found) for found in learned),
+                    seen,
                 )
             event = _trial_event(trial, result.status, result.objective_score)
             event.payload.update({"first_look": list(result.first_look)} if result.first_look else {})
@@ -164,6 +167,7 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
     candidate = trial.candidate
     if content_hash(candidate.configuration) != candidate.config_hash:
         raise StoreError(f"candidate {candidate.candidate_id!r}: its configuration does not have the hash it names")
+    contents = contents_of(connection)
     inserted = await connection.fetchval(
         """
         WITH overlay AS (
@@ -192,9 +196,9 @@ async def _insert_trial(connection: Connection, trial: TrialInput) -> bool:
         trial.split.value,
         trial.samples,
         list(candidate.parent_candidate_ids),
-        optional_text(candidate.rationale),
-        storable_json(candidate.extra),
-        canonical_json(candidate.configuration),
+        contents.optional_text(candidate.rationale),
+        contents.json(candidate.extra, {"origin": candidate.extra["origin"]} if "origin" in candidate.extra else None),
+        contents.json_text(canonical_json(candidate.configuration)),
         trial.replicates,
         trial.part,
         trial.first,
@@ -277,7 +281,7 @@ async def _end_trial(
         summary.avg_latency_ms,
         summary.avg_ttft_ms,
         optional_text(result.stopped_early),
-        optional_text(result.error),
+        contents_of(connection).optional_text(result.error),
         result.failure,
         list(sample_means),
         result.paid_samples,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from temporalio.testing import ActivityEnvironment
 
 from activities.cleanup import StoreCleanup, WorkflowRun
 from activities.releases.override_stores import Overrides
@@ -18,7 +19,10 @@ from ratchet.prompts import Change, PromptTemplate
 from store.connection import Database
 from store.write.releases import NewRelease, Settlement
 from store.write.repositories import Store
+from tests.support.store_examples import ExampleRun
+from workflows.model.activities.cleanup import CleanupInput
 from workflows.model.spec.release import ReleaseState
+from workflows.rules.retention_policy import parse_retention
 
 GRACE = timedelta(days=1)
 NOW = datetime(2030, 1, 10, tzinfo=UTC)
@@ -132,3 +136,25 @@ async def test_overlays_go_that_nothing_refers_to_and_no_others(database: Databa
     await overrides.close()
     with pytest.raises(Exception, match="not in the store"):
         await rows.overlays.load(content_hash(lonely))
+
+
+async def test_the_activity_carries_out_the_policy_of_its_worker(
+    database: Database, database_url: str, example: ExampleRun
+) -> None:
+    run = await example.open()
+    await run.store.trials.begin(run.trial())
+    await run.answer_everything()
+    await run.store.runs.finish(run.finish())
+    await run.execute("UPDATE runs SET finished_at = now() - interval '2 hours'")
+
+    async def nobody(runs: Sequence[str]) -> Mapping[str, WorkflowRun]:
+        return {}
+
+    overrides = Overrides("postgres", database_url)
+    results = []
+    for policy in ("texts=3h", "texts=1h", "texts=1h"):
+        cleanup = StoreCleanup(database, overrides, nobody, retention=parse_retention(policy))
+        results.append(await ActivityEnvironment().run(cleanup.clean_up, CleanupInput()))
+    await overrides.close()
+    assert [result.texts for result in results] == [0, 1, 0]
+    assert await run.values("SELECT count(*) FROM answers WHERE output IS NULL") == [10]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from activities.settings import DatasetSettings, OperatorSettings, Settings
+from activities.settings import DatasetSettings, OperatorSettings, RetentionSettings, Settings, secrets_in_environment
 from clients.checks.environment import VARIABLES
 from ratchet._environment import BadSetting, settings_from
 from tests.support.documents import ROOT
 from workflows.model.spec.limits import RateLimit
+from workflows.rules.retention_policy import parse_retention
 
 URL = "postgresql://user@host/db"
 ENVIRONMENT = re.compile(r"\bos\.environ\b|\bgetenv\(|import environ\b")
@@ -29,6 +30,11 @@ def modules_with(pattern: re.Pattern[str], room: str) -> set[str]:
 @pytest.mark.parametrize("room", ["activities", "clients"])
 def test_nobody_else_in_a_room_reads_the_environment(room: str) -> None:
     assert modules_with(ENVIRONMENT, room) - PYTHON_ITSELF == {f"{room}/settings.py"}
+
+
+def test_keys_are_among_what_is_hidden_in_texts() -> None:
+    environment = {"OPENAI_API_KEY": "sk-1", "RATCHET_ENCRYPTION_KEYS": f"new:{'A' * 43}=, old:{'b/+' * 14}c="}
+    assert set(secrets_in_environment(environment)) == {"sk-1", f"{'A' * 43}=", f"{'b/+' * 14}c="}
 
 
 @pytest.mark.parametrize("room", ["store", "workflows"])
@@ -55,6 +61,8 @@ def test_everything_has_its_variable() -> None:
             "RATCHET_CONCURRENT_SAMPLES": " 7 ",
             "RATCHET_STATE_DIR": "/state",
             "RATCHET_LOG": "text",
+            "RATCHET_DEPLOYMENT": "ratchet",
+            "RATCHET_BUILD_ID": "7.1",
             "OPENAI_API_KEY": " sk-1\n",
             "OPENAI_BASE_URL": "https://models.example/v1",
             "RATCHET_MODEL_URLS": "https://one.example, ,https://two.example",
@@ -64,6 +72,7 @@ def test_everything_has_its_variable() -> None:
             "RATCHET_DATA_DIR": "/data",
             "RATCHET_LARGEST_OBJECT_MB": "3",
             "RATCHET_LARGEST_DATASET_MB": "4",
+            "RATCHET_RETENTION": "texts=30d",
         }
     )
     assert found == Settings(
@@ -78,6 +87,8 @@ def test_everything_has_its_variable() -> None:
         concurrent_samples=7,
         state_dir=Path("/state"),
         log="text",
+        deployment="ratchet",
+        build_id="7.1",
         operator=OperatorSettings(
             model_key="sk-1",
             model_url="https://models.example/v1",
@@ -87,6 +98,7 @@ def test_everything_has_its_variable() -> None:
             allowed_file=Path("/allowed.json"),
         ),
         datasets=DatasetSettings(Path("/data"), 3, 4),
+        retention=RetentionSettings(parse_retention("texts=30d")),
     )
 
 
@@ -101,6 +113,13 @@ def test_the_command_line_has_the_last_word() -> None:
     assert (found.role, found.evaluation_task_queue, found.grace) == ("evaluation", "gpu", timedelta(seconds=1))
 
 
+def test_what_the_worker_controller_says_of_a_version_counts_where_nobody_else_says_it() -> None:
+    told = {"DATABASE_URL": URL, "TEMPORAL_DEPLOYMENT_NAME": "ratchet/ratchet", "TEMPORAL_WORKER_BUILD_ID": "0.1.0-5f"}
+    found = Settings.from_environment(environment=told)
+    assert (found.deployment, found.build_id) == ("ratchet/ratchet", "0.1.0-5f")
+    assert Settings.from_environment(environment=told | {"RATCHET_BUILD_ID": "mine"}).build_id == "mine"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -110,6 +129,8 @@ def test_the_command_line_has_the_last_word() -> None:
         ("RATCHET_RATE_LIMITS", "{"),
         ("RATCHET_RATE_LIMITS", '{"m": {"requests_per_minute": 0}}'),
         ("RATCHET_ROLE", "everything"),
+        ("RATCHET_RETENTION", "texts=30"),
+        ("RATCHET_DEPLOYMENT", "ratchet.eu"),
     ],
 )
 def test_what_cannot_be_meant_is_named(name: str, value: str) -> None:

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 
 import pytest
 
 import ratchet
+from tests.support.loaded_modules import ENGINE, ROOMS, WITHOUT_TEMPORAL, loaded_by
 
-ENGINE = {"temporalio", "numpy", "scipy", "asyncpg", "openai", "aiohttp", "structlog", "typer", "rich", "redis", "boto3"}
-ROOMS = {"workflows", "activities", "store", "clients", "worker"}
 MODULES_OF_OUR_OWN = 3
 """`ratchet`, the experiment, the types of plug-ins."""
-
-
-def loaded_by(program: str) -> list[str]:
-    """The modules that a fresh interpreter has loaded after a program, without those that it begins with."""
-    shown = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sys; before = set(sys.modules)\n{program}\nimport json; "
-            "print(json.dumps(sorted(set(sys.modules) - before)))",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return list(json.loads(shown.stdout))
 
 
 def test_the_types_of_plugins_need_nothing_that_is_installed() -> None:
@@ -38,21 +19,12 @@ def test_the_types_of_plugins_need_nothing_that_is_installed() -> None:
     assert {name.partition(".")[0] for name in loaded} - {"ratchet"} <= set(sys.stdlib_module_names)
 
 
-WITHOUT_TEMPORAL = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "temporalio":
-            raise ModuleNotFoundError("No module named 'temporalio'", name="temporalio")
-sys.meta_path.insert(0, Missing())
-import ratchet
-try:
-    ratchet.optimize
-except ImportError as error:
-    assert "ratchet.optimize needs the engine" in str(error) and "ratchet-optimizer[engine]" in str(error), error
-else:
-    raise AssertionError
-"""
+def test_experiments_are_declared_with_nothing_that_is_installed() -> None:
+    loaded = loaded_by(
+        "import ratchet; ratchet.use_case, ratchet.criterion, ratchet.experiment.measure, ratchet.experiment.Captor"
+    )
+    assert "ratchet._declarations" in loaded
+    assert {name.partition(".")[0] for name in loaded} - {"ratchet"} <= set(sys.stdlib_module_names)
 
 
 def test_a_run_needs_the_engine_and_says_so_where_it_is_missing() -> None:
@@ -79,4 +51,4 @@ def test_the_optimizer_protocol_comes_when_it_is_asked_for() -> None:
     assert all(getattr(ratchet, name) is not None for name in ratchet.__all__)
     assert "ratchet.optimizer" in loaded_by("from ratchet import Optimizer")
     with pytest.raises(AttributeError, match="no attribute 'Optimiser'"):
-        ratchet.Optimiser  # noqa: B018
+        ratchet.Optimiser  # type: ignore[attr-defined]  # noqa: B018

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import comb
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ratchet import Sample, Score
-from ratchet.testing import Undecided, passes
+from ratchet.testing import NoStoredBaseline, Undecided, not_worse, passes
 
 
 class Target:
@@ -53,6 +54,31 @@ def test_so_few_samples_that_they_could_never_show_it_are_told_before_any_call()
     assert passes(target, rows(29), at_least=0.9)
 
 
+class Table(list[str]):
+    """As iteration sees a DataFrame: the names of its columns."""
+
+    columns = ("input", "expected")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("rows.jsonl", "data: is a str; .* read the file first"),
+        (Path("rows.jsonl"), "read the file first"),
+        ({"input": 1}, "data: is a dict; give rows"),
+        (Table(Table.columns), r'a table gives them by to_dict\("records"\)'),
+        (7, "data: is a int; give rows"),
+    ],
+)
+def test_what_is_no_rows_is_refused_before_any_call(data: Any, told: str, tmp_path: Path) -> None:
+    target = Target()
+    with pytest.raises(TypeError, match=told):
+        passes(target, data)
+    with pytest.raises(TypeError, match=told):
+        not_worse(target, data, baseline=tmp_path / "baseline.yaml", renew=True)
+    assert target.calls == 0
+
+
 def test_what_is_neither_shown_nor_disproved_is_neither_true_nor_false() -> None:
     target = Target(*range(10))
     with pytest.raises(Undecided, match=r"s0: answered 'no', expected 'yes'") as undecided:
@@ -87,7 +113,42 @@ async def test_async_targets_scorers_and_what_raises_also_within_a_running_loop(
     shown = passes(target, range(60), at_least=0.7, scorer=large, configuration={"k": 2})
     assert "2: raised LookupError: odd" in repr(shown)
     with pytest.raises(TypeError, match="a target takes"):
-        passes(lambda: 1, range(60))
+        passes(lambda: 1, range(60))  # type: ignore[arg-type]
     assert passes(lambda sample: 1, range(60), scorer=lambda output, sample: True)
     small = passes(lambda configuration, sample: 1, range(60), scorer=large, configuration={})
     assert "1: too small" in repr(small)
+
+
+def test_what_lost_no_more_than_a_margin_against_its_stored_baseline_is_not_worse(tmp_path: Path) -> None:
+    kept = tmp_path / "baseline.yaml"
+    with pytest.raises(NoStoredBaseline, match=r"baseline\.yaml: there is no stored baseline; pytest --ratchet-renew"):
+        not_worse(Target(), rows(60), baseline=kept)
+    target = Target(1, 2)
+    stored = not_worse(target, rows(60), baseline=kept, renew=True)
+    assert (bool(stored), target.calls, kept.exists()) == (True, 60, True)
+    assert not_worse(Target(1, 2), rows(60), baseline=kept, margin=0.06)
+    worse = not_worse(Target(1, *range(10, 30)), rows(60), baseline=kept)
+    assert not worse
+    assert worse.effect == pytest.approx(-19 / 60)
+    assert (len(worse.worse), worse.better) == (20, ("s2",))
+    assert "s10 1.00 → 0.00, broken: answered 'no', expected 'yes'" in repr(worse)
+
+
+def test_what_cannot_be_shown_against_a_baseline_is_told_before_any_call(tmp_path: Path) -> None:
+    kept = tmp_path / "baseline.yaml"
+    not_worse(Target(), rows(20), baseline=kept, renew=True)
+    target = Target()
+    with pytest.raises(Undecided, match=r"20 samples cannot show that less than 0\.05 was lost"):
+        not_worse(target, rows(20), baseline=kept)
+    assert target.calls == 0
+    with pytest.raises(Undecided, match="1 sample got worse"):
+        not_worse(Target(3), rows(20), baseline=kept, margin=0.16)
+    assert not_worse(Target(), rows(20), baseline=kept, margin=0.16)
+
+
+def test_a_stored_baseline_is_found_beside_the_test_by_its_name(tmp_path: Path) -> None:
+    code = compile("found = not_worse(target, rows, baseline='agent', renew=True)", str(tmp_path / "test_it.py"), "exec")
+    names: dict[str, Any] = {"not_worse": not_worse, "target": Target(), "rows": rows(3)}
+    exec(code, names)
+    assert (tmp_path / "experiments/specs/agent.yaml").exists()
+    assert str(names["found"]).startswith("stored as the baseline")

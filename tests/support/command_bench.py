@@ -50,6 +50,8 @@ class Bench:
     directory: Path
     home: Path
     started: list[AttachedCommand] = field(default_factory=list)
+    servers: dict[str, str] = field(default_factory=dict)
+    """Named by the environment; else the embedded ones of the home."""
 
     def write(self, name: str = "bench", **changes: Any) -> None:
         """A spec whose baseline answers at once; `inputs` changes what its samples say."""
@@ -86,7 +88,7 @@ class Bench:
 
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        return {**kept, "PYTHONPATH": str(ROOT), MARK: str(self.directory)}
+        return {**kept, "PYTHONPATH": str(ROOT), MARK: str(self.directory), **self.servers}
 
     def open_gate(self) -> None:
         (self.directory / "gate").touch()

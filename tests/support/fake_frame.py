@@ -16,7 +16,7 @@ from workflows.model.activities.optimizer_steps import CustomStepInput, CustomSt
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import ProposalFailed, Prospects
 from workflows.rules.spec.prompt_factors import template_of
 
@@ -69,7 +69,7 @@ class FakeFrame:
             candidate_id=candidate_id, config_hash=content_hash(configuration), configuration=configuration, round=1, index=0
         )
 
-    async def new_values(self, proposer: ModelProposer | PythonProposer, **asked: Any) -> Proposed:
+    async def new_values(self, proposer: AskedProposer, **asked: Any) -> Proposed:
         self.asked.append({"kind": proposer.kind, **asked})
         index: int = asked["index"]
         answer = self.answers[index]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
 from activities.evaluation import ShardEvaluation
+from activities.observation.call_observation import UNOBSERVED, CallObservation
 from activities.plugins.loader import Plugins
 from activities.settings import ALLOWED_FILE
 from activities.shards.call_journal import CallJournal
@@ -182,11 +183,17 @@ class MeasuredRun:
 
 @asynccontextmanager
 async def evaluation(
-    run: MeasuredRun, *, environment: Mapping[str, str] | None = None, patience: Patience = QUICK, **more: Any
+    run: MeasuredRun,
+    *,
+    environment: Mapping[str, str] | None = None,
+    patience: Patience = QUICK,
+    observation: CallObservation = UNOBSERVED,
+    **more: Any,
 ) -> AsyncIterator[ShardEvaluation]:
     """A worker's evaluation over a run, with short patience."""
     await run.open()
-    models = ChatModels(Gates(), lists_of({ALLOWED_FILE: str(FILE), **(environment or {})}), patience=patience)
+    lists = lists_of({ALLOWED_FILE: str(FILE), **(environment or {})})
+    models = ChatModels(Gates(), lists, patience=patience, observation=observation)
     with tempfile.TemporaryDirectory() as folder:
         given = {"journal": CallJournal(Path(folder)), **more}
         evaluating = ShardEvaluation(run.store, models, Plugins([PLUGINS]), is_away=is_away, **given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,7 +20,10 @@ from tests.support.forked_commands import ROOT, ForkedProcess
 class WorkerProcess:
     """`python -m worker`, as it is run in production, with the tests' plug-ins."""
 
-    def __init__(self, stack: StackAddresses, calls: Path, module: str = "worker") -> None:
+    def __init__(
+        self, stack: StackAddresses, calls: Path, module: str = "worker", told: Mapping[str, str] | None = None
+    ) -> None:
+        """`told` is what it finds in its environment beside."""
         self._module = module
         self._environment = os.environ | {
             "TEMPORAL_ADDRESS": stack.temporal_address,
@@ -28,6 +31,7 @@ class WorkerProcess:
             "RATCHET_PLUGINS": "plugged",
             "RATCHET_PLUGIN_PATH": str(ROOT / "tests" / "support" / "plugins"),
             "RATCHET_TEST_CALLS": str(calls),
+            **(told or {}),
         }
         self._log = calls.with_suffix(".log")
         self._process: ForkedProcess | None = None
@@ -36,8 +40,30 @@ class WorkerProcess:
         command = (self._module, "--grace", "1", "--log-file", str(self._log))
         self._process = await asyncio.to_thread(ForkedProcess, command, ROOT, self._environment)
 
-    async def kill(self, number: int = signal.SIGKILL) -> None:
+    async def ended(self) -> int:
+        """Wait until it has ended by itself; returns its exit code."""
         assert self._process is not None
+        return await self._process.ended()
+
+    async def run(self, *arguments: str) -> int:
+        """The same program with other arguments, to its end; returns the exit code."""
+        process = await asyncio.to_thread(ForkedProcess, (self._module, *arguments), ROOT, self._environment)
+        return await process.ended()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def serves(self) -> bool:
+        """Whether it says so."""
+        return self._log.exists() and '"serving"' in self._log.read_text()
+
+    async def kill(self, number: int = signal.SIGKILL) -> None:
+        if self._process is None:
+            return
         self._process.send_signal(number)
         await self._process.ended()
 

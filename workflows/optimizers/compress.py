@@ -29,7 +29,7 @@ from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.execution import Stop
 from workflows.model.spec.factors import Configuration, FrozenFactor, TextFactor
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked, AskedProposer, ModelProposer
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import COUNTED_EDITS, COUNTED_TOKENS
 from workflows.optimizers.frame import Frame, ProposalFailed
@@ -83,7 +83,7 @@ class CompressOptimizer(OptimizerSpec):
     )
     """Edits that need no model: needless white space, sentences that were said before, few-shot examples dropped one by one,
     parts of a section (by headings, paragraphs, lines or sentences) left out one by one."""
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    proposer: Asked | None = None
     """Also rewrites each section shorter. One of yours may give a list of texts for a section: each is an edit of its own.
     Default: nobody does."""
     factors: list[str] | None = None
@@ -132,7 +132,7 @@ class CompressOptimizer(OptimizerSpec):
             )
 
     def describe(self, longest: int | None) -> str:
-        writer = {"model": "rewritten by a model", "python": "rewritten by a plug-in"}
+        writer = {"model": "rewritten by a model", "python": "rewritten by a plug-in", "activity": "rewritten by an activity"}
         ways = [*self.strategies, *([writer[self.proposer.kind]] if self.proposer else [])]
         return f"Sections made shorter: {', '.join(ways)}"
 
@@ -246,7 +246,7 @@ class Compress:
             raise failed
         return await self._with_savings(written, sections) if written else []
 
-    async def _written(self, proposer: ModelProposer | PythonProposer, path: str, index: int) -> list[str]:
+    async def _written(self, proposer: AskedProposer, path: str, index: int) -> list[str]:
         parent = self._frame.context.baseline_candidate_id
         answer = await self._frame.new_values(proposer, parent=parent, factors=(path,), index=index, feedback="")
         given = answer.values.get(path)
@@ -319,7 +319,7 @@ class Compress:
         )
 
 
-def _asking_for_less(proposer: ModelProposer | PythonProposer) -> ModelProposer | PythonProposer:
+def _asking_for_less(proposer: AskedProposer) -> AskedProposer:
     """A model is asked for fewer words unless the spec words the request itself; no examples are needed for that."""
     if isinstance(proposer, ModelProposer) and proposer.template is None:
         return proposer.model_copy(update={"template": REQUEST, "examples": 0})

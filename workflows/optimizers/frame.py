@@ -17,7 +17,7 @@ from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import OptimizationResult, Proposed
 from workflows.model.spec.factors import Configuration, Factor
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import AskedProposer
 
 
 class ProposalFailed(Exception):
@@ -112,7 +112,7 @@ class Frame(Protocol):
 
     async def new_values(
         self,
-        proposer: ModelProposer | PythonProposer,
+        proposer: AskedProposer,
         *,
         parent: str,
         factors: tuple[str, ...],

@@ -20,7 +20,7 @@ from ratchet.optimizer import (
 from workflows.model.activities.reflection_plans import GepaSituation, StepPlan, UnderWay
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import PUBLISHED_STEP
 from workflows.optimizers.frame import Frame
@@ -42,7 +42,7 @@ class GepaOptimizer(OptimizerSpec):
     strictly better."""
 
     name: Literal["gepa"]
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")]
+    proposer: Asked
     """Who rewrites. A model rewrites texts; a plug-in may change any factor."""
     factors: list[str] | None = None
     """The treatment. Default: every text that may change, or with a Python proposer every factor that may."""

@@ -21,7 +21,7 @@ from ratchet.optimizer import (
     TrialHistory,
 )
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Brief, Frame, Shown
 from workflows.optimizers.states import next_state, selection
@@ -61,7 +61,7 @@ class MetaPromptOptimizer(OptimizerSpec):
     newest ones still got wrong. Every candidate of a round is measured in full."""
 
     name: Literal["meta_prompt"]
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")]
+    proposer: Asked
     """Who writes. A model's request shows `{{hall_of_fame}}`; a template of your own may show it, too. A callable is given the
     failures and the values of the candidate that it starts from."""
     factors: list[str] | None = None
@@ -76,9 +76,9 @@ class MetaPromptOptimizer(OptimizerSpec):
         yield from rewriting_problems(self.proposer, request)
 
     def describe(self, longest: int | None) -> str:
-        if self.proposer.kind == "python":
-            return f"{described(self.proposer, longest)}, from the best {self.hall_of_fame}"
-        return f"LLM-based rewriting from the best {self.hall_of_fame} (max length: {longest})"
+        if self.proposer.kind == "model":
+            return f"LLM-based rewriting from the best {self.hall_of_fame} (max length: {longest})"
+        return f"{described(self.proposer, longest)}, from the best {self.hall_of_fame}"
 
     def treatment(self, request: OptimizationRequest) -> Sequence[str]:
         return changed_by(self.proposer, request)

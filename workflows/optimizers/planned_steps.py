@@ -24,7 +24,7 @@ from workflows.model.activities.computation import Reads
 from workflows.model.activities.reflection_plans import MeasuredPart, Rewriting, SamplePart, ShownPart, Situation, StepPlan
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.spec.factors import Configuration
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import BudgetRefused, Frame, ProposalFailed, Shown
 from workflows.optimizers.states import next_state, selection
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark, with_placeholders_of
@@ -42,7 +42,7 @@ async def planned(frame: Frame, function: str, situation: Situation) -> StepPlan
     return StepPlan.model_validate(found)
 
 
-async def carried_out(plan: StepPlan, proposer: ModelProposer | PythonProposer, frame: Frame) -> list[CandidateProposal]:
+async def carried_out(plan: StepPlan, proposer: AskedProposer, frame: Frame) -> list[CandidateProposal]:
     """Propose what a plan says: known candidates on more samples, leaders on all, and what is rewritten."""
     proposals = [await _again(asked, frame) for asked in plan.measure]
     proposals += [await _in_full(candidate, plan, frame) for candidate in plan.full]
@@ -98,9 +98,7 @@ async def _in_full(candidate: str, plan: StepPlan, frame: Frame) -> CandidatePro
 # -- new candidates -------------------------------------------------------------------------------------------------------
 
 
-async def _rewritten(
-    asked: Sequence[Rewriting], proposer: ModelProposer | PythonProposer, frame: Frame
-) -> list[CandidateProposal]:
+async def _rewritten(asked: Sequence[Rewriting], proposer: AskedProposer, frame: Frame) -> list[CandidateProposal]:
     """All rewritings side by side. Those that fail are told as rejections, unless all do: then the round is lost."""
     writing = [_one(each, index, proposer, frame) for index, each in enumerate(asked)]
     answers = await asyncio.gather(*writing, return_exceptions=True)
@@ -128,7 +126,7 @@ async def _unwritten(asked: Rewriting, failure: ProposalFailed, frame: Frame) ->
     )
 
 
-async def _one(asked: Rewriting, index: int, proposer: ModelProposer | PythonProposer, frame: Frame) -> list[CandidateProposal]:
+async def _one(asked: Rewriting, index: int, proposer: AskedProposer, frame: Frame) -> list[CandidateProposal]:
     """One candidate, on each of the parts that it is to be measured on."""
     components = asked.components
     own = await frame.configuration(asked.base)

@@ -13,7 +13,15 @@ from ratchet._canonical import content_hash, derive_seed
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, NoOpProposer, Proposer, PythonProposer, StepProposer
+from workflows.model.spec.proposers import (
+    ActivityProposer,
+    AskedProposer,
+    ModelProposer,
+    NoOpProposer,
+    Proposer,
+    PythonProposer,
+    StepProposer,
+)
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.trial import Split
 from workflows.optimizers.frame import Frame, Shown
@@ -108,7 +116,7 @@ class Refine:
                 return [_unchanged(configuration, parent) for _ in range(wanted)]
             case StepProposer():
                 return self._steps(state, configuration, parent, history, wanted)
-            case ModelProposer() | PythonProposer() as proposer:
+            case ModelProposer() | PythonProposer() | ActivityProposer() as proposer:
                 if self._options.examples_from == "train" and state.algorithm_data.get("learned_from") != parent:
                     return [_learning(configuration, parent)]
                 asked = [self._rewritten(proposer, configuration, parent, history, index) for index in range(wanted)]
@@ -146,14 +154,14 @@ class Refine:
     def _treatment(self) -> tuple[str, ...]:
         """The factors this proposer can change, of those the spec lets it."""
         factors, proposer = self._frame.factors, self._options.proposer
-        if isinstance(proposer, ModelProposer | PythonProposer):
+        if isinstance(proposer, AskedProposer):
             return rewritable(factors, self._options.factors, proposer)
         named = may_change(factors, self._options.factors)
         return tuple(name for name in named if proposer.kind != "step" or can_step(factors[name]))
 
     async def _rewritten(
         self,
-        proposer: ModelProposer | PythonProposer,
+        proposer: AskedProposer,
         configuration: Configuration,
         parent: str,
         history: TrialHistory,

@@ -19,7 +19,7 @@ from ratchet.optimizer import (
 )
 from workflows.model.activities.reflection_plans import ReflectSituation, StepPlan
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import NEXT_STEP
 from workflows.optimizers.frame import Frame
@@ -39,7 +39,7 @@ class ReflectOptimizer(OptimizerSpec):
     number of such steps and the full measurement that ends it."""
 
     name: Literal["reflect"]
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")]
+    proposer: Asked
     """Who rewrites. A model rewrites texts; a plug-in may change any factor."""
     factors: list[str] | None = None
     """The treatment. Default: every text that may change, or with a Python proposer every factor that may."""

@@ -36,7 +36,7 @@ from workflows.model.activities.search_plans import (
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.factors import Conditional, Configuration, Factor, NumberFactor, TextFactor
 from workflows.model.spec.optimizer_options import OptimizerSpec
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked
 from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.computations import IMPORTANCES, SUGGESTED
 from workflows.optimizers.frame import Frame, ProposalFailed
@@ -79,7 +79,7 @@ class SearchOptimizer(OptimizerSpec):
     )
     """Ids of earlier runs to learn from: over the same samples, with the same scorers and objective. Factors are matched by
     name; trials with values that are out of range here are left out."""
-    proposer: Annotated[ModelProposer | PythonProposer, Field(discriminator="kind")] | None = None
+    proposer: Asked | None = None
     """Also rewrites the text factors, so that one run treats both: every `rewrite_every`th round asks for new texts of the best
     candidate, whose numbers stay; the rounds between search numbers for its texts. Default: texts stay as they are."""
     rewrite_every: Annotated[int, Field(ge=2, le=1_000)] = 2

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ratchet.optimizer import CandidateProposal, TrialHistory
 from workflows.model.run.contract import Proposed
 from workflows.model.spec.factors import Configuration, Factor, FrozenFactor, TextFactor
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import ActivityProposer, AskedProposer, ModelProposer
 from workflows.optimizers.frame import ProposalFailed
 
 T = TypeVar("T")
@@ -25,20 +25,20 @@ def may_change(factors: Mapping[str, Factor], named: Sequence[str] | None) -> li
     return list(named or [name for name, factor in factors.items() if not isinstance(factor, FrozenFactor)])
 
 
-def rewritable(
-    factors: Mapping[str, Factor], named: Sequence[str] | None, proposer: ModelProposer | PythonProposer
-) -> tuple[str, ...]:
+def rewritable(factors: Mapping[str, Factor], named: Sequence[str] | None, proposer: AskedProposer) -> tuple[str, ...]:
     """Those of them that a proposer can write: a model only texts."""
     wanted = may_change(factors, named)
-    if isinstance(proposer, PythonProposer):
-        return tuple(wanted)
-    return tuple(name for name in wanted if isinstance(factors[name], TextFactor))
+    if isinstance(proposer, ModelProposer):
+        return tuple(name for name in wanted if isinstance(factors[name], TextFactor))
+    return tuple(wanted)
 
 
-def described(proposer: ModelProposer | PythonProposer, longest: int | None) -> str:
+def described(proposer: AskedProposer, longest: int | None) -> str:
     """Say in words who rewrites."""
     if isinstance(proposer, ModelProposer):
         return f"LLM-based string mutator (max length: {longest})"
+    if isinstance(proposer, ActivityProposer):
+        return f"Activity: {proposer.activity} on {proposer.task_queue}"
     return proposer.description or f"Python: {proposer.ref}"
 
 

@@ -36,6 +36,7 @@ from workflows.run.outbox import RoundOutbox
 from workflows.run.references import references_of
 from workflows.run.release_request import asked_for_release
 from workflows.run.round_records import last_round
+from workflows.run.run_meters import RunMeters
 from workflows.run.state import RunState
 from workflows.run.trials import TrialRuns
 from workflows.run.ui import Showing
@@ -44,8 +45,17 @@ from workflows.run.ui import Showing
 class Closing:
     """The last steps of a run, in their order."""
 
-    def __init__(self, state: RunState, outbox: RoundOutbox, trials: TrialRuns, showing: Showing, optimizer: Optimizer) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        outbox: RoundOutbox,
+        trials: TrialRuns,
+        showing: Showing,
+        optimizer: Optimizer,
+        meters: RunMeters,
+    ) -> None:
         self._state = state
+        self._meters = meters
         self._optimizer = optimizer
         self._outbox = outbox
         self._trials = trials
@@ -162,7 +172,9 @@ class Closing:
             bare = {"status": "failed", "stop_reason": StopReason.EXECUTION_FAILURE, "message": message}
             kept = result.model_dump(include={"optimization_id", "rounds", "started_at", "finished_at"})
             await self._write(FinishInput(run_id=self._state.run_id, result=OptimizationResult.model_validate(kept | bare)))
+            self._meters.run_ended("failed", StopReason.EXECUTION_FAILURE)
             raise ApplicationError(message, type=StopReason.EXECUTION_FAILURE.value, non_retryable=True) from error
+        self._meters.run_ended(end.status, end.reason)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return result
 

@@ -19,7 +19,7 @@ from workflows.model.failures import BUDGET_EXHAUSTED, WORKER_LOST
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import CandidateKey, ProposalInput, Proposed, RankedConfiguration, ShownSamples
 from workflows.model.spec.factors import Configuration, Factor, TextFactor
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import AskedProposer
 from workflows.optimizers.frame import Brief, BudgetRefused, ProposalFailed, Prospects, Shown
 from workflows.policies import COMPUTE, PROPOSE, STORE, fitting_one_message
 from workflows.rules.proposals.validation import Refusal
@@ -81,7 +81,7 @@ class WorkflowFrame:
 
     async def new_values(
         self,
-        proposer: ModelProposer | PythonProposer,
+        proposer: AskedProposer,
         *,
         parent: str,
         factors: tuple[str, ...],

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
 
 from workflows.contracts import Bookkeeping, Evaluating
+from workflows.fair_shares import share_of
 from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.clock import ClockKey, TimeBudget
@@ -97,6 +98,7 @@ class TrialRuns:
                 id=trial.workflow_id,
                 cancellation_type=TRIAL_CANCELLATION,
                 parent_close_policy=TRIAL_PARENT_CLOSE,
+                priority=share_of(self._state.run_id, self._state.priority),
                 static_summary=f"{trial.purpose} {candidate.candidate_id} on {trial.samples} samples × {trial.replicates}",
             )
             if trial.purpose is not Purpose.CONFIRMATION:

@@ -19,11 +19,13 @@ from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.policies import PROPOSE
 from workflows.run.carry_over import carried, request_in_force
+from workflows.run.elsewhere import elsewhere
 from workflows.run.ended import RunEnded
 from workflows.run.error_reason import reason_of
 from workflows.run.optimizer_calls import OptimizerCalls
 from workflows.run.optimizer_frame import WorkflowFrame
 from workflows.run.outbox import RoundOutbox
+from workflows.run.run_meters import RunMeters
 from workflows.run.state import RunState
 from workflows.run.timed_calls import TimedCalls
 from workflows.run.trials import TrialRuns
@@ -42,12 +44,14 @@ class WorkflowSurroundings(OptimizerCalls):
         trials: TrialRuns,
         showing: Showing,
         calls: TimedCalls,
+        meters: RunMeters,
     ) -> None:
         super().__init__(state, optimizer, frame.begin_step)
         self._outbox = outbox
         self._trials = trials
         self._showing = showing
         self._calls = calls
+        self._meters = meters
         self._steps_here = 0
 
     def now(self) -> datetime:
@@ -104,6 +108,7 @@ class WorkflowSurroundings(OptimizerCalls):
     def record(self, record: RoundRecord) -> None:
         """Into the outbox; it travels with the next trial."""
         self._outbox.add(record)
+        self._meters.round_decided(record)
 
     async def rest(self) -> bool:
         """Rest while the run is paused, and count the time."""
@@ -123,12 +128,20 @@ class WorkflowSurroundings(OptimizerCalls):
         return True
 
     async def continue_as_new(self) -> None:
-        """When Temporal suggests it, or the spec says so: the history of one execution stays short."""
-        most = self._state.request.execution.max_rounds_per_execution
-        if workflow.info().is_continue_as_new_suggested() or (most is not None and self._steps_here >= most):
+        """When Temporal suggests it, or the spec says so: the history of one execution stays short. And when another version of
+        the workers serves: the next execution begins there."""
+        if self._goes_on_elsewhere():
             await self._outbox.flush()
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(self._next_input())
+            workflow.continue_as_new(self._next_input(), initial_versioning_behavior=elsewhere(workflow.info()))
+
+    def _goes_on_elsewhere(self) -> bool:
+        info, most = workflow.info(), self._state.request.execution.max_rounds_per_execution
+        if info.is_continue_as_new_suggested() or (most is not None and self._steps_here >= most):
+            return True
+        # Where an operator holds a run on a version, another one stays the target: each execution comes on a step at least.
+        has_come_on = self._steps_here > 0 or self._state.executions == 1
+        return has_come_on and elsewhere(info) is not None
 
     def _next_input(self) -> RunInput:
         assert self._state.prepared

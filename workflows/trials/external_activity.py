@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -19,6 +18,7 @@ from temporalio.workflow import ActivityCancellationType
 from ratchet._canonical import canonical_json
 from workflows.contracts import Delegating
 from workflows.model.activities.external_trials import AnswersInput, CallsInput, GivenAnswer, RetriesInput
+from workflows.model.activities.own_activity_calls import FIRST_PAUSE, LONGEST_PAUSE
 from workflows.model.failures import NOT_RETRYABLE, shorten
 from workflows.model.run.amounts import Resource
 from workflows.model.spec.targets.external import ActivityCalls
@@ -44,8 +44,6 @@ LIKELY_ANSWER = 64 * 1024
 HOPELESS = 10
 """So many calls in a row, each given up after all its attempts, and the activity is taken to be down."""
 
-FIRST_PAUSE = timedelta(seconds=1)
-LONGEST_PAUSE = timedelta(minutes=1)
 WORKER_SHUTDOWN = "WorkerShutdown"
 """What SDKs call the error of an activity that their worker gave up because it stops."""
 

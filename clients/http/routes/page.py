@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -44,13 +44,13 @@ class PageFiles(StaticFiles):
         return response
 
 
-def serve_page(app: FastAPI, welcomed: Callable[[str, Request], Response]) -> None:
+def serve_page(app: FastAPI, welcomed: Callable[[str, Request], Awaitable[Response]]) -> None:
     """The page at `/`, its parts under `/page`. `welcomed` answers a request that brings the token in its address."""
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            return welcomed(token, request)
+            return await welcomed(token, request)
         return FileResponse(FILES / "index.html", media_type="text/html", headers={"Cache-Control": ASK_AGAIN})
 
     app.mount("/page", PageFiles(directory=FILES))

@@ -6,17 +6,19 @@ import asyncio
 import uuid
 from typing import Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import Field
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from activities.releases.requests import ask_release_writer
+from clients.http.audited_requests import Noted
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
+from clients.http.callers import CalledBy, HttpCaller
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import refuse_unknown_run
-from clients.http.security import Trust
+from clients.local_audit import DeedNote
 from ratchet._frozen import Payload
 from ratchet._values import ShortText
 from workflows.model.spec.release import PersonName, ReleaseState, Ruling
@@ -30,8 +32,8 @@ router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}", tags=["
 class Word(Payload):
     """Who says it, and why."""
 
-    by: PersonName
-    """The name that the audit log and the spec's `approvers` know."""
+    by: PersonName | None = None
+    """The name that the audit log and the spec's `approvers` know. Left out by who has a token with a name: that is it."""
     comment: ShortText = Field(default="")
 
 
@@ -43,29 +45,36 @@ async def list_releases(run_id: RunId, backend: Served) -> list[ReleaseState]:
 
 
 @router.post("/approve", operation_id="approveRelease", responses=responses(404, 409, 504))
-async def approve(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
+async def approve(run_id: RunId, word: Word, backend: Served, caller: CalledBy, noted: Noted) -> ReleaseState:
     """Approve the release that a run asked for, and carry it out."""
-    return await _ruled(backend, run_id, "approve", word, established(request))
+    return await _ruled(backend, run_id, "approve", word, caller, noted)
 
 
 @router.post("/reject", operation_id="rejectRelease", responses=responses(404, 409, 504))
-async def reject(run_id: RunId, word: Word, backend: Served, request: Request) -> ReleaseState:
+async def reject(run_id: RunId, word: Word, backend: Served, caller: CalledBy, noted: Noted) -> ReleaseState:
     """Reject the release that a run asked for; nothing moves."""
-    return await _ruled(backend, run_id, "reject", word, established(request))
+    return await _ruled(backend, run_id, "reject", word, caller, noted)
 
 
-def established(request: Request) -> str:
-    """What is known of who asks: all holders of the token are one."""
-    trust: Trust = request.app.state.trust
-    return "HTTP, by a holder of the server's token" if trust.token is not None else "HTTP, by anybody on that machine"
+def approver(word: Word, caller: HttpCaller) -> str:
+    """Whose word it is: a token's name cannot be replaced by another, and without one somebody must be named."""
+    if not caller.is_named and word.by is None:
+        raise Refused(422, "by: the server's own token says nothing of who you are; give your name", "by")
+    if caller.is_named and word.by not in (None, caller.name):
+        raise Refused(422, f"by: your token says that you are {caller.name!r}; leave `by` out", "by")
+    return caller.name if caller.is_named else str(word.by)
 
 
-async def _ruled(backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word, through: str) -> ReleaseState:
+async def _ruled(
+    backend: Backend, run_id: str, ruling: Literal["approve", "reject"], word: Word, caller: HttpCaller, noted: DeedNote
+) -> ReleaseState:
+    by = approver(word, caller)
     await refuse_unknown_run(backend, run_id)
     waiting = [state for state in await backend.reader.releases.listed(run_id=run_id) if state.status == "pending"]
     if not waiting:
         raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
-    said = Ruling(release_id=waiting[0].release_id, by=word.by, comment=word.comment, through=through)
+    noted.prompt = waiting[0].prompt
+    said = Ruling(release_id=waiting[0].release_id, by=by, comment=word.comment, through=caller.through)
     call = ask_release_writer(
         backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}"
     )

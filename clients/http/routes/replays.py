@@ -53,17 +53,17 @@ async def replay_optimization(run_id: RunId, backend: Served) -> Replay:
             raise await why_unknown(backend, run_id)
         if row.status not in TERMINAL:
             raise Refused(409, f"{run_id} is {row.status}; only a finished run can be gone through again")
-        replayed = await asyncio.to_thread(lambda: asyncio.run(_replayed(backend.database.url, run_id)))
+        replayed = await asyncio.to_thread(lambda: asyncio.run(_replayed(backend.database, run_id)))
     if replayed is None:
         raise await why_unknown(backend, run_id)
     return replayed
 
 
-async def _replayed(database_url: str, run_id: str) -> Replay | None:
+async def _replayed(of: Database, run_id: str) -> Replay | None:
     """In a thread with a loop and connections of its own: what is read is added up and compared as it comes."""
     from clients.replay.from_store import replay_store
 
-    database = await Database.open(database_url, most_connections=2)
+    database = await Database.open(of.url, most_connections=2, keys=of.keys)
     try:
         report = await StoreReader(database).runs.report(run_id)
         if report is None:

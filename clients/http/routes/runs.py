@@ -12,10 +12,11 @@ from temporalio.client import WorkflowExecutionStatus
 
 from clients.http.accepted_run import accepted_run
 from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
+from clients.http.callers import CalledBy
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run
-from clients.http.routes.open_runs import waiting_of
+from clients.http.routes.open_runs import OpenRun, waiting_of
 from clients.reports.history.entries import get_entries
 from clients.reports.load import facts_of
 from clients.runs.lookup import TERMINAL
@@ -33,6 +34,7 @@ from clients.wire import (
 )
 from store.read.outlines import Outline
 from store.read.rows import Graph, RejectionPage, RunDetail
+from store.write.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus
 
@@ -51,9 +53,18 @@ async def list_optimizations(
     ] = None,
     offset: Offset = 0,
     limit: Limit = 100,
+    *,
+    caller: CalledBy,
 ) -> OptimizationPage:
-    """Runs, the newest first; before them those that have not begun, as they wait for a worker."""
-    open_runs = await backend.open_runs.now(backend.servers, backend.reader)
+    """Runs of one's team, an admin's of all, the newest first; before them those that wait for a worker to begin."""
+    return await listed_optimizations(backend, status=status, search=search, team=caller.sees_only, offset=offset, limit=limit)
+
+
+async def listed_optimizations(
+    backend: Backend, *, status: RunStatus | None, search: str | None, team: str | None, offset: int, limit: int
+) -> OptimizationPage:
+    """A page of the list; without a team, of all runs."""
+    open_runs = await _of_team(backend, team, await backend.open_runs.now(backend.servers, backend.reader))
     unknown = [run for run in open_runs if not run.in_store and run.matches(status, search)]
     begun = (
         await backend.reader.runs.known_among([run.run_id for run in unknown]) if unknown else set()
@@ -61,10 +72,17 @@ async def list_optimizations(
     waiting = [waiting_of(run) for run in unknown if run.run_id not in begun]
     first = waiting[offset : offset + limit]
     rest = {"offset": max(offset - len(waiting), 0), "limit": limit - len(first)}
-    page = await backend.reader.runs.listed(status=status, search=search, **rest)
+    page = await backend.reader.runs.listed(status=status, search=search, team=team, **rest)
     waits = {run.run_id: run.waits_for for run in open_runs}
     rows = [listed_of(row, waits.get(row.run_id, ()) if row.status not in TERMINAL else ()) for row in page.items]
     return OptimizationPage(total=len(waiting) + page.total, items=(*first, *rows))
+
+
+async def _of_team(backend: Backend, team: str | None, found: tuple[OpenRun, ...]) -> tuple[OpenRun, ...]:
+    if team is None or not found:
+        return found
+    owners = await backend.reader.teams.of_runs(run.run_id for run in found)
+    return tuple(run for run in found if owners[run.run_id] == team)
 
 
 @router.get("/{optimization_id}", operation_id="getOptimization", responses=responses(404))
@@ -115,7 +133,10 @@ async def delete_optimization(run_id: RunId, backend: Served) -> Done:
     execution = await execution_of(backend, run_id)
     if execution is not None and execution.status == WorkflowExecutionStatus.RUNNING:
         raise Refused(409, f"{run_id} is {row.status}; cancel or stop it first", "optimization_id")
-    await Runs(backend.database).delete(run_id)
+    try:
+        await Runs(backend.database).delete(run_id)
+    except HeldRun as error:
+        raise Refused(409, str(error), "optimization_id") from None
     return Done(optimization_id=run_id, status=row.status, message="deleted, with its trials, answers and events")
 
 

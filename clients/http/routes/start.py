@@ -12,8 +12,11 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.preparing.request_check import Busy, problems_of
+from clients.http.access import deed_by
+from clients.http.audited_requests import Noted
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
+from clients.http.callers import CalledBy, HttpCaller
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
 from clients.http.spec_contents import SpecContents
@@ -22,6 +25,10 @@ from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
 from clients.wire import Started
 from ratchet._canonical import NotCanonical
+from store.read.access_tokens import Role
+from store.write.audit_log import AuditLog
+from store.write.teams import Teams
+from workflows.fair_shares import share_of
 from workflows.model.spec.request import OptimizationRequest
 
 
@@ -38,6 +45,8 @@ router = APIRouter(prefix="/v1/private/optimizations", tags=["steering"], route_
 async def start(
     request: OptimizationRequest,
     backend: Served,
+    caller: CalledBy,
+    noted: Noted,
     response: Response,
     new: Annotated[
         bool, Query(description="Start another run although this spec runs, or ran before; it is paid for again.")
@@ -49,7 +58,17 @@ async def start(
     changed. What this server may not read, only the workers, is named in `unseen`: then its name alone counts. Plug-ins are
     those that the workers may import, and a dataset's path is one that they may read.
     """
-    return await _started_once(backend, await _read(backend, request), response, new=new)
+    _refuse_own_release(request, caller)
+    started = await start_for(backend, request, response, caller.team, new=new)
+    noted.run_id = started.optimization_id
+    return started
+
+
+async def start_for(
+    backend: Backend, request: OptimizationRequest, response: Response, team: str, *, new: bool = False
+) -> Started:
+    """Start a team's run of a spec, or name the one that there is."""
+    return await _started_once(backend, await read_contents(backend, request, team), response, team, new=new)
 
 
 @router.post(
@@ -58,12 +77,16 @@ async def start(
     status_code=201,
     responses=responses(404, 409) | {200: {"model": Started}},
 )
-async def rescore(run_id: RunId, request: OptimizationRequest, backend: Served, response: Response) -> Started:
+async def rescore(
+    run_id: RunId, request: OptimizationRequest, backend: Served, caller: CalledBy, response: Response
+) -> Started:
     """Score the answers of a finished run anew: a new run with its candidates, judged by this spec, and no target call.
 
     The spec is that of the run but for scorers, objective, judgement and prices. An answer that the run did not get is missing.
     """
-    found = await _read(backend, request)
+    _refuse_own_release(request, caller)
+    team = await backend.reader.teams.of_run(run_id)
+    found = await read_contents(backend, request, team)
     if not await backend.reader.runs.is_known(run_id):
         raise await why_unknown(backend, run_id)
     try:
@@ -72,32 +95,46 @@ async def rescore(run_id: RunId, request: OptimizationRequest, backend: Served, 
     except NotRescored as error:
         raise Refused(409, str(error), "optimization_id") from None
     found = replace(found, asked=source.scored_by(found.asked), known=source.scored_by(found.known))
-    return await _started_once(backend, found, response, new=False)
+    started = await _started_once(backend, found, response, team, new=False)
+    await AuditLog(backend.database).add(deed_by(caller, "start", started.optimization_id), "done")  # the new run's own entry
+    return started
 
 
-async def _read(backend: Backend, request: OptimizationRequest) -> SpecContents:
-    """The spec with all that it refers to; what is wrong with it is refused."""
-    await _refuse_problems(request)
-    found = await backend.specs.read(backend.servers, request)
+def _refuse_own_release(request: OptimizationRequest, caller: HttpCaller) -> None:
+    """A run that releases its winner by itself does what only a role for releases may do."""
+    releases_itself = request.release is not None and request.release.mode == "automatic"
+    if releases_itself and not caller.role.covers(Role.RELEASE):
+        told = f"automatic needs a token with the role 'release', and yours, {caller.name!r}, has {caller.role.value!r}"
+        raise Refused(403, f"release.mode: {told}; `approval` leaves it to somebody who has one", "release.mode")
+
+
+async def read_contents(backend: Backend, request: OptimizationRequest, team: str) -> SpecContents:
+    """The spec with all that it refers to; what is wrong with it is refused, and what another team has is not there."""
+    await refuse_problems(request)
+    for problem in await backend.reader.teams.foreign_parts(team, request):
+        raise Refused(422, problem, problem.partition(": ")[0])
+    found = await backend.specs.read(backend.servers, request, team)
     if found.known is not request:
-        await _refuse_problems(found.known)
+        await refuse_problems(found.known)
     return found
 
 
-async def _started_once(backend: Backend, found: SpecContents, response: Response, *, new: bool) -> Started:
+async def _started_once(backend: Backend, found: SpecContents, response: Response, team: str, *, new: bool) -> Started:
     """Start the run of a spec, or name the one that there is."""
     try:
         parts = found.known, found.dataset_id, found.fingerprints, found.sources
-        first = await asyncio.to_thread(run_id_of, *parts)
+        first = await asyncio.to_thread(run_id_of, *parts, team)
     except NotCanonical as error:
         raise Refused(422, f"the spec has no canonical form: {error}") from None
     unseen = found.unseen
+    if found.brought:
+        await Teams(backend.database).claim_dataset(found.dataset_id, team)
     for run_id in further_ids(first):
         execution = await execution_of(backend, run_id)
         row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
-        if not known and await _started(backend, found.asked, run_id):
+        if not known and await _started(backend, found.asked, run_id, team):
             backend.open_runs.add(run_id)
             return Started(optimization_id=run_id, status="initialized", created=True, unseen=unseen)
         if not new:
@@ -107,7 +144,8 @@ async def _started_once(backend: Backend, found: SpecContents, response: Respons
     raise AssertionError("there is always a further id")
 
 
-async def _refuse_problems(request: OptimizationRequest) -> None:
+async def refuse_problems(request: OptimizationRequest) -> None:
+    """Refuse a spec with what is wrong with it by itself."""
     try:
         problems = await problems_of(request)
     except Busy as busy:
@@ -116,8 +154,10 @@ async def _refuse_problems(request: OptimizationRequest) -> None:
         raise Refused(422, "; ".join(problems[:20]), problems[0].partition(": ")[0])
 
 
-async def _started(backend: Backend, request: OptimizationRequest, run_id: str) -> bool:
+async def _started(backend: Backend, request: OptimizationRequest, run_id: str, team: str) -> bool:
     """False when somebody else was faster."""
+    if not await Teams(backend.database).claim_run(run_id, team):
+        raise Refused(409, f"the id {run_id!r} is taken; give the spec another name", "name")
     try:
         await backend.servers.client.start_workflow(
             WORKFLOW,
@@ -126,6 +166,7 @@ async def _started(backend: Backend, request: OptimizationRequest, run_id: str) 
             task_queue=backend.task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            priority=share_of(run_id, request.execution.priority),
             static_summary=f"optimize {request.name}",
         )
     except WorkflowAlreadyStartedError:

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Final, Protocol
 
 import structlog
 from fastapi import APIRouter, Header, Query
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from clients.http.backend import Backend, RunId, Served
+from clients.http.callers import Callers, NotAdmitted
 from clients.http.errors import Refused, responses
 from clients.http.feed import MOST_SUBSCRIBERS, Feed, Topic
 from clients.http.missing_run import refuse_unknown_run, refused_before_it_began
@@ -21,6 +23,8 @@ from store.connection import is_away
 
 HEARTBEAT_EVERY: Final = 15.0
 """Seconds of silence after which a comment says that the stream lives."""
+STILL_ADMITTED_EVERY: Final = 15.0
+"""Seconds after which it is asked again whether the reader's token lets him in."""
 BEGINS_WITHIN: Final = 3.0
 """Seconds after which it is asked whether a run that has no event yet was refused."""
 AGAIN_AFTER: Final = 0.5
@@ -102,7 +106,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ear = Ear(self._feed)
-        leaving = asyncio.create_task(_until_gone(receive, ear))
+        leaving = [asyncio.create_task(_until_gone(receive, ear)), asyncio.create_task(_until_not_admitted(scope, ear))]
 
         async def emit(chunk: bytes) -> None:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -114,13 +118,28 @@ class EventStream(Response):
                 await self._pour(emit, ear)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            leaving.cancel()
+            for task in leaving:
+                task.cancel()
 
 
 async def _until_gone(receive: Receive, ear: Ear) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     ear.leave()
+
+
+async def _until_not_admitted(scope: Scope, ear: Ear) -> None:
+    """A token that is revoked, or ends, ends what it opened."""
+    callers: Callers = scope["app"].state.callers
+    while True:
+        await asyncio.sleep(STILL_ADMITTED_EVERY)
+        try:
+            await callers.of(Headers(scope=scope))
+        except NotAdmitted:
+            ear.leave()
+            return
+        except Exception as error:
+            log.warning("tokens cannot be looked up", error=repr(error))
 
 
 @router.get(
@@ -176,7 +195,7 @@ async def _pour_events(feed: Feed, topic: Topic, last: int, emit: Emit, ear: Ear
         except Exception as error:
             if not is_away(error):
                 raise
-            log.warning("a stream waits for the store", run=topic.run_id, error=repr(error))
+            log.warning("a stream waits for the store", run_id=topic.run_id, error=repr(error))
             await ear.wait(AGAIN_AFTER)
             continue
         frame = topic.live.frame

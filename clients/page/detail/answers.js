@@ -60,6 +60,7 @@ function answerOf(answer, several) {
       " ", h("span", { class: "soft" }, facts.join(" · ")),
     ),
     answer.error ? h("p", { class: "problem" }, answer.error) : null,
+    answer.texts_removed ? h("p", { class: "soft" }, "Its text was removed by a policy.") : null,
     answer.output === null ? null : block("Output", readable(answer.output)),
     answer.feedback && !scores.some(([name]) => answer.score_details[name]?.reason === answer.feedback) ? block("Feedback", answer.feedback) : null,
     answer.printed ? block("Printed", answer.printed) : null,

@@ -103,20 +103,21 @@ export function changesOf(fields, values) {
 }
 
 /** Approve or reject the release that waits. */
-export function rulingQuestion(run, api, release, ruling) {
+export async function rulingQuestion(run, api, release, ruling) {
   const approve = ruling === "approve";
+  const caller = await api.get("/session").catch(() => null); // what is wrong then is told by the answer to the ruling
   return ask({
     title: approve ? `Release to ${release.prompt}?` : `Reject the release of ${release.prompt}?`,
-    body: [approve ? `The tag ${release.tag} moves to this candidate, if it still points to what the run began with. It can be rolled back.` : "Nothing moves. The run and its evidence stay."],
+    body: [...(caller?.is_named ? [`It is recorded as the word of ${caller.name}, whose token this is.`] : []), approve ? `The tag ${release.tag} moves to this candidate, if it still points to what the run began with. It can be rolled back.` : "Nothing moves. The run and its evidence stay."],
     fields: [
-      { name: "by", label: "Your name, as the audit log knows you", value: remembered(), required: true, wide: true, path: "by" },
+      ...(caller?.is_named ? [] : [{ name: "by", label: "Your name, as the audit log knows you", value: remembered(), required: true, wide: true, path: "by" }]),
       { name: "comment", label: "Comment", wide: true },
     ],
     confirm: approve ? "Approve and release" : "Reject", kind: approve ? "primary" : "danger",
     act: async (values) => {
       const state = await api.post(api.ofRun(run.id, ruling), values);
       try {
-        localStorage.setItem("ratchet-name", values.by);
+        if (values.by) localStorage.setItem("ratchet-name", values.by);
       } catch {
         // storage is off: the name is asked for again
       }

@@ -5,6 +5,7 @@ import * as burndown from "../detail/burndown.js";
 import * as candidate from "../detail/candidate.js";
 import * as compare from "../detail/compare.js";
 import * as firstLook from "../detail/first_look.js";
+import * as removed from "../detail/removed.js";
 import * as pareto from "../detail/pareto.js";
 import { h, replace, say } from "../dom.js";
 import { whole } from "../format.js";
@@ -157,11 +158,12 @@ export function mount(element, { api, navigate, announce, params, rest, options 
 function overview(body, context, tell) {
   const { run } = context;
   const section = (name) => h("section", { class: `card of-${name}` });
-  const [words, scores, verdicts, decisions, changes, front, budget, look] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look"].map(section);
-  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, scores, look, changes, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
+  const [words, scores, verdicts, decisions, changes, front, budget, look, gone] = ["figures", "scores", "verdicts", "decisions", "changes", "front", "burndown", "look", "removed"].map(section);
+  body.append(h("div", { class: "overview" }, h("div", { class: "main-column" }, gone, scores, look, changes, isLive ? null : words, front, budget), h("div", { class: "side-column" }, verdicts, decisions)));
   const closing = [
     isLive ? () => {} : figures.mount(words, context),
     scoreChart.mount(scores, context),
+    removed.mount(gone, context),
     firstLook.mount(look, context),
     verdict.mount(verdicts, context, tell),
     log.mount(decisions, context, { short: 14 }),

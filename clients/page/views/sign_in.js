@@ -21,7 +21,7 @@ export function askForToken(done) {
         open = null;
         done();
       } catch (error) {
-        replace(problem, error.status === 401 ? "This is not the server's token. Look for the link that it printed when it was started." : error.message);
+        replace(problem, error.status === 401 ? "This is no token of this server, or one that is over. Look for the link that it printed when it was started, or ask an admin." : error.message);
         field.select();
       }
     },

@@ -23,6 +23,7 @@ from clients.reports.formatting import CAUSES, objective_text
 from clients.reports.headline import headline_of
 from clients.reports.history.format import instant
 from clients.reports.pareto_front import front_of
+from clients.reports.removal_notes import removal_text
 from ratchet.prompts.compiled import Rendering
 from workflows.model.run.decisions import FrontMember
 from workflows.model.run.rounds import RoundRecord
@@ -250,6 +251,9 @@ def report_json(facts: RunFacts) -> dict[str, Any]:
         ],
         "plan": facts.plan.model_dump(mode="json") if facts.plan else None,
         "first_look": facts.first_look.model_dump(mode="json") if facts.first_look else None,
+        "removals": [removal.model_dump(mode="json", exclude={"run_id"}) for removal in facts.removals],
+        "removed": removal_text(facts.removals),
+        "legal_holds": [hold.model_dump(mode="json") for hold in facts.legal_holds],
         "slices": facts.slices.model_dump(mode="json") if facts.slices else None,
         "counts": facts.counts.model_dump(),
         "spend": facts.spend.model_dump(),

@@ -6,12 +6,13 @@ exploration, `explorations/{use case}/{configuration}.yaml`, one file each, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from clients.reports.facts import Iteration, RunFacts
 from clients.reports.history.files import file_name, put_whole
+from clients.reports.history.stored_baselines import StoredSample, sample_lines
 from ratchet._placeholders import as_text
 from ratchet._yaml_text import yaml_text
 from workflows.rules.scoring.objective_score import describe_objective
@@ -23,31 +24,42 @@ LONGEST_CONFIGURATION_NAME: Final = 60
 """Characters; what is longer is named by its hash."""
 
 _BARE: Final = frozenset({"objective", "status"})
+_FLAT: Final = frozenset({"samples"})
 _COMMENTS: Final = {
     "useCaseId": "A measurement of Ratchet's: one factor suit, and what it reached",
     "factorSuit": "The factor suit",
     "objective": "How it was judged",
     "datasetId": "On what",
     "statistics": "What it reached",
+    "samples": "What every sample reached: later measurements are compared with it, sample by sample",
     "runId": "Which run measured it",
 }
 
 
-def write_measurements(facts: RunFacts, folder: Path) -> list[Path]:
-    """Write what a run without a search measured, and return the paths. A newer measurement replaces an older
-    one; files of somebody else's are left alone."""
+def write_measurements(
+    facts: RunFacts, folder: Path, samples: Mapping[str, StoredSample] | None = None, *, name: str | None = None
+) -> list[Path]:
+    """Write what a run without a search measured, and return the paths. A newer measurement replaces an older one; files of
+    somebody else's are left alone. A single configuration is written with its `samples`, so that it can be compared with, and
+    under `name` where that shall not be the use case."""
     if not facts.request.optimizer.is_comparison or not facts.iterations:
         return []
     use_case = file_name(facts.use_case)
     if not facts.request.optimizer.looks_further:
-        files = {folder / SPECIFICATIONS / f"{use_case}.yaml": facts.iterations[0]}
+        files = {folder / SPECIFICATIONS / f"{file_name(name or facts.use_case)}.yaml": facts.iterations[0]}
     else:
         home = folder / EXPLORATIONS / use_case
         files = {home / f"{name}.yaml": iteration for name, iteration in _named(facts)}
-    return [
-        put_whole(path, yaml_text(_document(facts, iteration), bare=_BARE, spaced=frozenset(), comments=_COMMENTS))
-        for path, iteration in files.items()
-    ]
+    return [put_whole(path, _text(_document(facts, iteration, samples or {}))) for path, iteration in files.items()]
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return yaml_text(document, bare=_BARE, flat=_FLAT, comments=_COMMENTS)
+
+
+def write_baseline(path: Path, document: Mapping[str, Any], samples: Mapping[str, StoredSample]) -> Path:
+    """Write a measurement that no run made."""
+    return put_whole(path, _text({**document, "samples": sample_lines(samples)}))
 
 
 def _named(facts: RunFacts) -> Iterator[tuple[str, Iteration]]:
@@ -62,9 +74,9 @@ def _named(facts: RunFacts) -> Iterator[tuple[str, Iteration]]:
         yield name, iteration
 
 
-def _document(facts: RunFacts, iteration: Iteration) -> dict[str, Any]:
+def _document(facts: RunFacts, iteration: Iteration, samples: Mapping[str, StoredSample]) -> dict[str, Any]:
     request = facts.request
-    return {
+    document = {
         "useCaseId": facts.use_case,
         "factorSuit": iteration.configuration,
         "objective": facts.direction.upper(),
@@ -80,3 +92,4 @@ def _document(facts: RunFacts, iteration: Iteration) -> dict[str, Any]:
         "runId": facts.run_id,
         "experimentId": facts.experiment,
     }
+    return document | ({"samples": sample_lines(samples)} if samples else {})

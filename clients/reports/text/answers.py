@@ -52,7 +52,7 @@ def _asked(given: Any, expected: Any, width: int) -> Iterable[str]:
 
 
 def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Iterable[str]:
-    yield from labelled(label, "none" if answer.output is None else readable(answer.output), width)
+    yield from labelled(label, _output(answer), width)
     for name, score in answer.scores.items():
         reason = (answer.score_details.get(name) or {}).get("reason")
         yield from labelled(name, f"{score_text(score)}  {reason}" if reason else score_text(score), width)
@@ -60,6 +60,12 @@ def _answered(label: str, answer: ItemRow | ComparedAnswer, width: int) -> Itera
         yield from labelled("Printed", answer.printed, width)
     if answer.error is not None:
         yield from labelled("Error", answer.error, width, longest=len(answer.error))
+
+
+def _output(answer: ItemRow | ComparedAnswer) -> str:
+    if answer.texts_removed:
+        return "its text was removed by a policy"
+    return "none" if answer.output is None else readable(answer.output)
 
 
 def labelled(label: str, text: str, width: int, longest: int = LONGEST_TEXT, most_rows: int = MOST_ROWS) -> Iterable[str]:

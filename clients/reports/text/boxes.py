@@ -30,6 +30,7 @@ from clients.reports.headline import Headline, headline_of
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
 from clients.reports.release_outcome import release_text
+from clients.reports.removal_notes import hold_text, removal_text
 from clients.reports.score_differences import difference_text, error_rate_text
 from clients.reports.text.progress_lines import iteration_text, termination
 from clients.reports.text.summary import (
@@ -157,6 +158,8 @@ def _reused(facts: RunFacts) -> list[str]:
         ("Adjusted:", adjusted_text(facts)),
         ("Reused:", reused_text(facts)),
         ("Lost:", lost_text(facts)),
+        ("Removed:", removal_text(facts.removals)),
+        ("Held:", hold_text(facts.legal_holds)),
         ("Exceeded:", exceeded_text(facts)),
     )
     return [row for label, text in told if text for row in _labelled(label, text)]

@@ -24,6 +24,7 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.decisions.time_left import seconds_left
 
 if TYPE_CHECKING:
+    from clients.reports.facts import RunFacts
     from store.read.rows import LiveProgress
 
 FRAMES_PER_SECOND = 8
@@ -60,6 +61,9 @@ class LiveDisplay:
         """What rounds decided, and why; the newest stay in sight."""
         self._decisions = [*self._decisions, *decisions][-DECISIONS_SHOWN:]
 
+    def measured(self, facts: RunFacts) -> None:
+        """What there would be to draw; a terminal has no room for it."""
+
     def note(self, text: str) -> None:
         """What the run is waiting for; empty when nothing is unusual."""
         self._note = text
@@ -84,7 +88,7 @@ class LiveDisplay:
         return body
 
     def _fill(self, body: Table, progress: LiveProgress) -> None:
-        status = f"{progress.status} · {_doing(progress)}" + (f" · {self._note}" if self._note else "")
+        status = f"{progress.status} · {doing_text(progress)}" + (f" · {self._note}" if self._note else "")
         body.add_row("Status", Text(status, style="yellow" if progress.status == "paused" else "bold"))
         body.add_row("Round", round_text(progress, self._request))
         counts = progress.counts
@@ -117,7 +121,8 @@ class LiveDisplay:
         return rows
 
 
-def _doing(progress: LiveProgress) -> str:
+def doing_text(progress: LiveProgress) -> str:
+    """`measuring the baseline`, `round 3`; how it ended."""
     if progress.status in TERMINAL:
         return one_line(progress.message)
     if progress.baseline_score is None:
@@ -185,6 +190,9 @@ class PlainDisplay:
         if self._tells_decisions:
             for told in decisions:
                 self._print(f"  {told}")
+
+    def measured(self, facts: RunFacts) -> None:
+        return None
 
     def note(self, text: str) -> None:
         if text and text != self._noted:

@@ -20,6 +20,7 @@ from clients.reports.facts import (
 from clients.reports.formatting import change_text, counted, duration_text, score_text, telling_apart
 from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
+from clients.reports.removal_notes import hold_text, removal_text
 from clients.reports.score_differences import VERDICTS, plan_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
@@ -55,6 +56,8 @@ def status_text(facts: RunFacts, now: datetime) -> str:
             "Errors": errors_text(facts),
             "Reused": reused_text(facts),
             "Lost": lost_text(facts),
+            "Removed": removal_text(facts.removals),
+            "Held": hold_text(facts.legal_holds),
             "Exceeded": exceeded_text(facts),
             "Time": time_text(facts, now),
         }
@@ -141,7 +144,12 @@ def reused_text(facts: RunFacts) -> str:
     """What other runs had paid for already."""
     source = facts.request.optimizer.answers_of
     told = f"{facts.reused:,} of {facts.answers:,} answers" if facts.reused or source is not None else ""
-    return told if source is None else f"{told}, rescored from {source}"
+    told = told if source is None else f"{told}, rescored from {source}"
+    if not facts.sources_removed:
+        return told
+    sources = counted(facts.sources_removed, "earlier run")
+    missed = f"what {sources} had answered was removed by a policy, and asked and paid again"
+    return f"{told}; {missed}" if told else missed
 
 
 def adjusted_text(facts: RunFacts) -> str:

@@ -18,12 +18,14 @@ from activities.budget.metering import BudgetExhausted, at_most, metered
 from activities.endpoints.call_context import Bound, CallContext
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import Gates
+from activities.observation.worker_meters import WorkerMeters
 from activities.targets.faults import CandidateFault, NotSent, Refused, Throttled, TookTooLong, Unreachable
 from activities.targets.patience_requests import patience_asked_for
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
 from store.write.budgets import Budgets
 from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
+from tests.support.counted import Counted
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.amounts import NOTHING, Amount
 from workflows.model.run.contract import CommitRounds
@@ -385,6 +387,32 @@ async def test_of_what_a_dead_worker_had_set_aside_only_calls_that_had_begun_are
     assert (await used(database, run.run_id)).lost == Amount(samples=3)
 
 
+async def test_an_answer_that_a_dead_worker_had_not_stored_is_counted_once(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(samples=100))
+    dying = BudgetLease(run.store.budgets, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    stored, on_its_way, _in_flight = [await dying.reservation(answer_id=number) for number in range(3)]
+    for reservation in (stored, on_its_way):
+        reservation.answered(0, 0.0)
+        reservation.close()
+    await dying.written_with(run.store.budgets.write_balance, stored={0})
+    assert (await used(database, run.run_id)).spent == Amount(samples=1)
+    key = LeaseKey(run.run_id, "shard", 2, fresh_nonce(), left_open=((1, 2),))
+    await BudgetLease(run.store.budgets, key, is_away, most_needed=50).reservation()
+    settled = await used(database, run.run_id)
+    assert (settled.spent, settled.lost) == (Amount(samples=1), Amount(samples=2))
+
+
+async def test_an_answer_that_nobody_tries_to_store_any_more_is_lost(example: ExampleRun, database: Database) -> None:
+    run = await opened(example, Budget(samples=100))
+    budget_lease = BudgetLease(run.store.budgets, LeaseKey(run.run_id, "shard", 1, fresh_nonce()), is_away, most_needed=50)
+    async with budget_lease.open():
+        reservation = await budget_lease.reservation(answer_id=7)
+        reservation.answered(0, 0.0)
+        reservation.close()
+    settled = await used(database, run.run_id)
+    assert (settled.spent, settled.lost, settled.held) == (NOTHING, Amount(samples=1), NOTHING)
+
+
 async def test_the_search_leaves_the_confirmation_its_calls(example: ExampleRun, database: Database) -> None:
     splits = {"validation": 0.5, "test": 0.5}
     example.samples, example.replicates = 40, 1
@@ -454,6 +482,21 @@ async def test_a_connection_that_was_never_made_costs_nothing(example: ExampleRu
         reservation.close()
     await models.close()
     assert (await used(database, run.run_id)).all == NOTHING
+
+
+async def test_what_is_set_aside_and_what_is_refused_is_counted(example: ExampleRun, counted: Counted) -> None:
+    run = await opened(example, Budget(samples=1))
+    key = LeaseKey(run.run_id, "shard", 1, fresh_nonce())
+    lease = BudgetLease(run.store.budgets, key, is_away, most_needed=2, meters=WorkerMeters(counted.meter))
+    async with lease.open():
+        first = await lease.reservation()
+        first.answered(0, 0.0)
+        first.close()
+        with pytest.raises(BudgetExhausted):
+            await lease.reservation()
+    sums = counted.sums()
+    assert (sums["ratchet_reservations", "granted"], sums["ratchet_reservations", "refused"]) == (1, 1)
+    assert sums["ratchet_reservation_wait_seconds",] > 0
 
 
 async def test_without_a_budget_nothing_is_metered() -> None:

@@ -13,8 +13,11 @@ from temporalio.exceptions import ApplicationError
 
 from activities.concurrency.in_flight_limits import Caller, RunLimits
 from activities.evaluation import OTHER_CODE
+from activities.observation.call_observation import CallObservation
+from activities.observation.worker_meters import WorkerMeters
 from tests.support import evaluation_plugins
 from tests.support.activity_attempts import activity_environment
+from tests.support.counted import Counted
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import CONFIG_HASH, misbehaviours, plugin, samples, scored_by, shard, suite
 from workflows.model.failures import INVALID_REQUEST
@@ -166,6 +169,22 @@ class TestCancellation:
         assert result.missing == 50
         assert len(await run.outcomes()) == 10
         assert len(evaluation_plugins.calls) <= 31
+
+    async def test_what_it_leaves_behind_is_counted(self, counted: Counted) -> None:
+        run = MeasuredRun(suite("patient"), [*samples(2), *samples(6, seconds=30)[2:]])
+        environment = activity_environment()
+        async with evaluation(run, observation=CallObservation(WorkerMeters(counted.meter))) as evaluating:
+            running = asyncio.ensure_future(environment.run(evaluating.evaluate_shard, shard(6, concurrent_samples=3)))
+            await _called(5)
+            environment.cancel()
+            await running
+            await activity_environment().run(evaluating.evaluate_shard, shard(2))
+        sums = counted.sums()
+        assert sums["ratchet_answers", "python", "answered"] == sums["ratchet_scores", "scored"] == 2
+        assert sums["ratchet_answers_missing",] == 4
+        assert sums["ratchet_lost_calls",] == 3
+        assert sums["ratchet_answers_found",] == 2
+        assert sums["ratchet_call_duration_seconds", "python", "given_up"] > 0
 
     async def test_calls_that_are_nearly_done_are_let_finish(self) -> None:
         run = MeasuredRun(suite("patient"), samples(8, seconds=0.2))

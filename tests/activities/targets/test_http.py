@@ -19,6 +19,7 @@ from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Answering, Asked, json_endpoint
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation
 from tests.support.suite_building import suite
+from tests.support.traced import Traced
 from workflows.model.failures import PERMANENT_TARGET_ERROR
 from workflows.model.spec.scorers.matches import ContainsScorer
 from workflows.model.spec.targets.http import HttpTarget
@@ -70,6 +71,22 @@ async def asked_by(environment: Mapping[str, str] | None = None, **more: Any) ->
         assert (await evaluated(run_for(target(url, **more)), **named)).evaluated == 1
     assert len(endpoint.asked) == 1
     return endpoint.asked[0]
+
+
+async def test_an_endpoint_is_told_the_trace_that_its_call_is_part_of() -> None:
+    traced = Traced()
+    async with json_endpoint(ok) as endpoint:
+        run = run_for(target(endpoint.url))
+        async with evaluation(run, observation=traced.observation) as evaluating:
+            with traced.activity():
+                await activity_environment().run(evaluating.evaluate_shard, run.shard(1))
+    [call, activity] = traced.spans
+    assert call.context is not None
+    assert call.parent == activity.context
+    assert endpoint.asked[0].headers["traceparent"].split("-")[1:3] == [
+        f"{call.context.trace_id:032x}",
+        f"{call.context.span_id:016x}",
+    ]
 
 
 class TestRequests:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from clients.checks.findings import Finding, check_spec
-from clients.runs.pollers import Pollers, unserved_queues, unserved_target, unserved_without_servers
+from clients.runs.pollers import Pollers, unserved_activities, unserved_queues, unserved_without_servers
 from tests.support.activity_targets import height, theirs
 from tests.support.engines import Engines
 from tests.support.spec_texts import changed
@@ -64,14 +64,13 @@ def _asking(target: ActivityTarget) -> OptimizationRequest:
 
 
 async def test_a_task_queue_that_nobody_serves_is_told_with_what_to_do(engines: Engines) -> None:
-    told = await unserved_target(
+    [told] = await unserved_activities(
         engines.client, _asking(ActivityTarget(kind="activity", activity="theirs", task_queue="nobody-here"))
     )
-    assert told is not None
     assert told.startswith("target.task_queue: nobody serves activities of task queue 'nobody-here' in namespace default of ")
     assert "start the worker that has activity 'theirs' there" in told
     async with theirs(engines, height) as given, asyncio.timeout(20):
-        while await unserved_target(engines.client, _asking(ActivityTarget.model_validate(given))) is not None:
+        while await unserved_activities(engines.client, _asking(ActivityTarget.model_validate(given))):
             await asyncio.sleep(0.05)
 
 
@@ -80,6 +79,13 @@ def test_while_the_servers_do_not_run_nobody_can_serve_it() -> None:
     queues = OptimizationRequest.model_validate(spec | {"execution": {"evaluation_task_queue": "others"}})
     told = unserved_without_servers(queues)
     assert [line.partition(": ")[0] for line in told] == ["execution.evaluation_task_queue", "target.task_queue"]
+    own = {"kind": "activity", "activity": "own", "task_queue": "queue"}
+    scored = spec | {"scorers": [{**own, "name": "label"}], "optimizer": {"name": "refine", "proposer": own}}
+    assert [line.partition(": ")[0] for line in unserved_without_servers(OptimizationRequest.model_validate(scored))] == [
+        "target.task_queue",
+        "scorers[0].task_queue",
+        "optimizer.proposer.task_queue",
+    ]
     assert all("start them with `ratchet dev`" in line for line in told)
 
 

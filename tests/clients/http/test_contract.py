@@ -36,6 +36,11 @@ digest = "{digest}"
 include-path-regex = "/events$"
 enabled = false
 
+# There are no keys; tests/system/end_to_end/test_encryption.py has some.
+[[operations]]
+include-path-regex = "^/codec/"
+enabled = false
+
 [[operations]]
 include-operation-id = "deleteOptimization"
 parameters = {{ optimization_id = "nowhere" }}

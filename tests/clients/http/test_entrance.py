@@ -12,13 +12,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
+from starlette.datastructures import Headers
 
 from clients.commands.context import CommandError
-from clients.http.routes.releases import established
+from clients.http.callers import Callers
 from clients.http.security import Trust
 from clients.http.token import WITHOUT, entrance, kept_token
 from clients.own_modules import python_path
+from clients.runs.servers import Servers
 from tests.support.engines import Engines
 from tests.support.http_api import TOKEN
 
@@ -106,7 +107,7 @@ async def test_a_neighbour_on_loopback_starts_and_reads_nothing(
 @pytest.mark.parametrize(
     ("token", "known"), [(TOKEN, "by a holder of the server's token"), (None, "by anybody on that machine")]
 )
-def test_the_audit_log_does_not_take_a_name_for_a_proof(token: str | None, known: str) -> None:
-    app = FastAPI()
-    app.state.trust = Trust.of("127.0.0.1", token)
-    assert established(Request({"type": "http", "app": app})) == f"HTTP, {known}"
+async def test_the_audit_log_does_not_take_a_name_for_a_proof(servers: Servers, token: str | None, known: str) -> None:
+    callers = Callers(Trust.of("127.0.0.1", token), servers.reader.access_tokens, servers.reader.teams)
+    caller = await callers.of(Headers({"Authorization": f"Bearer {token}"}))
+    assert caller.through == f"HTTP, {known}"

@@ -23,11 +23,14 @@ from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
 from clients.reports.load import facts_of
 from store.read.reader import StoreReader
+from store.write.legal_holds import HoldRequest, LegalHolds
+from store.write.removals import Removals
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import PATIENCE_MS, keep_picture
 from tests.support.pictures import png
 from tests.support.word_runs import HOSTILE
+from workflows.rules.retention_policy import DueRemoval
 
 Accessible = Callable[[Page], Awaitable[list[str]]]
 OpensReport = Callable[..., Awaitable[Page]]
@@ -124,6 +127,25 @@ async def test_the_first_look_shows_three_answers_and_what_is_probably_wrong(
     await expect(look.locator(".answer")).to_have_count(3)
     await expect(look).to_contain_text("<b>bold</b>")
     assert await accessible(page) == []
+
+
+async def test_what_a_policy_removed_and_what_keeps_the_rest_is_told_first(
+    engines: Engines, open_report: OpensReport, accessible: Accessible
+) -> None:
+    result = await engines.run(hill_spec(name="removed", stop={"max_rounds": 1}))
+    run_id = result["optimization_id"]
+    await Removals(engines.database).carry_out(DueRemoval(run_id, "texts", "texts=30d", 0, 0))
+    await LegalHolds(engines.database).set(run_id, HoldRequest("<b>case 7</b>", "ann", "ann (uid 1) on desk"))
+    page = await open_report(run_id)
+    told = page.locator(".of-removed .notice")
+    await expect(told.first).to_contain_text("by the policy texts=30d; scores, verdicts and decisions stay.")
+    await expect(told.last).to_contain_text("Held: <b>case 7</b>, by ann since")
+    assert await accessible(page) == []
+    async with engines.database.connection() as connection:
+        tried = await connection.fetchval("SELECT candidate_id FROM candidates WHERE run_id = $1 AND round = 1", run_id)
+    page = await open_report(run_id, f"candidates/{tried}?tab=samples", in_full=True)
+    await page.locator(".sample-head").first.click()
+    await expect(page.get_by_text("Its text was removed by a policy.").first).to_be_visible()
 
 
 async def test_every_view_of_the_page_is_in_the_file(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ratchet
+from clients.python.result_rows import AnswerDict, EventDict, TrialDict
 from tests.support.patience import until
 
 ROOT = Path(__file__).parents[3]
@@ -74,11 +75,24 @@ def test_a_closure_is_optimized_where_it_is_and_the_same_call_pays_nothing_again
     assert (result.score or 0) > 1 / 8
     assert result.calls == sum(asked.values()) == len(result.trials()) * len(ROWS)
     assert [answer["item_id"] for answer in result.answers("baseline", passed=True)] == ["s0"]
+    assert set(result.answers("baseline")[0]) == set(AnswerDict.__annotations__)
+    assert set(result.trials()[0]) == set(TrialDict.__annotations__)
     assert len(result.history()) == 3
     assert "OPTIMIZE: closure" in str(result) == result.report().rstrip("\n") or str(result) in result.report()
     assert result.report("html").startswith("<!")
     with pytest.raises(ratchet.RunError, match="use one of text, markdown"):
-        result.report("pdf")
+        result.report("pdf")  # type: ignore[arg-type]
+    trials, answers = result.to_pandas(), result.to_pandas("answers", candidate="baseline")
+    assert list(trials.k) == [trial["configuration"]["k"] for trial in result.trials()]
+    assert list(trials.score) == [trial["score"] for trial in result.trials()]
+    assert list(answers.right) == [float(answer["passed"]) for answer in result.answers("baseline")]
+    assert len(result.to_pandas("answers", candidate="baseline", passed=True)) == 1
+    with pytest.raises(ratchet.RunError, match="use trials or answers"):
+        result.to_pandas("rounds")  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as without:
+        without.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ratchet.RunError, match=r'pip install "ratchet-optimizer\[pandas\]"'):
+            result.to_pandas()
     before = sum(asked.values())
     again = optimize(1)
     assert (again.id, again.score, sum(asked.values())) == (result.id, result.score, before)
@@ -95,8 +109,10 @@ async def test_a_run_is_followed_and_steered_from_the_loop_that_its_target_runs_
         return large_enough(configuration, sample)
 
     run = ratchet.start(name="steered", target=answer, configuration=K, data=ROWS, scorer="exact", home=home)
+    assert (await asyncio.to_thread(run.so_far)).status in ("initialized", "running"), "one that has not begun is waited for"
     events = aiter(run)
     async for event in events:
+        assert set(event) == set(EventDict.__annotations__)
         if event["type"] == "trial_added_or_updated" and event["payload"]["round"] == 1:
             break
     with pytest.raises(ratchet.RunError, match="write `await run`"):
@@ -144,7 +160,9 @@ def test_what_would_be_refused_is_refused_before_anything_is_started(tmp_path: P
     with pytest.raises(ratchet.SpecError) as refused:
         ratchet.optimize(**asked | {"budjet": {"cost": 1}}, home=tmp_path / "home")
     assert [finding["field"] for finding in refused.value.findings] == ["configuration.k", "budjet"]
-    with pytest.raises(ratchet.SpecError, match=r"target\.ref: .* is called with 3 positional arguments, but takes \(one\)"):
+    with pytest.raises(
+        ratchet.SpecError, match=r"target\.ref: .* is called with 3 positional arguments, or with 2 of them, but takes \(one\)"
+    ):
         ratchet.optimize(**asked | {"configuration": K}, home=tmp_path / "home")
     assert not (tmp_path / "home").exists()
 

@@ -88,6 +88,8 @@ def test_rows_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ({"data": 3}, "data: is a int; give rows, a table, or the path of a file"),
         ({"data": [1]}, "data[0]: is a int; give a mapping"),
         ({"data": [{"input": object()}]}, "data: Object of type object is not JSON"),
+        ({"target": 3}, "target: is a int; give a function, or a mapping with ref"),
+        ({"target": "agent:answer"}, 'or {"kind": "python", "ref": "module:function"}'),
         ({"scorer": right, "scorers": []}, "scorer: is given beside scorers"),
         ({"target": {"ref": lambda c, s: "", "pool": "process"}}, "cannot be imported by another process"),
     ],

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ratchet import ExperimentContext, Output, Record, Sample, StopFacts
+from ratchet import ExperimentContext, Output, Record, Sample, Score, StopFacts
 
 TOP = 700
 
@@ -85,6 +85,17 @@ async def logged_hill(configuration: Mapping[str, Any], sample: Sample, context:
     note(f"start {line}")
     await asyncio.sleep(0.03 + (hash_of(line) % 20) / 1000)
     note(f"end {line}")
+    return await hill(configuration, sample, context)
+
+
+async def held_hill(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Like `logged_hill`; a call that begins while somebody holds calls back waits until they are let go."""
+    line = f"{context.overrides_tag[:16]} {sample.id} {context.replicate}"
+    note(f"start {line}")
+    held = Path(f"{os.environ['RATCHET_TEST_CALLS']}.held")
+    await asyncio.sleep(0.03)
+    while held.exists():
+        await asyncio.sleep(0.02)
     return await hill(configuration, sample, context)
 
 
@@ -371,3 +382,24 @@ enough = Described("no more than two rounds", _after_two_rounds)
 async def thinks_for_ever(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
     await asyncio.sleep(3_600)
     return current
+
+
+async def secretive(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
+    """Answers, prints, traces and raises what it is told; candidates wait until the file is there."""
+    told = f"{configuration['prompt']} {sample.input['text']}"
+    note(f"start {'candidate' if 'again' in configuration['prompt'] else 'baseline'} {sample.id}")
+    print(told)
+    if sample.input.get("raises"):
+        raise RuntimeError(f"cannot say {told}")
+    while "again" in configuration["prompt"] and not Path(configuration["gate"]).exists():
+        await asyncio.sleep(0.01)
+    return Output({"height": min(len(configuration["prompt"]) / 200, 1.0), "told": told}, trace={"told": told}, tokens=10)
+
+
+def secretive_height(output: Output, sample: Sample) -> Score:
+    """A scorer that quotes the answer."""
+    return Score("height", height(output, sample), reason=f"it says {output.value['told']}")
+
+
+def says_it_again(current: Mapping[str, Any], records: Sequence[Record], factors: Sequence[str]) -> Mapping[str, Any]:
+    return {"prompt": f"{current['prompt']} and again"}

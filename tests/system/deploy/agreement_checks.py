@@ -165,7 +165,7 @@ def readme(files: Files) -> list[str]:
             found.append(f"README.md: {path} does not exist")
     for path in sorted(set(re.findall(r"`([\w.-]+\.(?:py|yaml))`|keys: ([\w.-]+\.yaml)", text))):
         name = path[0] or path[1]
-        if not any((DEPLOY / place / name).exists() for place in (".", "kubernetes")):
+        if not any((DEPLOY / place / name).exists() for place in (".", "kubernetes", "worker-controller")):
             found.append(f"README.md: {name} does not exist")
     for arguments in re.findall(r"docker compose --file deploy/compose\.yaml ([^`\n]*)", text):
         meant = re.findall(r"--scale ([\w-]+)=|run --rm ([\w-]+)|exec -T ([\w-]+)", arguments)

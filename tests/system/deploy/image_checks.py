@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 
@@ -111,7 +112,7 @@ def dynamic_config(files: Files) -> list[str]:
     given = documents(files["temporal/dynamicconfig.yaml"])[0]
     found = []
     for name, entries in given.items():
-        values = [str(entry["value"]) for entry in entries]
+        values = [json.dumps(entry["value"]) for entry in entries]
         if values != [SETTINGS.get(name)]:
             found.append(f"temporal/dynamicconfig.yaml: {name} is {values}, the embedded server has {SETTINGS.get(name)}")
     return found

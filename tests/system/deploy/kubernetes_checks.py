@@ -222,6 +222,26 @@ def secrets(files: Files) -> list[str]:
     return found
 
 
+def metrics_port(files: Files) -> int:
+    """Where workers show their metrics."""
+    return int(named(files, "ConfigMap")["ratchet"]["data"]["RATCHET_METRICS"].rpartition(":")[2])
+
+
+def metrics(files: Files) -> list[str]:
+    """What reads metrics finds every worker at the port that it shows them at."""
+    found = []
+    port = metrics_port(files)
+    for where, template, container in pods(files):
+        if not where.startswith("Deployment"):
+            continue
+        told = template["metadata"].get("annotations", {})
+        if (told.get("prometheus.io/scrape"), told.get("prometheus.io/port")) != ("true", str(port)):
+            found.append(f"{where}: its annotations do not lead to its metrics")
+        if {"name": "metrics", "containerPort": port} not in container.get("ports", []):
+            found.append(f"{where}: does not name the port of its metrics")
+    return found
+
+
 def egress(files: Files) -> list[str]:
     """The network policy lets through what the configuration names, and no private address but those ports."""
     found = []
@@ -229,8 +249,14 @@ def egress(files: Files) -> list[str]:
     database = urlsplit(named(files, "Secret")["ratchet"]["stringData"]["DATABASE_URL"])
     needed = {53, 443, int(configuration["TEMPORAL_ADDRESS"].rpartition(":")[2]), int(database.netloc.rpartition(":")[2])}
     for name, policy in named(files, "NetworkPolicy").items():
-        if policy["spec"]["policyTypes"] != ["Ingress", "Egress"] or policy["spec"]["ingress"] != []:
+        if policy["spec"]["policyTypes"] != ["Ingress", "Egress"]:
             found.append(f"NetworkPolicy {name}: does not close both directions")
+        for rule in policy["spec"]["ingress"]:
+            selected = [peer.get("namespaceSelector", {}).get("matchLabels") for peer in rule.get("from", [])]
+            if not selected or not all(isinstance(labels, dict) and labels for labels in selected):
+                found.append(f"NetworkPolicy {name}: lets in whoever asks")
+            if [port["port"] for port in rule.get("ports", [])] != [metrics_port(files)]:
+                found.append(f"NetworkPolicy {name}: lets in more than what reads metrics")
         allowed = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
         if allowed != needed:
             found.append(f"NetworkPolicy {name}: allows {sorted(allowed)}, needed are {sorted(needed)}")

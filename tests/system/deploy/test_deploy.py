@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from deploy.core_lock import LEFT_OUT
 from tests.system.deploy import agreement_checks as agreement
 from tests.system.deploy import compose_checks as compose
+from tests.system.deploy import controller_checks as controller
 from tests.system.deploy import image_checks as image
 from tests.system.deploy import kubernetes_checks as kubernetes
 from tests.system.deploy.reading import (
@@ -37,7 +38,8 @@ CHECKS: tuple[Check, ...] = (
     *(compose.schema, compose.images, compose.isolation, compose.publishing, compose.addresses),
     *(compose.order, compose.stopping, compose.references, compose.secrets),
     *(kubernetes.schema, kubernetes.complete, kubernetes.images, kubernetes.isolation, kubernetes.references),
-    *(kubernetes.stopping, kubernetes.secrets, kubernetes.egress),
+    *(kubernetes.stopping, kubernetes.secrets, kubernetes.egress, kubernetes.metrics),
+    *(controller.schema, controller.overlay, controller.workers),
     *(agreement.variables, agreement.commands, agreement.hosts, agreement.readme),
 )
 
@@ -45,6 +47,9 @@ DOCKERFILE, COMPOSE, ENV, README = "Dockerfile", "compose.yaml", ".env.example",
 WORKER, EVALUATION, SETUP = (f"kubernetes/{name}.yaml" for name in ("worker", "evaluation-worker", "setup-job"))
 POLICY, SECRET, CONFIG, KUSTOMIZATION = (
     f"kubernetes/{name}.yaml" for name in ("network-policy", "secret.example", "config", "kustomization")
+)
+CONNECTION, VERSIONS, OVERLAY = (
+    f"worker-controller/{name}.yaml" for name in ("connection", "worker-deployment", "kustomization")
 )
 RUN_STAGE = "FROM python:3.11.14-slim-bookworm AS run"
 
@@ -215,6 +220,29 @@ MUTATIONS: tuple[tuple[Check, str, str, str, str], ...] = (
     (kubernetes.egress, SECRET, ":5432/", ":6432/", "needed are"),
     (kubernetes.egress, POLICY, "169.254.0.0/16, ", "", "metadata address"),
     (kubernetes.egress, POLICY, "[Ingress, Egress]", "[Egress]", "both directions"),
+    (kubernetes.egress, POLICY, "port: 9464", "port: 9465", "more than what reads metrics"),
+    (kubernetes.egress, POLICY, "kubernetes.io/metadata.name: monitoring", "{}", "whoever asks"),
+    (kubernetes.metrics, WORKER, 'prometheus.io/port: "9464"', 'prometheus.io/port: "9090"', "do not lead to its metrics"),
+    (kubernetes.metrics, EVALUATION, "containerPort: 9464", "containerPort: 9090", "does not name the port"),
+    (kubernetes.metrics, CONFIG, "0.0.0.0:9464", "0.0.0.0:9000", "do not lead to its metrics"),
+    (controller.schema, CONNECTION, "hostPort: temporal", "hostPort: grpc://temporal", "does not match"),
+    (controller.schema, CONNECTION, "kind: Connection", "kind: TemporalConnection", "none of the controller's"),
+    (controller.schema, VERSIONS, "strategy: AllAtOnce", "strategy: Sometimes", "is not one of"),
+    (controller.schema, VERSIONS, "scaledownDelay: 1h", "scaledownDelay: soon", "does not match"),
+    (controller.overlay, OVERLAY, "  - connection.yaml\n", "", "lists"),
+    (controller.overlay, OVERLAY, "newTag: 0.1.0", "newTag: 0.0.9", "is not version"),
+    (controller.overlay, OVERLAY, "kind: HorizontalPodAutoscaler", "kind: Autoscaler", "the base has"),
+    (controller.workers, VERSIONS, "runAsUser: 10001", "runAsUser: 0", "securityContext is"),
+    (controller.workers, VERSIONS, "limits: {memory: 2Gi}", "limits: {}", "resources of the container"),
+    (controller.workers, VERSIONS, '["--role", "all"]', '["--role", "workflows"]', "leaves a part to workers of another"),
+    (
+        controller.workers,
+        VERSIONS,
+        "temporalWorkerDeploymentRef: {name: ratchet}",
+        "temporalWorkerDeploymentRef: {name: r}",
+        "scales no",
+    ),
+    (controller.workers, VERSIONS, "connectionRef: {name: ratchet}", "connectionRef: {name: r}", "names no Connection"),
     (agreement.variables, COMPOSE, "RATCHET_PLUGIN_PATH", "RATCHET_PLUGINS_PATH", "nobody there reads RATCHET_PLUGINS_PATH"),
     (agreement.variables, COMPOSE, "NUM_HISTORY_SHARDS", "HISTORY_SHARDS", "nobody there reads HISTORY_SHARDS"),
     (agreement.variables, COMPOSE, "TEMPORAL_NAMESPACE: $", "TEMPORAL_NAME_SPACE: $", "reads TEMPORAL_NAME_SPACE"),
@@ -310,7 +338,7 @@ def test_a_lock_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     shutil.copy(ROOT / "deploy/core_lock.py", tmp_path / "deploy")
     project = (
         '[project]\nname = "x"\ndependencies = ["a>=1"]\n[build-system]\nrequires = ["h"]\n'
-        '[project.optional-dependencies]\nengine = ["b[c]>=2"]\nembedded = ["s"]\n'
+        '[project.optional-dependencies]\nengine = ["b[c]>=2"]\nembedded = ["s"]\nencryption = ["b"]\nopentelemetry = []\n'
     )
     (tmp_path / "pyproject.toml").write_text(project)
     lock = tmp_path / "requirements.lock"

@@ -355,7 +355,7 @@ async def test_the_python_example_answers(engines: Engines, spec: Spec) -> None:
 
 
 @pytest.fixture(scope="module")
-async def typescript_worker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+async def typescript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The TypeScript example, installed from npm and built."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
@@ -368,14 +368,26 @@ async def typescript_worker(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         output, _ = await process.communicate()
         assert process.returncode == 0, f"npm {command[0]}: {output.decode()}"
-    return folder / "dist" / "worker.js"
+    return folder / "dist"
+
+
+async def _awaited_by_the_client(script: Path, spec: dict[str, Any], file: Path, environment: dict[str, str]) -> dict[str, Any]:
+    file.write_text(json.dumps(spec), "utf-8")
+    client = await asyncio.create_subprocess_exec(
+        *("node", str(script), str(file), "from-typescript"), env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await client.communicate()
+    assert client.returncode == 0
+    result: dict[str, Any] = json.loads(said)
+    return result
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "batch"), [("answerTicket", 1), ("answerTickets", 2)])
 async def test_the_typescript_example_answers(
-    name: str, batch: int, typescript_worker: Path, engines: Engines, spec: Spec
+    name: str, batch: int, typescript: Path, engines: Engines, spec: Spec, tmp_path: Path
 ) -> None:
+    """One of the two runs is started, asked, adjusted and awaited by the example's own client."""
     queue = f"typescript-{batch}"
     allow(ACTIVITY_QUEUES, "typescript-*")
     environment = os.environ | {
@@ -383,23 +395,26 @@ async def test_the_typescript_example_answers(
         "TEMPORAL_NAMESPACE": engines.addresses.namespace,
         "TASK_QUEUE": queue,
     }
-    process = await asyncio.create_subprocess_exec("node", str(typescript_worker), env=environment)
+    asked = spec(
+        configuration={
+            "system_prompt": {"value": "Labels: page, the.", "change": "text"},
+            "labels": "billing",
+        },
+        flags={"shortest_word": 3},
+        target={"kind": "activity", "activity": name, "task_queue": queue, "batch": batch, "heartbeat": "20s"},
+        dataset={"items": [{**item, "expected": "invoice"} for item in TICKETS], "splits": "none"},
+        scorers=[{"kind": "exact", "name": "label"}],
+        objective={"metric": "label"},
+        optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:knows_invoices"}},
+        stop={"max_rounds": 1},
+    )
+    process = await asyncio.create_subprocess_exec("node", str(typescript / "worker.js"), env=environment)
     try:
-        result = await engines.run(
-            spec(
-                configuration={
-                    "system_prompt": {"value": "Labels: page, the.", "change": "text"},
-                    "labels": "billing",
-                },
-                flags={"shortest_word": 3},
-                target={"kind": "activity", "activity": name, "task_queue": queue, "batch": batch, "heartbeat": "20s"},
-                dataset={"items": [{**item, "expected": "invoice"} for item in TICKETS], "splits": "none"},
-                scorers=[{"kind": "exact", "name": "label"}],
-                objective={"metric": "label"},
-                optimizer={"name": "refine", "proposer": {"kind": "python", "ref": "plugged:knows_invoices"}},
-                stop={"max_rounds": 1},
-            )
-        )
+        if batch == 1:
+            result = await _awaited_by_the_client(typescript / "client.js", asked, tmp_path / "spec.json", environment)
+            assert result["asked"] == result["optimization_id"] == "from-typescript"
+        else:
+            result = await engines.run(asked)
     finally:
         process.terminate()
         await process.wait()

@@ -32,7 +32,7 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
 
 def lines_of(file: Path, run_id: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return [line for line in lines if line["run"] == run_id]
+    return [line for line in lines if line["run_id"] == run_id]
 
 
 async def test_run_trial_and_attempt_stand_on_every_line(
@@ -46,7 +46,7 @@ async def test_run_trial_and_attempt_stand_on_every_line(
     assert all(line["attempt"] == 1 for line in lines)
     of_trials = [line for line in lines if line["event"] in {"shard done", "trial concluded"}]
     assert len(of_trials) == 2 * 5
-    assert all(line["trial"].startswith(f"{run_id}/r") for line in of_trials)
+    assert all(line["trial_id"].startswith(f"{run_id}/r") for line in of_trials)
     rounds = [line["round"] for line in lines if line["event"].endswith("trials")]
     assert rounds == [0, 1, 2, 3]
 
@@ -57,7 +57,7 @@ async def test_lines_of_a_run_with_slashes_in_its_id_are_of_that_run(
     await engines.run(spec(name="logged"), run_id="team/r1/logged")
     lines = lines_of(log_file, "team/r1/logged")
     assert {"measuring the baseline", "shard done", "trial concluded"} <= {line["event"] for line in lines}
-    assert {line["trial"] for line in lines if line["event"] == "measuring the baseline"} == {None}
+    assert {line["trial_id"] for line in lines if line["event"] == "measuring the baseline"} == {None}
 
 
 async def test_replay_says_nothing(engines: Engines, spec: Callable[..., dict[str, Any]], log_file: Path) -> None:

@@ -13,6 +13,8 @@ from clients.replay.temporal_histories import replay_histories
 from store.read.reader import StoreReader
 from tests.support.coin_runs import coins
 from tests.support.engines import Engines
+from tests.support.optimizer_specs import REFLECTING
+from tests.support.plugins.ruled import items
 from tests.support.replaying import differences_in_export, nothing_differs
 
 WEIGHTED = {"items": [{"id": f"s{n}", "input": n, "weight": 1 + n % 3} for n in range(24)], "splits": "none"}
@@ -223,3 +225,20 @@ async def test_a_history_that_the_code_does_not_go_along_with_is_named(
     replayed = await replay_histories(engines.client, result["optimization_id"], None)
     assert len(replayed.failures) == replayed.trials == 2
     assert result["optimization_id"] in replayed.failures[0]
+
+
+async def test_rejections_of_a_round_that_the_budget_ended_count(engines: Engines) -> None:
+    """Nothing of it was let in, so the round was never decided."""
+    data = {"items": items(30), "splits": {"train": 0.5, "validation": 0.5}}
+    execution = {"concurrent_samples": 6, "samples_per_shard": 10}
+    given = {
+        **REFLECTING,
+        "name": "refused",
+        "dataset": data,
+        "budget": {"samples": 120},
+        "execution": execution,
+        "seed": 258868,
+    }
+    result = await engines.run(given)
+    assert (result["rounds"], result["stop_reason"]) == (0, "sample_budget")
+    assert (result["counts"]["proposed"], result["counts"]["rejected"]) == (2, 2)

@@ -47,7 +47,8 @@ def test_an_import_that_cannot_be_moved_stops_the_build() -> None:
 def test_the_wheel_is_the_checkout_line_by_line(tmp_path: Path) -> None:
     lay_out(ROOT, tmp_path)
     assert {place.name for place in tmp_path.iterdir()} == {"ratchet", "ratchet_engine"}
-    assert {place.stem for place in (tmp_path / "ratchet_engine").iterdir()} == {"__init__", *ROOMS}
+    assert {place.stem for place in (tmp_path / "ratchet_engine").glob("[!p]*")} == {"__init__", *ROOMS}
+    assert all((tmp_path / package / "py.typed").is_file() for package in ("ratchet", "ratchet_engine"))
     for name in (LIBRARY, *ROOMS):
         for source in sorted((ROOT / name).rglob("*")) or [ROOT / f"{name}.py"]:
             if source.is_dir() or "__pycache__" in source.parts:

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
-from deploy.core_lock import LEFT_OUT
+from deploy.core_lock import LEFT_OUT, named_in, part_of, roots_of
+from tests.support.patience import until
+from tests.support.public_names import MODULES, public_names
 from tests.system.packaging.temporal_project import FILES
+from tests.system.packaging.typed_project import PYRIGHT, USE
 
 ROOT = Path(__file__).parents[3]
 UNREACHABLE = ("No matching distribution found", "Max retries exceeded", "NewConnectionError", "Temporary failure")
@@ -51,6 +58,12 @@ class Environment:
         assert done.returncode == 0, done.stderr
 
 
+def extras_of_the_readme() -> list[str]:
+    extras: str
+    [extras] = re.findall(r"pip install 'ratchet-optimizer\[(.+?)\]'", (ROOT / "README.md").read_text())
+    return extras.split(",")
+
+
 def made(folder: Path) -> Environment:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     return Environment(folder)
@@ -78,13 +91,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """The wheel with what the demo needs: `ratchet-optimizer[engine,embedded]`."""
+    """The wheel with the extras that the README says."""
     folder = tmp_path_factory.mktemp("environment")
-    part = subprocess.run([sys.executable, ROOT / "deploy/core_lock.py", "dev"], capture_output=True, text=True, check=True)
-    (folder / "engine.lock").write_text(part.stdout)
+    extras = extras_of_the_readme()
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = named_in(package for extra in extras for package in optional[extra])
+    part = part_of(
+        (ROOT / "requirements.lock").read_text(), wanted | roots_of((ROOT / "pyproject.toml").read_text(), "library")
+    )
+    (folder / "engine.lock").write_text(part)
     environment = made(folder / "venv")
     environment.install("--require-hashes", "--requirement", str(folder / "engine.lock"))
-    environment.install("--no-index", f"ratchet-optimizer[engine,embedded] @ {wheel.as_uri()}")
+    environment.install("--no-index", f"ratchet-optimizer[{','.join(extras)}] @ {wheel.as_uri()}")
     done = environment.run("python", "-m", "pip", "check")
     assert done.returncode == 0, done.stdout
     return environment
@@ -138,6 +156,73 @@ def test_a_temporal_project_with_all_of_our_names_is_checked_and_run(installed: 
     assert asked.stdout.split() == [run["optimization_id"], "0.0"], asked.stderr
     imported = installed.run("python", "-c", "import ratchet, worker, store; print(worker.__file__)", cwd=tmp_path)
     assert imported.stdout.strip() == str(tmp_path / "worker.py")
+
+
+def test_type_checkers_of_strangers_know_every_name_and_every_keyword(installed: Environment, tmp_path: Path) -> None:
+    names = [f"{module}.{name}" for module in MODULES for name in public_names(module)]
+    (tmp_path / "use.py").write_text(USE)
+    imports = "".join(f"import {module}\n" for module in MODULES)
+    (tmp_path / "names.py").write_text(imports + "\n".join(f"reveal_type({name})" for name in names))
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(PYRIGHT))
+    python = str(installed.folder / "bin" / "python")
+
+    def told(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *command, "use.py", "names.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    checked = told("mypy", "--strict", "--no-incremental", "--python-executable", python)
+    found = re.findall(r'Revealed type is "(.*)"', checked)
+    assert [name for name, kind in zip(names, found, strict=True) if kind in ("Any", "Unknown")] == []
+    checked = told("basedpyright", "--pythonpath", python)
+    found = re.findall(r'information: Type of ".*" is "(.*)', checked)
+    assert [name for name, kind in zip(names, found, strict=True) if kind.startswith(("Any", "Unknown"))] == []
+
+
+SCRIPT = """\
+import pathlib, time, ratchet
+calls = pathlib.Path("calls")
+def answer(configuration, sample):
+    calls.write_text(calls.read_text() + "." if calls.exists() else ".")
+    time.sleep(0.1)
+    return "yes" if configuration["k"] > sample.input else "no"
+rows = [{"input": n, "expected": "yes"} for n in range(8)]
+result = ratchet.optimize(target=answer, configuration={"k": ratchet.integer(1, min=0, max=9)}, data=rows, scorer="exact",
+                          stop={"max_rounds": 2}, execution={"concurrent_samples": 1})
+print(result.status, result.score)
+"""
+
+
+def test_twelve_lines_optimize_a_function_and_leave_nothing_running(installed: Environment, tmp_path: Path) -> None:
+    assert len(SCRIPT.splitlines()) <= 12
+    (tmp_path / "script.py").write_text(SCRIPT)
+    python = str(installed.folder / "bin" / "python")
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+
+    def begun() -> int:
+        return len((tmp_path / "calls").read_text()) if (tmp_path / "calls").exists() else 0
+
+    def left() -> list[str]:
+        """What runs here: in this folder, or with data in it."""
+        return [
+            " ".join(process.info["cmdline"])
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(tmp_path) in part for part in process.info["cmdline"] or ())
+        ]
+
+    for number in (signal.SIGKILL, signal.SIGINT):
+        before = begun()
+        with subprocess.Popen([python, "script.py"], cwd=tmp_path, env=kept, stderr=subprocess.PIPE) as process:
+            until(lambda before=before, process=process: begun() > before + 2 or process.poll() is not None)  # type: ignore[misc]
+            assert process.poll() is None, process.stderr and process.stderr.read().decode()
+            process.send_signal(number)
+        if number == signal.SIGINT:
+            assert left() == [], "who is asked to stop waits until its servers have stopped"
+    done = subprocess.run([python, "script.py"], cwd=tmp_path, env=kept, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1].startswith("completed "), done.stderr
+    assert left() == []
 
 
 def test_a_project_may_call_each_sample_in_a_process_of_its_own(installed: Environment, tmp_path: Path) -> None:

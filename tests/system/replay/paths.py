@@ -156,6 +156,15 @@ def by_activity(**options: Any) -> dict[str, Any]:
     return {"kind": "activity", "activity": "hill_elsewhere", "task_queue": "strangers", **options}
 
 
+def own_activities() -> dict[str, Any]:
+    """A scorer and a proposer on that task queue."""
+    proposer = {"kind": "activity", "activity": "climb_elsewhere", "task_queue": "strangers"}
+    return spec(
+        scorers=[{"kind": "activity", "name": "height", "activity": "height_elsewhere", "task_queue": "strangers"}],
+        optimizer={"proposer": proposer},
+    )
+
+
 def on_runner(**wishes: Any) -> dict[str, Any]:
     """The reference runner of the examples, told how to behave."""
     return {"kind": "external", "url": RUNNER, "poll": "200ms", "execution_params": wishes}
@@ -319,6 +328,7 @@ PATHS = (
     ),
     RecordedPath("stopped_by_policy", spec(stop={**ENDLESS, "policy": "plugged:enough"})),
     RecordedPath("by_activity", spec(target=by_activity())),
+    RecordedPath("own_activities", own_activities()),
     RecordedPath("by_activity_racing", spec(target=by_activity(), dataset=FORTY, judgement=RACING)),
     RecordedPath("by_activity_in_batches", spec(target=by_activity(batch=4))),
     RecordedPath(

@@ -33,13 +33,14 @@ from worker import serving
 ROOT = Path(__file__).parents[3]
 SITE_PACKAGES = sysconfig.get_path("purelib")
 PLUGINS = ROOT / "tests" / "support" / "plugins"
-TRIALS_KEPT = 2
+KEPT = 2
+"""Of the trials of a path, and of the calls of activities of the user's, the newest."""
 
 
 async def record_all(wanted: Sequence[RecordedPath]) -> None:
     HISTORIES.mkdir(parents=True, exist_ok=True)
     for path in wanted:
-        for kind in ("", "_execution_*", "_trial_*", "_writer_*"):
+        for kind in ("", "_execution_*", "_trial_*", "_writer_*", "_call_*"):
             for known in HISTORIES.glob(f"{path.name}{kind}.json"):
                 known.unlink()
     with tempfile.TemporaryDirectory() as folder:
@@ -68,12 +69,12 @@ async def record(client: Client, path: RecordedPath, runner: str) -> None:
     assert first
     if path.prompt is not None:
         return  # its trials are like all others
-    trials = [
-        trial async for trial in client.list_workflows(f"WorkflowType = 'TrialWorkflow' AND WorkflowId STARTS_WITH '{run_id}/'")
-    ]
-    for number, trial in enumerate(sorted(trials, key=lambda found: found.start_time)[-TRIALS_KEPT:]):
-        history = await client.get_workflow_handle(trial.id, run_id=trial.run_id).fetch_history()
-        _write(f"{path.name}_trial_{number + 1}", history)
+    for kind, workflow_type in (("trial", "TrialWorkflow"), ("call", "OwnActivityWorkflow")):
+        started = f"WorkflowType = '{workflow_type}' AND WorkflowId STARTS_WITH '{run_id}/'"
+        found = [one async for one in client.list_workflows(started)]
+        for number, one in enumerate(sorted(found, key=lambda found: found.start_time)[-KEPT:]):
+            history = await client.get_workflow_handle(one.id, run_id=one.run_id).fetch_history()
+            _write(f"{path.name}_{kind}_{number + 1}", history)
 
 
 async def _histories(client: Client, workflow_id: str) -> list[WorkflowHistory]:

@@ -34,9 +34,18 @@ async def strangers(client: Client) -> AsyncIterator[str]:
         answer = {"value": {"height": 1 - abs(call["configuration"]["x"] - 700) / 1000}}
         return [answer for _ in call["samples"]] if "samples" in call else answer
 
+    @activity.defn(name="height_elsewhere")
+    async def height_elsewhere(call: dict[str, Any]) -> float:
+        return float(call["output"]["value"]["height"])
+
+    @activity.defn(name="climb_elsewhere")
+    async def climb_elsewhere(call: dict[str, Any]) -> dict[str, Any]:
+        return {"values": {"x": call["configuration"]["x"] + 100}}
+
+    served = [hill_elsewhere, height_elsewhere, climb_elsewhere]
     runners = example("external-runner/runner.py")
     async with (
-        Worker(client, task_queue="strangers", activities=[hill_elsewhere], graceful_shutdown_timeout=timedelta(0)),
+        Worker(client, task_queue="strangers", activities=served, graceful_shutdown_timeout=timedelta(0)),
         runners.serving(runners.Runner(client)) as url,
     ):
         allow(RUNNER_URLS, url)

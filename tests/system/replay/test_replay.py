@@ -24,6 +24,7 @@ from tests.system.replay.fingerprints import FINGERPRINTS, WORKFLOWS, commands_i
 from tests.system.replay.paths import PATHS
 from workflows.cleanup import CleanupWorkflow
 from workflows.optimization import OptimizationWorkflow
+from workflows.own_activity import OwnActivityWorkflow
 from workflows.release import ReleaseWorkflow
 from workflows.trial import TrialWorkflow
 
@@ -36,6 +37,7 @@ TRIALS = {
     "by_activity_trial_1",
     "by_activity_cancelled_trial_1",
     "on_runner_trial_1",
+    "own_activities_call_1",
 }
 HINT = "if the change is meant, record the histories anew: .venv/bin/python -m tests.system.replay.record"
 
@@ -46,7 +48,7 @@ def load(path: Path) -> WorkflowHistory:
 
 
 def replayer(plugin: SimplePlugin | None = None, *more: type) -> Replayer:
-    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow, *more]
+    workflows = [OptimizationWorkflow, TrialWorkflow, ReleaseWorkflow, CleanupWorkflow, OwnActivityWorkflow, *more]
     return Replayer(workflows=workflows, plugins=[plugin or ratchet_plugin()])
 
 

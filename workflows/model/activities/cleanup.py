@@ -21,3 +21,11 @@ class CleanupResult(Payload):
     """Temporary tags of prompts."""
     overlays: int = 0
     """Configurations that nothing in the store refers to."""
+    texts: int = 0
+    """Runs of which the policy removed the texts of answers."""
+    answers: int = 0
+    """Runs of which it removed answers and scores."""
+    runs: int = 0
+    """Runs that it removed with all that was theirs."""
+    left: int = 0
+    """Removals that the next round goes on with."""

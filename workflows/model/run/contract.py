@@ -24,7 +24,7 @@ from workflows.model.spec.judgement import Judged, Noise, Plan
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
 from workflows.model.spec.optimizer_options import OptimizerSpec
 from workflows.model.spec.prompt import PromptSnapshot
-from workflows.model.spec.proposers import ModelProposer, PythonProposer
+from workflows.model.spec.proposers import Asked
 from workflows.model.spec.release import ReleaseOutcome
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.suite import LeftOut
@@ -245,7 +245,7 @@ class ProposalInput(Payload):
     configuration: Configuration | None = None
     """What is rewritten, where that is no candidate's."""
     factors: tuple[str, ...]
-    proposer: ModelProposer | PythonProposer = Field(discriminator="kind")
+    proposer: Asked
     feedback: str = ""
     """The last iterations in words."""
     objective: str = ""

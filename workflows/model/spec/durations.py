@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
@@ -49,6 +49,15 @@ Duration = Annotated[
         }
     ),
 ]
+
+
+def _is_positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("must be longer than 0")
+    return value
+
+
+PositiveDuration = Annotated[Duration, AfterValidator(_is_positive)]
 
 Elapsed = Annotated[timedelta, WithJsonSchema({"type": "string", "description": "An ISO 8601 duration, such as PT2.5S."})]
 """A time that was measured. The schema format `duration` knows no fractions of seconds."""

@@ -84,7 +84,8 @@ class Execution(SpecPart):
     """How fast models and endpoints may be called for this run, over all workers, by the model's name or the endpoint's URL.
     What holds for all runs together is the operator's to say, by RATCHET_RATE_LIMITS."""
     priority: Priority = DEFAULT_PRIORITY
-    """From 1 to 5: where runs wait for the same endpoint, each step up gets twice the share; nobody waits for ever."""
+    """From 1 to 5: where runs wait for the same endpoint, each step up gets twice the share; nobody waits for ever. Where they
+    wait for workers, the higher one goes first."""
     sample_timeout: Duration = timedelta(seconds=60)
     """The longest one target call may take; beyond it the sample counts as failed."""
     min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.95

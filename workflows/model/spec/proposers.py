@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalMapping, ShortText, Text
+from workflows.model.spec.called_activity import CalledActivity
 from workflows.model.spec.named_plugins import Description, PluginReference
 
 
@@ -53,6 +54,17 @@ class PythonProposer(SpecPart):
     """How many evaluated samples it is shown, failed ones first."""
 
 
+class ActivityProposer(CalledActivity):
+    """An activity of your own, on any task queue, in any language. `examples/temporal` has the contract.
+
+    Each call is a small workflow of its own. One that fails, or that nobody takes, is a proposal that failed.
+    """
+
+    kind: Literal["activity"]
+    examples: Annotated[int, Field(ge=0, le=200)] = 20
+    """How many evaluated samples it is shown, failed ones first."""
+
+
 class NoOpProposer(SpecPart):
     """Proposes the value unchanged, with fresh answers: an A/A test of the whole set-up."""
 
@@ -65,4 +77,8 @@ class StepProposer(SpecPart):
     kind: Literal["step"]
 
 
-Proposer = Annotated[ModelProposer | PythonProposer | NoOpProposer | StepProposer, Field(discriminator="kind")]
+AskedProposer = ModelProposer | PythonProposer | ActivityProposer
+"""Those who are asked for new values outside of the workflow."""
+
+Asked = Annotated[AskedProposer, Field(discriminator="kind")]
+Proposer = Annotated[AskedProposer | NoOpProposer | StepProposer, Field(discriminator="kind")]

@@ -46,8 +46,8 @@ class ReleaseSpec(SpecPart):
     remind: Duration = timedelta(days=1)
     """After how long a reminder is sent; 0 sends none."""
     approvers: Annotated[list[PersonName], Field(max_length=100)] = Field(default_factory=list)
-    """Who may approve, by the name given with `--by`. Default: anybody who can reach the servers. A name is what whoever
-    asks says: who has the server's token, or reaches Temporal, can give any. The audit log says how it was established."""
+    """Who may approve, by the name of a token over HTTP, or the name given with `--by`. Default: anybody who can reach the
+    servers. Who has the server's own token, or reaches Temporal, can give any name. The audit log says how it is known."""
 
     @field_validator("deadline")
     @classmethod

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field
 from ratchet._canonical import canonical_json
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue
+from workflows.model.spec.called_activity import CalledActivity, OwnActivity
 from workflows.model.spec.dataset import LARGEST_INLINE_DATASET, Dataset
 from workflows.model.spec.default_optimizer import why_default
 from workflows.model.spec.design import Design
@@ -248,6 +249,17 @@ class OptimizationRequest(SpecPart):
             yield NamedPlugin("stop.policy", self.stop.policy.ref, 1, self.stop.policy.version)
         if self.dataset.ref is not None:
             yield NamedPlugin("dataset.ref", self.dataset.ref, 0, self.dataset.version)
+
+    def own_activities(self) -> Iterator[OwnActivity]:
+        """The activities of the user's that it names."""
+        target = self.target.calls(self.execution.sample_timeout)
+        if target is not None:
+            yield OwnActivity("target.task_queue", target.task_queue, target.activity)
+        for place, scorer in placed_scorers(self.scorers):
+            if (called := scorer.called_activity) is not None:
+                yield OwnActivity(f"{place}.task_queue", called.task_queue, called.activity)
+        if isinstance(proposer := self.optimizer.proposer, CalledActivity):
+            yield OwnActivity("optimizer.proposer.task_queue", proposer.task_queue, proposer.activity)
 
     def describable(self) -> tuple[str, ...]:
         """The plug-ins that may say in words what they are, and of which the spec does not."""

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ratchet._frozen import SpecPart
 from workflows.model.run.numbers import Weight
+from workflows.model.spec.called_activity import CalledActivity
 from workflows.model.spec.extraction import Extract
 from workflows.model.spec.kinds import Various
 from workflows.model.spec.named_plugins import NamedPlugin
@@ -49,6 +50,8 @@ class Scorer(Various):
     """Whether it may give scores of other names than its own."""
     is_judged: ClassVar[bool] = False
     """Whether a model judges, by instructions of ours."""
+    asks_somebody: ClassVar[bool] = False
+    """Whether it needs somebody else to score, who may be away and takes the time that he takes."""
     depends_on_prices: ClassVar[bool] = False
     """Whether its score is made of what models cost."""
 
@@ -100,6 +103,11 @@ class Scorer(Various):
     @property
     def asked_model(self) -> AskedModel | None:
         """The model that it asks, if it asks one."""
+        return None
+
+    @property
+    def called_activity(self) -> CalledActivity | None:
+        """The activity that it calls, if it calls one."""
         return None
 
     # -- what it needs ----------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def pair_of(sample: Mapping[str, Any]) -> SampleReplicate:
 def answers_in(encoding: bytes, data: bytes, batch: Sequence[Mapping[str, Any]], *, listed: bool) -> list[GivenAnswer]:
     """What an activity returned for a batch, sample by sample. What cannot be read is the candidate's fault."""
     try:
-        returned = _decoded(encoding, data)
+        returned = decoded(encoding, data)
     except ValueError as error:
         return [GivenAnswer(**pair_of(sample), fault=f"the answer is unusable: {error}", kind=UNUSABLE) for sample in batch]
     if not listed:
@@ -45,7 +45,8 @@ def answers_in(encoding: bytes, data: bytes, batch: Sequence[Mapping[str, Any]],
     return [_given(sample, answer) for sample, answer in zip(batch, returned, strict=True)]
 
 
-def _decoded(encoding: bytes, data: bytes) -> Any:
+def decoded(encoding: bytes, data: bytes) -> Any:
+    """What somebody else's activity returned, as JSON. Raises ValueError, with what is wrong."""
     if encoding == b"binary/null":
         return None
     if encoding not in (b"json/plain", b"json/protobuf"):

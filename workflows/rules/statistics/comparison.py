@@ -11,7 +11,7 @@ from workflows.model.spec.judgement import Evidence, JudgementSpec
 from workflows.rules.decisions.verdicts import FEWEST_SAMPLES
 from workflows.rules.statistics.answer_permutation import permutation_test
 from workflows.rules.statistics.constraints import check_constraints
-from workflows.rules.statistics.gain_pairs import Array, Pairs, Singles, averaged, numbered, pair
+from workflows.rules.statistics.gain_pairs import Array, Pairs, Singles, averaged, numbered, pair, weighted_sum
 from workflows.rules.statistics.mann_whitney import mann_whitney, unpaired_moments, welch
 from workflows.rules.statistics.mean_test import Bounds, interval, lower_bound, moments, p_above
 from workflows.rules.statistics.sign_flip import SignFlip
@@ -223,8 +223,8 @@ def _equally_often(
 
 def _means(pairs: Pairs) -> dict[str, float]:
     return {
-        "reference_mean": float(pairs.shares @ pairs.reference),
-        "mean": float(pairs.shares @ pairs.candidate),
+        "reference_mean": weighted_sum(pairs.shares, pairs.reference),
+        "mean": weighted_sum(pairs.shares, pairs.candidate),
     }
 
 

@@ -26,7 +26,7 @@ from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, JudgementSpec
 from workflows.rules.decisions.best import length_of
 from workflows.rules.decisions.verdicts import FEWEST_SAMPLES
-from workflows.rules.statistics.gain_pairs import Array, Pairs, Scores, averaged, numbered
+from workflows.rules.statistics.gain_pairs import Array, Pairs, Scores, averaged, numbered, weighted_sum
 from workflows.rules.statistics.mean_test import Moments, interval, least_variance, lower_bound, moments, p_above
 
 CONFIDENCE = 0.95
@@ -136,8 +136,8 @@ def cross_fit(
             "method": f"cross-fitting, {divisions} x {folds.max() + 1} folds; permutation test of the choice, {flips} flips",
             "n": n,
             "merged_from": gained.merged_from,
-            "reference_mean": float(pairs.shares @ pairs.reference),
-            "mean": float(pairs.shares @ pairs.candidate),
+            "reference_mean": weighted_sum(pairs.shares, pairs.reference),
+            "mean": weighted_sum(pairs.shares, pairs.candidate),
             "effect": pairs.effect,
             "low": low,
             "high": high,

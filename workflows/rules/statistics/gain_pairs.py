@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,7 @@ class Pairs:
 
     @property
     def effect(self) -> float:
-        return float(self.shares @ self.gains)
+        return weighted_sum(self.shares, self.gains)
 
     @property
     def evenly_weighted(self) -> bool:
@@ -105,6 +106,12 @@ def _units(
         for given, mean in zip(singles, means, strict=True)
     ]
     return [Unit(*answers) for answers in zip(*sides, strict=True)]
+
+
+def weighted_sum(weights: Array, values: Array) -> float:
+    """Σ weight · value, exactly rounded. The order in which a BLAS adds up depends on the processor that it finds, and what is
+    decided on one machine shall be worked out again on another, to the last digit that is told."""
+    return math.fsum((weights * values).tolist())
 
 
 def numbered(names: Sequence[Hashable]) -> NDArray[np.int64]:

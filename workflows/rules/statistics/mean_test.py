@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betainc, betaincinv, stdtr, stdtrit
 
-from workflows.rules.statistics.gain_pairs import Array, Pairs
+from workflows.rules.statistics.gain_pairs import Array, Pairs, weighted_sum
 
 SAMPLES_HELD_BACK = 1
 HALVINGS = 40
@@ -63,11 +63,11 @@ class Bounds(NamedTuple):
 def moments(pairs: Pairs, score_range: float | None = None) -> Moments:
     """The weighted moments; a sample that counts double is one sample with double influence, not two."""
     parts = pairs.n * pairs.shares * (pairs.gains - pairs.effect)
-    variance = float(parts @ parts) / (pairs.n - 1) if pairs.n > 1 else 0.0
+    variance = weighted_sum(parts, parts) / (pairs.n - 1) if pairs.n > 1 else 0.0
     reach, bounded = (score_range, True) if score_range is not None else _reach(pairs)
     gains, places = np.unique(pairs.gains, return_inverse=True)
     chances: Array = np.bincount(places, weights=pairs.shares).astype(np.float64)
-    spread = 1.0 if pairs.evenly_weighted else pairs.n * float(pairs.shares @ pairs.shares)
+    spread = 1.0 if pairs.evenly_weighted else pairs.n * weighted_sum(pairs.shares, pairs.shares)
     return Moments(pairs.n, pairs.effect, variance, reach, bounded, gains, chances, spread)
 
 

@@ -61,3 +61,32 @@ export type Answer =
       scores?: Record<string, number | { value: number; passed?: boolean; reason?: string }>;
     }
   | { error: string; tokens?: number; cost?: number };
+
+// What a run answers. Each has more fields than these.
+
+/** The query `progress`. */
+export interface Progress {
+  optimization_id: string;
+  name: string;
+  status: 'initialized' | 'running' | 'paused' | 'completed' | 'failed' | 'cancelled' | 'terminated';
+  round: number;
+  best_score: number | null;
+  baseline_score: number | null;
+}
+
+/** The updates `pause`, `resume`, `adjust` and `propose`. */
+export interface UpdateAnswer {
+  status: Progress['status'];
+  message: string;
+}
+
+/** The result of the workflow. What it calls the best is the winner where its gain holds, else the baseline. */
+export interface Result {
+  optimization_id: string;
+  status: Progress['status'];
+  message: string;
+  baseline_score: number | null;
+  best_score: number | null;
+  best_configuration: Record<string, any>;
+  spend: { samples: number; trials: number; tokens: number; cost: number };
+}

@@ -16,6 +16,7 @@ from workflows.model.spec.scorers.matches import (
     StartsWithScorer,
 )
 from workflows.model.spec.scorers.measurements import CostScorer, LatencyScorer, TokensScorer
+from workflows.model.spec.scorers.own_activity import ActivityScorer
 from workflows.model.spec.scorers.python import PythonScorer
 from workflows.model.spec.scorers.reported import ReportedScorer
 from workflows.model.spec.scorers.rubric import RubricScorer
@@ -40,6 +41,7 @@ SCORERS: Final[dict[str, type[Scorer]]] = {
     "tokens": TokensScorer,
     "reported": ReportedScorer,
     "python": PythonScorer,
+    "activity": ActivityScorer,
     "all_of": CombinedScorer,
     "any_of": CombinedScorer,
     "mean_of": CombinedScorer,

@@ -21,6 +21,7 @@ class RubricScorer(OutputScorer):
 
     graded_by = ".rubric:rubric"
     is_judged = True
+    asks_somebody = True
 
     kind: Literal["rubric"]
     rubric: Annotated[Text, Field(min_length=1)]

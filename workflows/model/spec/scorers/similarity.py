@@ -56,6 +56,7 @@ class SimilarityScorer(LikenessScorer):
     """
 
     graded_by = ".similarity:similarity"
+    asks_somebody = True
 
     kind: Literal["similarity"]
     threshold: float = 0.75

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ratchet._frozen import Payload
 from ratchet._values import CanonicalMapping, ShortText
-from workflows.model.spec.durations import Duration
+from workflows.model.spec.durations import PositiveDuration
 from workflows.model.spec.target_options import CalledPlace, Target
 from workflows.model.spec.targets.at_most import AtMost
 from workflows.model.spec.task_queues import TaskQueue
@@ -26,15 +26,6 @@ def _is_runner_url(value: str) -> str:
 
 
 RunnerUrl = Annotated[ShortText, AfterValidator(_is_runner_url)]
-
-
-def _is_positive(value: timedelta) -> timedelta:
-    if value <= timedelta(0):
-        raise ValueError("must be longer than 0")
-    return value
-
-
-PositiveDuration = Annotated[Duration, AfterValidator(_is_positive)]
 
 
 class ActivityTarget(Target):

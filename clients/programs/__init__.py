@@ -1,0 +1,1 @@
+"""Runs as part of other people's Temporal programs."""
