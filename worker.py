@@ -71,8 +71,8 @@ from clients.embedded.home import hold
 from clients.embedded.parent_watch import end_by_force_after, when_gone
 from clients.logs import configure_logs
 from clients.own_modules import DISTRIBUTION
-from clients.runs.deployments import route_to
 from clients.runs.ended_runs import looking_after_ended_runs, namespace_id_of
+from clients.runs.service.deployments import route_to
 from clients.search_attribute_registration import register_search_attributes
 from clients.telemetry import use_runtime
 from clients.temporal import connect

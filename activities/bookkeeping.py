@@ -19,11 +19,11 @@ from activities.preparing.request_check import problems_of
 from activities.releases.override_stores import Overrides
 from activities.settings import DatasetSettings
 from activities.shards.heartbeat import heartbeating
-from ratchet._canonical import NotCanonical, content_hash
+from ratchet._formats.canonical import NotCanonical, content_hash
 from store.connection import Database
 from store.errors import store_errors
 from store.events import RunUnknown
-from store.read.teams import TeamReader
+from store.read.access.teams import TeamReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
 from store.write.repositories import Store

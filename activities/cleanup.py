@@ -21,8 +21,8 @@ from activities.shards.heartbeat import heartbeating
 from ratchet.prompts import Change, OverrideStore, StaleBase, TagState
 from store.connection import Database
 from store.errors import store_errors
-from store.write.removals import Removals
 from store.write.repositories import Store
+from store.write.retention.removals import Removals
 from store.write.runs import RunStanding
 from workflows.contracts import Cleanup
 from workflows.model.activities.cleanup import CleanupInput, CleanupResult

@@ -26,7 +26,7 @@ from activities.shards.shard_endings import RATE_LIMITED
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import Refused, Unreachable
 from ratchet import experiment_from_input, experiment_headers
-from ratchet._canonical import canonical_json, derive_seed
+from ratchet._formats.canonical import canonical_json, derive_seed
 from store.errors import store_errors
 from store.write.outcomes import ShardWork, UnansweredPair
 from store.write.repositories import Store

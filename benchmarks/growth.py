@@ -21,8 +21,8 @@ from benchmarks.processes import bench_servers
 from benchmarks.specs import spec
 from store.connection import Connection, Database
 from store.read.reader import StoreReader
-from store.write.removals import Removals
 from store.write.repositories import Store
+from store.write.retention.removals import Removals
 from workflows.model.suite import EvaluationSuite, Outcome
 from workflows.model.trial import ShardInput, Split
 from workflows.rules.retention_policy import DueRemoval, Removed

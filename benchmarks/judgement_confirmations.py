@@ -20,7 +20,7 @@ from benchmarks.figures import Figure
 from benchmarks.judgement_cells import ALPHA, rate
 from clients.testing import World, simulate
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet.optimizer import Direction
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.decisions.verdicts import judge

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.quality_world import RuleWorld, Task
 from clients.testing import Simulated, World, simulate
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 
 
 def run(world: RuleWorld, seed: int, budget: int, optimizer: Mapping[str, Any]) -> Simulated:

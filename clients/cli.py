@@ -12,35 +12,28 @@ from typing import Annotated
 import typer
 
 from clients.commands import (
-    access_tokens,
     answers,
-    audit,
-    backup,
     begin,
     best_configuration,
     check,
     compare,
     datasets,
-    doctor,
     experiments,
     export,
     look,
-    mcp,
     prompts,
     release,
     replay,
     report,
-    retention,
     run,
-    serve,
     steer,
-    teams,
 )
 from clients.commands.context import CommandError, ExitCode, print_json
+from clients.commands.operations import access_tokens, audit, backup, doctor, mcp, retention, serve, teams
 from clients.own_modules import DIRECTORY, DISTRIBUTION
 from clients.settings import client_settings
 from ratchet._environment import BadSetting
-from ratchet._visible import visible
+from ratchet._text.visible import visible
 
 
 def _version(wanted: bool) -> None:
@@ -136,14 +129,14 @@ def _usage(error: Exception) -> str:
 
 
 def _code_of(error: Exception) -> ExitCode:
-    from clients.runs.servers import is_unreachable
+    from clients.runs.service.servers import is_unreachable
 
     return ExitCode.UNREACHABLE if is_unreachable(error) else ExitCode.FAILED
 
 
 def _unexpected(error: Exception) -> str:
     """A message for what nobody foresaw, or for servers that went away."""
-    from clients.runs.servers import is_unreachable, told_away
+    from clients.runs.service.servers import is_unreachable, told_away
 
     if is_unreachable(error):
         return told_away(error)

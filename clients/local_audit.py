@@ -11,8 +11,8 @@ import structlog
 from clients.commands.context import CommandError, ExitCode
 from clients.os_user import os_user
 from store.connection import Database
-from store.read.audit_log import DeedEnding
-from store.write.audit_log import AuditLog, Deed
+from store.read.access.audit_log import DeedEnding
+from store.write.access.audit_log import AuditLog, Deed
 
 log = structlog.get_logger("audit")
 

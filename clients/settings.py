@@ -24,7 +24,8 @@ from ratchet._environment import (
 )
 
 if TYPE_CHECKING:
-    from activities.settings import DatasetSettings, ObservationSettings, OperatorSettings, RetentionSettings
+    from activities.observation_settings import ObservationSettings
+    from activities.settings import DatasetSettings, OperatorSettings, RetentionSettings
 
 DEFAULT_HOME: Final = Path(".ratchet")
 TEAM: Final = "RATCHET_TEAM"
@@ -186,7 +187,7 @@ def retention_settings() -> RetentionSettings:
 
 def observation_settings() -> ObservationSettings:
     """Read what is shown of this process."""
-    from activities.settings import ObservationSettings
+    from activities.observation_settings import ObservationSettings
 
     return settings_from(ObservationSettings, os.environ)
 

@@ -19,7 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
 
 if TYPE_CHECKING:
-    from activities.settings import ObservationSettings
+    from activities.observation_settings import ObservationSettings
 
 SECONDS_AT_THE_END: Final = 3.0
 """What the spans of the last moments get to arrive when a process ends."""

@@ -18,7 +18,7 @@ from ratchet._environment import BadSetting
 from workflows.metrics import METRICS
 
 if TYPE_CHECKING:
-    from activities.settings import ListenAddress, ObservationSettings
+    from activities.observation_settings import ListenAddress, ObservationSettings
 
 log = structlog.get_logger("telemetry")
 

@@ -21,9 +21,9 @@ from temporalio.exceptions import ApplicationError
 
 from clients.payload_encryption import EncryptedPayloads, encoding_of, key_of
 from ratchet._encryption import KEYS, KEYS_FILE, EncryptionKeys
-from ratchet._explanation import explain
+from ratchet._formats.strict_json import RepeatedKey, each_key_once
 from ratchet._frozen import SpecPart
-from ratchet._strict_json import RepeatedKey, each_key_once
+from ratchet._text.explanation import explain
 from workflows.model.failures import INVALID_REQUEST, shorten
 
 JSON = "json/plain"

@@ -14,7 +14,7 @@ import structlog
 if TYPE_CHECKING:
     from temporalio.plugin import SimplePlugin
 
-    from activities.settings import ObservationSettings
+    from activities.observation_settings import ObservationSettings
 
 log = structlog.get_logger("traces")
 

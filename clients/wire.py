@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from clients.reports.diff import FactorDifference, differences
+from clients.reports.comparisons.diff import FactorDifference, differences
 from clients.reports.headline import Headline, headline_of_row
 from clients.reports.removal_notes import hold_text, removal_text
 from ratchet._frozen import Payload

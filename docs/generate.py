@@ -227,7 +227,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any], link: Any) -> list[str]:
-    from clients.http.access import matched
+    from clients.http.access.roles import matched
 
     lines = ["", f"### {method} {path}", "", _prose(operation.get("description") or operation.get("summary"))]
     role = matched(method, path).rule.role if path != "/health" else None

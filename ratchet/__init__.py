@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from clients.python.api import measure as measure
     from clients.python.api import optimize as optimize
     from clients.python.api import start as start
+    from ratchet._declared.use_cases import criterion as criterion
+    from ratchet._declared.use_cases import factor_setter as factor_setter
+    from ratchet._declared.use_cases import treatment_source as treatment_source
+    from ratchet._declared.use_cases import use_case as use_case
     from ratchet._factors import choice as choice
     from ratchet._factors import flag as flag
     from ratchet._factors import frozen as frozen
@@ -34,10 +38,6 @@ if TYPE_CHECKING:
     from ratchet._factors import number as number
     from ratchet._factors import order as order
     from ratchet._factors import text as text
-    from ratchet._use_cases import criterion as criterion
-    from ratchet._use_cases import factor_setter as factor_setter
-    from ratchet._use_cases import treatment_source as treatment_source
-    from ratchet._use_cases import use_case as use_case
     from ratchet.errors import RunError, SpecError
     from ratchet.optimizer import (
         CandidateProposal,
@@ -94,7 +94,7 @@ if not TYPE_CHECKING:  # a type checker shall tell a misspelt name
         if name in _FACTORS:
             return getattr(import_module("ratchet._factors"), name)
         if name in _USE_CASES:
-            return getattr(import_module("ratchet._use_cases"), name)
+            return getattr(import_module("ratchet._declared.use_cases"), name)
         if name in ("RunError", "SpecError"):
             return getattr(import_module("ratchet.errors"), name)
         if name not in __all__:

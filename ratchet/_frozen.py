@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from ratchet._misspelt_names import with_what_was_meant
+from ratchet._text.misspelt_names import with_what_was_meant
 
 
 class _Described(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
-from ratchet._canonical import NotCanonical, normalize, normalize_text
+from ratchet._formats.canonical import NotCanonical, normalize, normalize_text
 
 LONGEST_TEXT = 200_000
 

@@ -22,13 +22,13 @@ from urllib.parse import quote, unquote
 from ratchet.plugins import ExperimentContext
 
 if TYPE_CHECKING:
-    from ratchet._declarations import explore as explore
-    from ratchet._declarations import language_model as language_model
-    from ratchet._declarations import measure as measure
-    from ratchet._declarations import optimize as optimize
-    from ratchet._declarations import weighted as weighted
-    from ratchet._declared_bodies import Captor as Captor
-    from ratchet._declared_bodies import treatment_value as treatment_value
+    from ratchet._declared.declarations import explore as explore
+    from ratchet._declared.declarations import language_model as language_model
+    from ratchet._declared.declarations import measure as measure
+    from ratchet._declared.declarations import optimize as optimize
+    from ratchet._declared.declarations import weighted as weighted
+    from ratchet._declared.declared_bodies import Captor as Captor
+    from ratchet._declared.declared_bodies import treatment_value as treatment_value
     from ratchet.prompts.template import PromptTemplate
 
 _DECLARATIONS = ("explore", "language_model", "measure", "optimize", "weighted")
@@ -140,9 +140,9 @@ def experiment_from_input(told: Mapping[str, Any]) -> ExperimentContext:
 def __getattr__(name: str) -> Any:
     """Return what experiments are declared with, which is loaded when it is asked for."""
     if name in _DECLARATIONS:
-        return getattr(import_module("ratchet._declarations"), name)
+        return getattr(import_module("ratchet._declared.declarations"), name)
     if name in _BODIES:
-        return getattr(import_module("ratchet._declared_bodies"), name)
+        return getattr(import_module("ratchet._declared.declared_bodies"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

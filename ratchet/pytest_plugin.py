@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from ratchet._declarations import Declaration
+    from ratchet._declared.declarations import Declaration
 
 DECLARED: Final = "__ratchet_declaration__"
-"""What hangs on a declared function; the same as in `ratchet._declarations`, which is not loaded for it."""
+"""What hangs on a declared function; the same as in `ratchet._declared.declarations`, which is not loaded for it."""
 
 MARKER: Final = "ratchet(samples=…, budget=…)"
 NOT_FOR_EXPERIMENTS: Final = ("parametrize", "usefixtures")

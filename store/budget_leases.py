@@ -1,4 +1,4 @@
-"""What purses and the store say to each other about budget."""
+"""What leases and the store say to each other about budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LeaseKey:
 
 @dataclass(frozen=True, slots=True)
 class LeaseBalance:
-    """Where a purse stands; written whole, so that writing it twice changes nothing."""
+    """Where a lease stands; written whole, so that writing it twice changes nothing."""
 
     held: Amount = NOTHING
     """What may still be spent, or is being spent, without asking again."""
@@ -48,7 +48,7 @@ class LeaseBalance:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """What a purse asks for."""
+    """What a lease asks for."""
 
     needed: Amount = NOTHING
     welcome: Amount = NOTHING
@@ -56,7 +56,7 @@ class LeaseRequest:
     exclusive: bool = False
     """Nothing is known of what the call takes: nobody else may spend meanwhile."""
     again: bool = False
-    """The purse has leased before: when its lease is gone, somebody else has settled it."""
+    """The worker has leased before: when its lease is gone, somebody else has settled it."""
     spare: Amount = NOTHING
     """Of what is held already: it is given back when the request is refused."""
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 
 VISIBLE_NUL = "␀"
 VISIBLE_SURROGATE = "�"

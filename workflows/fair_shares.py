@@ -6,7 +6,7 @@ from typing import Final
 
 from temporalio.common import Priority
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 
 HIGHEST: Final = 5
 """The priority of a spec that goes first. For Temporal that is 1, and 5 goes last; 3 is the middle for both."""

@@ -11,6 +11,8 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from ratchet.optimizer import StopReason
     from workflows.contracts import Bookkeeping
+    from workflows.error_reason import reason_of
+    from workflows.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
     from workflows.model.failures import INVALID_REQUEST, shorten
     from workflows.model.run.contract import (
         Graph,
@@ -29,15 +31,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.spec.check import unknown_limits
     from workflows.run import queries
     from workflows.run.carry_over import pick_up
-    from workflows.run.ended import RunEnded
-    from workflows.run.error_reason import reason_of
-    from workflows.run.finish import Closing
-    from workflows.run.inputs import refuse_foreign_state, refuse_other_than_one, refuse_unusable_id
+    from workflows.run.end.ended import RunEnded
+    from workflows.run.end.finish import Closing
     from workflows.run.loop import RoundLoop
-    from workflows.run.manual_proposals import refuse_inadmissible
-    from workflows.run.optimizer_frame import WorkflowFrame
     from workflows.run.outbox import RoundOutbox
     from workflows.run.prepare import prepared
+    from workflows.run.proposals.manual_proposals import refuse_inadmissible
+    from workflows.run.proposals.optimizer_frame import WorkflowFrame
     from workflows.run.run_meters import RunMeters
     from workflows.run.state import RunState
     from workflows.run.timed_calls import TimedCalls

@@ -12,7 +12,10 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from workflows.continuation import versioning_behavior
     from workflows.contracts import Releasing
+    from workflows.error_reason import reason_of
+    from workflows.inputs import refuse_other_than_one
     from workflows.model.failures import INVALID_REQUEST
     from workflows.model.spec.release import (
         OpenRelease,
@@ -27,9 +30,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.policies import RELEASE
     from workflows.rules.releases.pending import PendingReleases
-    from workflows.run.elsewhere import elsewhere
-    from workflows.run.error_reason import reason_of
-    from workflows.run.inputs import refuse_other_than_one
     from workflows.search_attributes import PROMPT
 
 MOST_PENDING = 100
@@ -105,9 +105,9 @@ class ReleaseWorkflow:
     async def _continue_as_new_when_long(self) -> None:
         info, most = workflow.info(), self.desk.releases_per_execution
         is_long = info.is_continue_as_new_suggested() or (most is not None and self.handled >= most)
-        if is_long or (self.rested and elsewhere(info) is not None):
+        if is_long or (self.rested and versioning_behavior(info) is not None):
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(self.desk, initial_versioning_behavior=elsewhere(info))
+            workflow.continue_as_new(self.desk, initial_versioning_behavior=versioning_behavior(info))
 
     async def _nothing_more_comes(self, handled: int) -> bool:
         """Wait until somebody asked for something or something is due; whether it may rest, having nothing to wait for.

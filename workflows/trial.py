@@ -11,13 +11,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from workflows.contracts import Bookkeeping, Evaluating
+    from workflows.inputs import refuse_other_than_one
     from workflows.model.failures import shorten
     from workflows.model.run.clock import ClockKey, RunClock, TimeBudget
     from workflows.model.trial import Conclusion, ShardResult, TrialInput, TrialResult
     from workflows.policies import CONCLUDE, LOCAL_STORE
     from workflows.rules.decisions.deadline import moved_deadline
     from workflows.rules.scoring.merged_parts import ending_of
-    from workflows.run.inputs import refuse_other_than_one
     from workflows.trials.endings import Evaluation, GoesOn, ScoringBroke, TrialEnded, errors_of, to_the_end
     from workflows.trials.external_activity import ByActivity
     from workflows.trials.external_runner import SIGNAL, Announcements, OnRunner

@@ -1,6 +1,6 @@
 """Budget for calls that others make: set aside before they are asked, and settled once they have answered.
 
-Nobody of ours sees these calls, so that no purse can follow them one by one. What they can take is one row of `budget_leases`
+Nobody of ours sees these calls, so that no lease can follow them one by one. What they can take is one row of `budget_leases`
 from before the first of them is made until their answers are in the store.
 """
 
@@ -19,7 +19,7 @@ from activities.budget.lease import SAFETY
 from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
-from store.write.budgets import Budgets
+from store.write.limits.budgets import Budgets
 from workflows.model.activities.external_trials import CallsSettlement
 from workflows.model.run.amounts import LAST_DIGITS, Amount, Resource
 from workflows.model.spec.targets.at_most import AtMost

@@ -1,4 +1,4 @@
-"""The purse of a shard, or of a proposal: budget leased in small portions, handed out call by call, and accounted for.
+"""The budget lease of a shard, or of a proposal: budget leased in small portions, handed out call by call, and accounted for.
 
 What calls in flight can take is always set aside in PostgreSQL, so that a run stays within its budget whoever is killed when.
 What a dead worker had set aside counts as paid for and lost; therefore little is leased ahead.
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
-import itertools
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -22,11 +20,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from activities.budget.metering import BudgetExhausted
+from activities.budget.waiting_line import WaitingLine
 from activities.endpoints.call_context import Bound
 from activities.observation.worker_meters import UNSEEN, WorkerMeters
 from activities.shards.outcome_batches import until_back
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
-from store.write.budgets import Budgets
+from store.write.limits.budgets import Budgets
 from workflows.model.run.amounts import NOTHING, Amount, Resource, total
 
 T = TypeVar("T")
@@ -42,13 +41,10 @@ SECONDS_BETWEEN_RENEWALS = 10.0
 PATIENCE_AT_THE_END = 10.0
 
 SECONDS_BETWEEN_LOOKS = 0.1
-"""How often a purse that waits for what others give back looks whether they did."""
+"""How often a lease that waits for what others give back looks whether they did."""
 
 SECONDS_UNTIL_GIVEN_BACK = 0.5
 """What was leased ahead is given back after so long without a sample at work: others may wait for it."""
-
-Place = tuple[int, int]
-"""In the line of those who wait: who has more already comes before who has less, then by their number."""
 
 
 class Reservation:
@@ -78,7 +74,7 @@ class Reservation:
 
     @property
     def held(self) -> Amount:
-        """All that may still be spent with this ticket."""
+        """All that may still be spent with this reservation."""
         return (self.reserved - self.spent - self.lost).not_negative().or_more(self.pending)
 
     @property
@@ -141,49 +137,8 @@ class Reservation:
         self._budget_lease.take_back(self)
 
 
-class WaitingLine:
-    """Those who wait for budget, served one after the other."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
-        self._waiting: list[tuple[Place, asyncio.Future[None]]] = []
-        self._taken = False
-
-    def place(self, rank: int) -> Place:
-        return rank, next(self._numbers)
-
-    def is_overtaken(self, place: Place) -> bool:
-        """Whether somebody waits who comes before this place."""
-        return any(other < place and not turn.done() for other, turn in self._waiting[:1])
-
-    @asynccontextmanager
-    async def turn(self, place: Place) -> AsyncIterator[None]:
-        if self._taken:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiting, (place, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._pass_on()
-                raise
-        self._taken = True
-        try:
-            yield
-        finally:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        self._taken = False
-        while self._waiting and not self._taken:
-            _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
-                turn.set_result(None)
-                self._taken = True
-
-
 class BudgetLease:
-    """Hands out tickets, and keeps them covered by leases."""
+    """Hands out reservations, and keeps them covered by leases."""
 
     def __init__(
         self,
@@ -196,7 +151,7 @@ class BudgetLease:
         calls_each: int = 1,
         meters: WorkerMeters = UNSEEN,
     ) -> None:
-        """`most_needed` is how many tickets will be asked for in all; `samples_each` is 0 when they pay for no target call.
+        """`most_needed` is how many reservations will be asked for in all; `samples_each` is 0 where they pay no target call.
 
         `calls_each` is how many calls a sample makes, one after the other, as far as that is known.
         """
@@ -233,10 +188,10 @@ class BudgetLease:
         """Whether tokens or cost are limited, as far as is known."""
         return "tokens" in self.limited or "cost" in self.limited
 
-    # -- tickets ----------------------------------------------------------------------------------------------------------
+    # -- reservations ----------------------------------------------------------------------------------------------------------
 
     async def reservation(self, paid: Amount = NOTHING, answer_id: int | None = None) -> Reservation:
-        """A ticket for one sample, of which something may be paid for already, and whose answer will be stored by that number.
+        """A reservation for one sample, of which something may be paid already, and whose answer is stored by that number.
         Raises BudgetExhausted when there is none."""
         samples = 0 if paid.samples else self._samples_each
         reservation = Reservation(self, samples, paid, answer_id)
@@ -254,7 +209,7 @@ class BudgetLease:
         return reservation
 
     async def cover(self, reservation: Reservation, bound: Bound) -> Amount | None:
-        """Make sure that the ticket covers a call; the most that the call can take, or None when nobody knows."""
+        """Make sure that the reservation covers a call; the most that the call can take, or None when nobody knows."""
         if not self.counts_money:
             return NOTHING
         return await self._cover(reservation, bound, calls=False)
@@ -267,7 +222,7 @@ class BudgetLease:
         return replace(known[0].or_more(known[-1]).times(SAFETY), samples=0) if known else None
 
     def take_back(self, reservation: Reservation) -> None:
-        """The ticket is used up: its account becomes the purse's, and little of the rest is kept for the next."""
+        """The reservation is used up: its account becomes the lease's, and little of the rest is kept for the next."""
         self._reservations.discard(reservation)
         self._largest = self._largest.or_more(replace(reservation.reserved, samples=0))
         self._spent += reservation.spent
@@ -383,7 +338,7 @@ class BudgetLease:
         return (most if calls else most - reservation.left).not_negative()
 
     def _unit(self) -> Amount:
-        """What one further ticket is going to need, as far as it is known."""
+        """What one further reservation is going to need, as far as it is known."""
         return replace(self._largest, samples=self._samples_each)
 
     def _ahead(self) -> int:
@@ -392,7 +347,7 @@ class BudgetLease:
     # -- accounts ---------------------------------------------------------------------------------------------------------
 
     def balance(self, stored: Collection[int] = ()) -> LeaseBalance:
-        """Where the purse stands once these answers are in the store, too."""
+        """Where the lease stands once these answers are in the store, too."""
         on_their_way = Amount(samples=len(self.unstored.difference(stored)))
         held = total([self._free, self._offered, *(reservation.held for reservation in self._reservations)])
         return LeaseBalance(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from activities.concurrency.in_flight_limits import Caller, FairQueue, Limit
 from activities.shards.outcome_batches import until_back
-from store.write.rate_limits import RateLimits
+from store.write.limits.rate_limits import RateLimits
 from workflows.model.spec.limits import DEFAULT_PRIORITY, RateLimit
 
 BATCH_SECONDS = 0.04

@@ -24,8 +24,8 @@ from activities.datasets.items import NESTED_TOO_DEEPLY
 from activities.datasets.sample_files import FoundFile, found_in, read_bounded
 from activities.datasets.sources import Source, as_source
 from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
-from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from ratchet._files import MARK, FileReference
+from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from store.connection import Database
 from store.read.sample_files import FileReader
 from store.write.datasets import Datasets, FileRow, SampleRow

@@ -10,8 +10,8 @@ from typing import Any
 import pydantic
 
 from activities.datasets.dataset_errors import DatasetError, shown
-from ratchet._explanation import explain
-from ratchet._strict_json import each_key_once, refuse_constant, whole_number
+from ratchet._formats.strict_json import each_key_once, refuse_constant, whole_number
+from ratchet._text.explanation import explain
 from workflows.model.spec.dataset import Item, SplitName
 
 LONGEST = 16 * 1024 * 1024

@@ -10,7 +10,7 @@ from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import InlineItems, Source, source_of, worker_file
 from activities.settings import DatasetSettings
 from store.connection import Database
-from store.read.teams import DEFAULT_TEAM
+from store.read.access.teams import DEFAULT_TEAM
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import Dataset, Splits
 from workflows.model.spec.request import OptimizationRequest

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from activities.targets.answers import usable_value
 from activities.targets.faults import BROKEN_ANSWER, UNUSABLE, CandidateFault, Unreachable
-from ratchet._canonical import normalize
+from ratchet._formats.canonical import normalize
 from store.encoding import storable_text
 from workflows.model.failures import described, quoted, shorten
 from workflows.model.run.amounts import MOST_TOKENS

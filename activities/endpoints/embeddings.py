@@ -10,7 +10,7 @@ from activities.endpoints.call_context import CallContext
 from activities.endpoints.chat_models import ChatModels, ModelRequest
 from activities.endpoints.chat_protocol import bill, parsed, refuse_errors
 from activities.targets.faults import BROKEN_ANSWER, CandidateFault
-from ratchet._canonical import LARGEST_NUMBER
+from ratchet._formats.canonical import LARGEST_NUMBER
 from workflows.model.spec.prices import Price
 from workflows.rules.decisions.call_bounds import embedding_bound
 

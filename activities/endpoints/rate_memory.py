@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from activities.shards.outcome_batches import until_back
-from store.write.learned_rates import LearnedRates
+from store.write.limits.learned_rates import LearnedRates
 from workflows.rules.learned_rate import CATCHING_UP, LONGEST_STEP, Endpoint, Learned, Throttle, after
 
 

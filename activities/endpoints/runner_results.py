@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from activities.targets.faults import Refused
-from ratchet._canonical import NotCanonical, normalize, normalize_text
+from ratchet._formats.canonical import NotCanonical, normalize, normalize_text
 from workflows.model.activities.external_trials import ExperimentState, ExperimentStatus, GivenAnswer
 from workflows.model.failures import quoted, shorten
 from workflows.model.spec.scorer_options import Scorer, placed_scorers

@@ -15,9 +15,9 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_
 from opentelemetry.util.types import AttributeValue
 
 from activities.observation.call_observation import CallFacts, SeenCall
-from activities.settings import ObservationSettings
+from activities.observation_settings import ObservationSettings
 from activities.targets.faults import Fault
-from ratchet._canonical import NotCanonical, canonical_json
+from ratchet._formats.canonical import NotCanonical, canonical_json
 from workflows.model.failures import shorten
 
 LONGEST_NAME: Final = 200

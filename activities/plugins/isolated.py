@@ -29,7 +29,7 @@ from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from activities.targets.patience_requests import TRY_AGAIN
 from ratchet import ExperimentContext, Output, Record, Sample, Score, StopFacts, TrialFacts, TryAgain, in_experiment
-from ratchet._canonical import normalize
+from ratchet._formats.canonical import normalize
 from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
 

@@ -15,7 +15,7 @@ from temporalio.common import RawValue, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import ApplicationError, TimeoutError, TimeoutType, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize
 from workflows.model.activities.own_activity_calls import OwnActivityCall
 from workflows.model.failures import shorten
 from workflows.model.spec.called_activity import CalledActivity

@@ -12,7 +12,7 @@ from typing import Final
 
 import ratchet
 from activities.secret_texts import without_secrets
-from ratchet._shortening import shorten
+from ratchet._text.shortening import shorten
 
 MOST_FRAMES: Final = 5
 """The outermost and the innermost ones."""

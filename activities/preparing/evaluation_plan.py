@@ -9,7 +9,7 @@ from typing import Any, Final
 from activities.datasets import DatasetError, draw_splits
 from activities.datasets.given_splits import GivenSplits
 from activities.scorers.rubric import INSTRUCTIONS, REPAIR
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from store.write.suites import DrawnSuite
 from workflows.model.run.contract import PrepareInput
 from workflows.model.spec.named_plugins import NamedPlugin

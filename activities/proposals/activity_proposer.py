@@ -15,7 +15,7 @@ from activities.endpoints.call_context import CallContext
 from activities.plugins.own_activities import OwnActivities, OwnActivityAway, OwnActivityFailed
 from activities.shards.outcome_batches import until_back
 from ratchet import Record
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PROPOSER_FAILED, shorten
 from workflows.model.run.amounts import NOTHING, Amount

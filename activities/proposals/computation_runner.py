@@ -17,7 +17,7 @@ from activities.plugins.lost_attempts import attempts_before, failure_of_isolate
 from activities.plugins.probe import LONGEST_IMPORT, import_elsewhere
 from activities.preparing.extras import with_package
 from ratchet import Record
-from ratchet._canonical import canonical_json, normalize
+from ratchet._formats.canonical import canonical_json, normalize
 from store.write.repositories import Store
 from workflows.model.activities.computation import BOUNDED, LARGEST_ANSWER, Computed, ComputeInput, Stored
 from workflows.model.failures import COMPUTATION_FAILED, PROPOSER_FAILED, described, shorten

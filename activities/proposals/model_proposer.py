@@ -27,8 +27,8 @@ from activities.proposals.reflection_prompt import (
 from activities.shards.outcome_batches import until_back
 from activities.targets.attached_files import AttachedFiles
 from activities.targets.faults import CandidateFault, Refused, Unreachable
-from ratchet._canonical import content_hash
-from ratchet._placeholders import as_text, substitute
+from ratchet._formats.canonical import content_hash
+from ratchet._text.placeholders import as_text, substitute
 from store.write.proposals import ModelAnswer, ModelAnswers
 from workflows.model.failures import PERMANENT_TARGET_ERROR, PROPOSER_FAILED, cut, shorten
 from workflows.model.run.contract import ProposalInput, Proposed

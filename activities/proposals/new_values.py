@@ -27,7 +27,7 @@ from activities.proposals.reflection_prompt import Material
 from activities.shards.outcome_batches import until_back
 from activities.targets.attached_files import attached_to_proposal
 from ratchet import Record
-from ratchet._canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from store.budget_leases import LeaseBalance, LeaseKey
 from store.write.repositories import Store
 from workflows.model.failures import BUDGET_EXHAUSTED, PROPOSER_FAILED, described, shorten

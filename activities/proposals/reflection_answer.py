@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from activities.scorers.extracts import read_json
-from ratchet._placeholders import placeholders
+from ratchet._text.placeholders import placeholders
 from workflows.model.failures import shorten
 
 LONGEST_RATIONALE = 600

@@ -9,7 +9,7 @@ from typing import Any
 from activities.plugins.loader import invalid
 from activities.proposals.reflection_answer import TAG
 from ratchet import Record
-from ratchet._placeholders import UnknownPlaceholder, as_text, placeholders, substitute
+from ratchet._text.placeholders import UnknownPlaceholder, as_text, placeholders, substitute
 from workflows.model.failures import cut
 from workflows.model.run.contract import ProposalInput
 from workflows.model.spec.proposers import ModelProposer

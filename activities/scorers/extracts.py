@@ -9,9 +9,9 @@ from typing import Any
 
 from activities.scorers.bounded_patterns import BoundedMatching
 from ratchet import Output
-from ratchet._canonical import NotCanonical, normalize
-from ratchet._placeholders import as_text
-from ratchet._strict_json import whole_number
+from ratchet._formats.canonical import NotCanonical, normalize
+from ratchet._formats.strict_json import whole_number
+from ratchet._text.placeholders import as_text
 from workflows.model.spec.extraction import Extract, json_path_steps
 
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL)

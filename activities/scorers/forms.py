@@ -9,8 +9,8 @@ from activities.scorers.extracts import refuse_constant
 from activities.scorers.grades import Grade, hit_or_miss
 from activities.scorers.matches import expected_of, shown
 from ratchet import Output, Sample
-from ratchet._placeholders import as_text
-from ratchet._strict_json import whole_number
+from ratchet._formats.strict_json import whole_number
+from ratchet._text.placeholders import as_text
 from workflows.model.failures import shorten
 from workflows.model.spec.scorers.matches import JsonScorer, RegexScorer
 from workflows.rules.scoring.objective_score import ScoringFailed

@@ -10,8 +10,8 @@ from typing import Any
 
 from activities.scorers.grades import LONGEST_LABEL, Grade, clean, hit_or_miss
 from ratchet import Output, Sample, Score
-from ratchet._canonical import NotCanonical, canonical_json
-from ratchet._placeholders import as_text
+from ratchet._formats.canonical import NotCanonical, canonical_json
+from ratchet._text.placeholders import as_text
 from workflows.model.failures import cut
 from workflows.model.run.numbers import finite_number
 from workflows.model.spec.scorer_options import LabelRules, Scorer

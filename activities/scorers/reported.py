@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from activities.scorers.grades import Grade
 from activities.targets.faults import CandidateFault
 from ratchet import Output, Sample, Score
-from ratchet._canonical import LARGEST_NUMBER
+from ratchet._formats.canonical import LARGEST_NUMBER
 from workflows.model.failures import shorten
 from workflows.model.spec.scorers.reported import ReportedScorer
 

@@ -10,8 +10,8 @@ from activities.scorers.grades import Grade
 from activities.scorers.model_calls import asked
 from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unjudged
 from ratchet import Output, Sample, Score
-from ratchet._canonical import content_hash
-from ratchet._placeholders import as_text
+from ratchet._formats.canonical import content_hash
+from ratchet._text.placeholders import as_text
 from workflows.model.failures import cut, shorten
 from workflows.model.spec.scorers.rubric import RubricScorer
 

@@ -12,7 +12,7 @@ from activities.scorers.matches import difference, expected_of, shown
 from activities.scorers.model_calls import asked
 from activities.targets.faults import CandidateFault, Unjudged
 from ratchet import Output, Sample, Score
-from ratchet._placeholders import as_text
+from ratchet._text.placeholders import as_text
 from workflows.model.failures import shorten
 from workflows.model.spec.scorers.similarity import BleuScorer, LevenshteinScorer, RougeScorer, SimilarityScorer
 from workflows.rules.scoring.objective_score import ScoringFailed

@@ -39,8 +39,8 @@ from activities.targets import Answering
 from activities.targets.already_answered import GivenAnswers
 from activities.targets.faults import CandidateFault, Fault, NotSent, Refused, Unreachable
 from ratchet import ExperimentContext, Output, Sample
-from ratchet._canonical import derive_seed
-from ratchet._placeholders import Unfillable
+from ratchet._formats.canonical import derive_seed
+from ratchet._text.placeholders import Unfillable
 from store.budget_leases import LeaseTaken
 from store.schema import StoreError
 from workflows.model.failures import described, shorten

@@ -11,7 +11,7 @@ from typing import Any
 
 from activities.targets.faults import CandidateFault
 from ratchet import Output
-from ratchet._canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from workflows.model.failures import cut, described, shorten
 from workflows.model.run.amounts import MOST_COST, MOST_MILLISECONDS, MOST_TOKENS
 

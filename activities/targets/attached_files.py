@@ -15,8 +15,8 @@ from typing import Any
 
 from activities.targets.faults import NotSent
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash
 from ratchet._files import IMAGES, TEXT, FileReference, data_url, references_in, with_files
+from ratchet._formats.canonical import content_hash
 from store.read.sample_files import FileReader, StoredFile
 from workflows.model.spec.targets.chat import TAKEN_FILES
 

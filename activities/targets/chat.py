@@ -14,8 +14,8 @@ from activities.targets.answers import output_from
 from activities.targets.attached_files import attached
 from activities.targets.faults import CandidateFault, NotSent
 from ratchet import ExperimentContext, Output, Sample
-from ratchet._canonical import NotCanonical
-from ratchet._placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
+from ratchet._formats.canonical import NotCanonical
+from ratchet._text.placeholders import Filling, StepAnswer, Unfillable, fill, step_answer_of
 from store.read.sample_files import FileReader
 from workflows.model.failures import shorten
 from workflows.model.spec.prices import Price

@@ -40,7 +40,7 @@ from activities.targets.faults import (
     Unreachable,
 )
 from ratchet import ExperimentContext, Output, Sample, experiment_headers
-from ratchet._placeholders import Filling, Unfillable
+from ratchet._text.placeholders import Filling, Unfillable
 from ratchet.experiment import SAFE_IN_HEADERS
 from store.read.sample_files import FileReader
 from workflows.model.failures import described, shorten

@@ -27,7 +27,7 @@ from activities.targets.attached_files import with_contents
 from activities.targets.faults import CandidateFault, TookTooLong, Unreachable
 from activities.targets.patience_requests import TRY_AGAIN, patience_asked_for
 from ratchet import ExperimentContext, Output, Sample, TryAgain, in_experiment
-from ratchet._placeholders import Finished
+from ratchet._text.placeholders import Finished
 from ratchet.experiment import PromptUnderTest
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.failures import described, shorten

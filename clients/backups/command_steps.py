@@ -12,8 +12,8 @@ from clients.backups.written_backup import write_backup
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.prompts.stores import prompt_errors
 from clients.reports.formatting import counted
-from clients.runs.retention_view import bytes_text
-from clients.runs.servers import has_data, open_store, reach_store
+from clients.runs.service.servers import has_data, open_store, reach_store
+from clients.runs.views.retention_view import bytes_text
 from clients.settings import client_settings
 from store.schema import StoreError
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from activities.settings import DatasetSettings, ObservationSettings, OperatorSettings, RetentionSettings, Settings
+from activities.observation_settings import ObservationSettings
+from activities.settings import DatasetSettings, OperatorSettings, RetentionSettings, Settings
 from clients.settings import ClientSettings
 from ratchet._encryption import EncryptionSettings
 from ratchet._environment import Side, Variable, variables_of

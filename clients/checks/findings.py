@@ -22,9 +22,9 @@ from clients.checks.prompt_source import look_at_prompt
 from clients.checks.small_splits import too_small_splits
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_file
 from clients.settings import dataset_settings
-from ratchet._explanation import explain
 from ratchet._files import references_in
-from ratchet._placeholders import placeholders
+from ratchet._text.explanation import explain
+from ratchet._text.placeholders import placeholders
 from store.write.datasets import SampleRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName, Splits
 from workflows.model.spec.named_plugins import is_of_program

@@ -20,7 +20,7 @@ from clients.embedded.postgres import postgres_binaries
 from clients.embedded.stack import stack_state
 from clients.embedded.temporal_server import temporal_binary
 from clients.own_modules import DISTRIBUTION, IN_CHECKOUT
-from clients.runs.servers import named_by_environment, task_queue
+from clients.runs.service.servers import named_by_environment, task_queue
 from clients.settings import client_settings, encryption_keys, is_set
 from ratchet._environment import BadSetting
 from store.connection import place_of
@@ -30,7 +30,7 @@ from store.schema import is_of_a_pre_release, migrations, serves_newer
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from clients.runs.deployments import ServedQueue
+    from clients.runs.service.deployments import ServedQueue
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -252,7 +252,7 @@ async def _workers(client: Client) -> Check:
     """Which versions of the workers serve, and whether anybody gets what is waiting."""
     from temporalio.service import RPCError
 
-    from clients.runs.deployments import served_queue
+    from clients.runs.service.deployments import served_queue
 
     try:
         return check_versions(await served_queue(client, task_queue()))

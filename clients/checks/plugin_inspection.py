@@ -23,7 +23,7 @@ from activities.plugins.loader import CHECKOUT_NAMES, OWN_NAMES
 from clients.checks.name_clashes import name_clash
 from clients.own_modules import module_command, python_path
 from clients.settings import environment_of_children
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from workflows.model.activities.optimizer_steps import OwnOptimizer
 from workflows.model.spec.request import OptimizationRequest
 

@@ -12,9 +12,9 @@ from typing import Any
 from activities.preparing.prompt_snapshot import UnusablePrompt, resolved, with_file, with_stored
 from activities.releases.override_stores import Overrides
 from clients.embedded.stack import stack_state
-from clients.runs.servers import ServersAway, has_data
+from clients.runs.service.servers import ServersAway, has_data
 from clients.settings import client_settings
-from ratchet._misspelt_names import meant
+from ratchet._text.misspelt_names import meant
 from ratchet.prompts import StoreAway
 from ratchet.prompts.template import PARAMETER, SECTION
 from ratchet.prompts.tokens import tokens_of

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from ratchet._strict_json import LongNumber, strict_json
-from ratchet._yaml import YamlProblem, composed, constructed
+from ratchet._formats.strict_json import LongNumber, strict_json
+from ratchet._formats.yaml import YamlProblem, composed, constructed
 
 LARGEST = 4 * 1024 * 1024
 """Bytes. A spec is written by people, and what a run takes of one is less than half of that; data belongs in a dataset file."""

@@ -10,9 +10,9 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command
 
 if TYPE_CHECKING:
-    from clients.reports.side_by_side import Entrant
-    from clients.runs.servers import Servers
-    from store.read.sample_pairs import Turn
+    from clients.reports.comparisons.side_by_side import Entrant
+    from clients.runs.service.servers import Servers
+    from store.read.samples.sample_pairs import Turn
 
 WIDEST = 100
 """Columns beyond which text is hard to read."""
@@ -59,9 +59,9 @@ def add_to(app: typer.Typer) -> None:
 
 async def show_answers(context: Context, name: str, passed: bool | None, changed_from: str | None, limit: int) -> int:
     """Find the candidate and show its answers; `passed` leaves only those that did, or did not."""
-    from clients.reports.side_by_side import Incomparable, UnknownEntrant
+    from clients.reports.comparisons.side_by_side import Incomparable, UnknownEntrant
     from clients.runs.lookup import unknown_entrant, unknown_run
-    from clients.runs.servers import has_data, reach_servers
+    from clients.runs.service.servers import has_data, reach_servers
 
     if not has_data(context.home):
         raise unknown_run(name, [])
@@ -80,7 +80,7 @@ async def show_answers(context: Context, name: str, passed: bool | None, changed
 
 
 async def _best_or_baseline(servers: Servers, name: str) -> Entrant:
-    from clients.reports.side_by_side import Incomparable, named_entrant
+    from clients.reports.comparisons.side_by_side import Incomparable, named_entrant
 
     try:
         return await named_entrant(servers.reader, name)
@@ -92,7 +92,7 @@ async def _best_or_baseline(servers: Servers, name: str) -> Entrant:
 
 async def _other(servers: Servers, one: Entrant, named: str) -> Entrant:
     """A candidate of the same run, else whatever the name says."""
-    from clients.reports.side_by_side import UnknownEntrant, named_entrant
+    from clients.reports.comparisons.side_by_side import UnknownEntrant, named_entrant
 
     try:
         return await named_entrant(servers.reader, f"{one.run.run_id}/{named}")

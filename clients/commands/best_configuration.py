@@ -74,7 +74,7 @@ def _as_json(found: dict[str, Any], factor: str | None) -> dict[str, Any]:
 def _text(found: dict[str, Any], factor: str | None) -> str:
     import json
 
-    from ratchet._yaml_text import yaml_text
+    from ratchet._formats.yaml_text import yaml_text
 
     if factor is None:
         return yaml_text(found)
@@ -84,7 +84,7 @@ def _text(found: dict[str, Any], factor: str | None) -> str:
 
 def _write(text: str) -> None:
     """To a program as it is; on a terminal what would steer it is shown instead."""
-    from ratchet._visible import visible
+    from ratchet._text.visible import visible
 
     sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
     sys.stdout.flush()

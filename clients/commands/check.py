@@ -32,8 +32,8 @@ async def check_command(context: Context, spec: Path) -> int:
     from clients.checks.findings import Finding, check_spec
     from clients.checks.spec_file import read_spec_file
     from clients.embedded.stack import stack_state
-    from clients.runs.pollers import Pollers, unserved_queues, unserved_without_servers
-    from clients.runs.servers import ServersAway, named_by_environment, reach_servers, task_queue
+    from clients.runs.service.pollers import Pollers, unserved_queues, unserved_without_servers
+    from clients.runs.service.servers import ServersAway, named_by_environment, reach_servers, task_queue
 
     named = named_by_environment()
     checked = await check_spec(spec, own_worker=not named, home=context.home)

@@ -9,7 +9,7 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command
 
 if TYPE_CHECKING:
-    from clients.reports.side_by_side import ComparedCandidate, ComparedStanding, SideBySide
+    from clients.reports.comparisons.side_by_side import ComparedCandidate, ComparedStanding, SideBySide
 
 WIDEST = 1_000
 """Columns of a table that goes to a file or a pipe, where nothing has to be folded."""
@@ -43,9 +43,9 @@ def add_to(app: typer.Typer) -> None:
 
 async def compare_all(context: Context, names: list[str]) -> int:
     """Compare everything with the first that is named."""
-    from clients.reports.side_by_side import Incomparable, UnknownEntrant, side_by_side
+    from clients.reports.comparisons.side_by_side import Incomparable, UnknownEntrant, side_by_side
     from clients.runs.lookup import unknown_entrant, unknown_run
-    from clients.runs.servers import has_data, reach_servers
+    from clients.runs.service.servers import has_data, reach_servers
 
     if not has_data(context.home):
         raise unknown_run(names[0], [])
@@ -101,7 +101,7 @@ def _row(one: ComparedCandidate, difference: str, verdict: str, fixed: str, brok
 
 
 def _difference(one: ComparedStanding) -> str:
-    from clients.reports.score_differences import difference_of, difference_text
+    from clients.reports.comparisons.score_differences import difference_of, difference_text
 
     return "" if one.judged is None else difference_text(difference_of(one.judged.evidence, one.direction))
 

@@ -16,7 +16,7 @@ import typer
 
 from clients.embedded.home import nearest_home
 from clients.settings import DEFAULT_HOME, client_settings
-from ratchet._visible import STEERING, visible
+from ratchet._text.visible import STEERING, visible
 
 
 class ExitCode(IntEnum):

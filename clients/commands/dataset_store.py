@@ -15,13 +15,13 @@ from clients.local_audit import audited
 from clients.reports.formatting import counted
 from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import ellipsized, one_line
-from clients.runs.servers import Servers, has_data, reach_servers
+from clients.runs.service.servers import Servers, has_data, reach_servers
 from clients.settings import client_settings, dataset_settings
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from store.read.rows import DatasetDetail, DatasetRow, SampleView, ValueCount
 from store.schema import StoreError
+from store.write.access.teams import Teams
 from store.write.datasets import Datasets
-from store.write.teams import Teams
 from workflows.model.spec.dataset import Dataset
 
 SHORT_ID = 12

@@ -13,13 +13,13 @@ import typer
 
 from clients.commands.context import CommandError, Context, ExitCode, command
 from clients.commands.steer import RunArgument
-from ratchet._visible import visible
+from ratchet._text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clients.reports.facts import RunFacts
-    from clients.runs.servers import Servers
+    from clients.runs.service.servers import Servers
 
 FORMATS = ("yaml", "history-json", "json", "csv", "mermaid")
 
@@ -80,7 +80,7 @@ async def _pieces(servers: Servers, run_id: str, form: str, sample_means: bool) 
     from clients.reports.exports import mermaid, outcome_rows
     from clients.reports.history.entries import get_entries
     from clients.reports.history.files import history_json, history_text
-    from clients.runs.summary import facts_or_error
+    from clients.runs.views.summary import facts_or_error
 
     if form == "csv":
         async for rows in outcome_rows(servers.reader, run_id):

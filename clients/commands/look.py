@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         """List runs, the newest first."""
         from clients.runs.interruption import run_async
-        from clients.runs.overview import list_runs
+        from clients.runs.views.overview import list_runs
 
         return run_async(context, lambda _: list_runs(context, status, limit))
 
@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
     def status(context: Context, run_id: RunArgument) -> int:
         """Show where a run stands."""
         from clients.runs.interruption import run_async
-        from clients.runs.status import show_status
+        from clients.runs.views.status import show_status
 
         return run_async(context, lambda _: show_status(context, run_id))
 
@@ -57,7 +57,7 @@ def add_to(app: typer.Typer) -> None:
         On a terminal: rounds, trials in flight, the best, spend, time left, decisions in words. Elsewhere line by line.
         """
         from clients.runs.interruption import run_async
-        from clients.runs.summary import ending_of
+        from clients.runs.views.summary import ending_of
         from clients.runs.watch import watch_run
 
         ending = ending_of(verbosity, output, gate, junit, summary)

@@ -9,9 +9,9 @@ from typing import Any
 import pydantic
 
 from clients.commands.context import CommandError
-from ratchet._explanation import explain
-from ratchet._strict_json import strict_json
-from ratchet._yaml import YamlProblem, composed, constructed
+from ratchet._formats.strict_json import strict_json
+from ratchet._formats.yaml import YamlProblem, composed, constructed
+from ratchet._text.explanation import explain
 from workflows.model.run.contract import Pending
 from workflows.model.spec.factors import LARGEST_CONFIGURATION
 

@@ -12,13 +12,13 @@ import typer
 from clients.commands.context import CommandError, Context, ExitCode, command, print_json
 from clients.commands.run import GateOption, VerbosityOption
 from clients.commands.steer import RunArgument
-from ratchet._visible import visible
+from ratchet._text.visible import visible
 
 if TYPE_CHECKING:  # what commands show with is imported when one is run
     from clients.reports.facts import RunFacts
     from clients.reports.gates import GateResult
     from clients.reports.text.boxes import Verbosity
-    from clients.runs.summary import EndView
+    from clients.runs.views.summary import EndView
 
 FORMATS = ("text", "markdown", "html", "json", "yaml")
 
@@ -54,7 +54,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         """Report on a run, finished or not: as a box, Markdown, the page in one HTML file, JSON, or the YAML history."""
         from clients.runs.interruption import run_async
-        from clients.runs.summary import ending_of
+        from clients.runs.views.summary import ending_of
 
         if form not in FORMATS:
             raise CommandError(f"--format: {form!r} is unknown; use one of {', '.join(FORMATS)}")
@@ -70,7 +70,7 @@ async def show_report(
     from clients.reports.gates import meets
     from clients.reports.history.entries import report_json
     from clients.runs.lookup import reach_run
-    from clients.runs.summary import facts_or_error, gated, gates_json
+    from clients.runs.views.summary import facts_or_error, gated, gates_json
 
     async with reach_run(context.home, run_id) as (servers, _):
         facts = await facts_or_error(servers, run_id, _fields(slices))
@@ -108,7 +108,7 @@ def formatted(
     from clients.reports.html import html
     from clients.reports.markdown import markdown
     from clients.reports.text.boxes import box
-    from clients.runs.summary import gates_json
+    from clients.runs.views.summary import gates_json
 
     match form:
         case "json":
@@ -127,7 +127,7 @@ def _fields(given: list[str] | None) -> list[str] | None:
     """As the spec's dataset.slices would say it, and refused like there."""
     from pydantic import TypeAdapter, ValidationError
 
-    from ratchet._explanation import explain
+    from ratchet._text.explanation import explain
     from workflows.model.spec.dataset import ItemField
 
     for field in given or []:

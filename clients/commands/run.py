@@ -101,8 +101,9 @@ def add_to(app: typer.Typer) -> None:
         Where something is, the run asks on a terminal before it goes on; elsewhere it goes on, and every report says it.
         """
         from clients.runs.interruption import run_async
-        from clients.runs.start import RunOptions, run_spec
-        from clients.runs.summary import ending_of
+        from clients.runs.run_options import RunOptions
+        from clients.runs.start import run_spec
+        from clients.runs.views.summary import ending_of
 
         if team is not None:
             change_environment({TEAM: team})
@@ -134,8 +135,9 @@ def add_to(app: typer.Typer) -> None:
         first run did not get is missing. Only judges cost anything.
         """
         from clients.runs.interruption import run_async
-        from clients.runs.start import RunOptions, run_spec
-        from clients.runs.summary import ending_of
+        from clients.runs.run_options import RunOptions
+        from clients.runs.start import run_spec
+        from clients.runs.views.summary import ending_of
 
         ending = ending_of(verbosity, output, gate, junit, summary)
         options = RunOptions(detach=detach, yes=yes, ask_above=ask_above, rescore_of=run_id, ending=ending)
@@ -158,8 +160,9 @@ def add_to(app: typer.Typer) -> None:
         to be the best, so that later rounds may differ, and cost what they cost.
         """
         from clients.runs.interruption import run_async
-        from clients.runs.start import RunOptions, retry_run
-        from clients.runs.summary import ending_of
+        from clients.runs.run_options import RunOptions
+        from clients.runs.start import retry_run
+        from clients.runs.views.summary import ending_of
 
         options = RunOptions(detach=detach, yes=True, ending=ending_of(verbosity, output, gate, junit, summary))
         return run_async(context, lambda interruption: retry_run(context, run_id, options, interruption))

@@ -146,7 +146,7 @@ def adjustment_of(budget: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any
     """The update's input, checked here so that a mistake is told before anything is asked of a server."""
     import pydantic
 
-    from ratchet._explanation import explain
+    from ratchet._text.explanation import explain
     from workflows.model.spec.execution import Adjustment
 
     given = {name: value for name, value in rest.items() if value is not None}

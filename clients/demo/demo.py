@@ -11,8 +11,9 @@ from clients.demo.model_process import NO_KEY, simulated_model
 from clients.own_modules import IN_CHECKOUT
 from clients.reports.text.boxes import Verbosity
 from clients.runs.interruption import Interruption
-from clients.runs.start import RunOptions, run_spec
-from clients.runs.summary import EndView
+from clients.runs.run_options import RunOptions
+from clients.runs.start import run_spec
+from clients.runs.views.summary import EndView
 from clients.settings import change_environment
 
 EXAMPLE: Final = files(__package__) / "example"

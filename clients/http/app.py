@@ -25,11 +25,12 @@ from temporalio.runtime import Runtime
 
 from clients.credentials import session_of
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
-from clients.http.access import Ownership, PathAdmission
-from clients.http.audited_requests import Audited
+from clients.http.access.audited_requests import Audited
+from clients.http.access.callers import CalledBy, Callers
+from clients.http.access.roles import Ownership, PathAdmission
+from clients.http.access.security import API, SESSION_COOKIE, Guard, Trust, origins_of
 from clients.http.backend import Backend
 from clients.http.bodies import JsonRoute
-from clients.http.callers import CalledBy, Callers
 from clients.http.encoded_slashes import WholeSegments
 from clients.http.errors import Refused, answer_errors, responses
 from clients.http.feed import Feed
@@ -47,14 +48,13 @@ from clients.http.routes import (
     trials,
 )
 from clients.http.routes.page import serve_page
-from clients.http.security import API, SESSION_COOKIE, Guard, Trust, origins_of
 from clients.runs.ended_runs import looking_after_ended_runs
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from clients.traces import TRACING
 from ratchet._frozen import Payload
 from store.connection import Database
-from store.read.access_tokens import Role
-from store.write.audit_log import AuditLog
+from store.read.access.access_tokens import Role
+from store.write.access.audit_log import AuditLog
 
 CONNECTIONS: Final = 10
 """To PostgreSQL, one more listens."""

@@ -11,7 +11,7 @@ from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
 from clients.http.routes.open_runs import OpenRuns
 from clients.http.spec_contents import SpecReader
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from store.connection import Database
 from store.read.reader import StoreReader
 

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from activities.preparing.request_check import Busy, TakesTooLong, checked_apart
 from clients.http.errors import Refused
 from clients.temporal_payloads import MOST_PROBLEMS, beginning_of
-from ratchet._strict_json import LongNumber, RepeatedKey, strict_json
+from ratchet._formats.strict_json import LongNumber, RepeatedKey, strict_json
 
 LARGEST_AT_ONCE: Final = 64 * 1024
 """Bytes that are read where they arrive: that takes a few milliseconds."""

@@ -17,9 +17,9 @@ from starlette.responses import Response
 from temporalio.service import RPCError
 
 from clients.http.encoded_slashes import as_sent
-from clients.runs.servers import is_unreachable
-from ratchet._explanation import explained
+from clients.runs.service.servers import is_unreachable
 from ratchet._frozen import Payload
+from ratchet._text.explanation import explained
 from store.connection import is_away
 
 log = structlog.get_logger("http")

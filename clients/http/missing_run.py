@@ -9,7 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from clients.http.backend import Backend
 from clients.http.errors import Refused
 from clients.runs.lookup import WORKFLOW
-from clients.runs.waits import pollers_of, queues_waited_for, told_waits
+from clients.runs.views.waits import pollers_of, queues_waited_for, told_waits
 from store.read.rows import LiveProgress
 from workflows.search_attributes import STATUS
 

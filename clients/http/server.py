@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
-from clients.http.token import WITHOUT, Entrance, entrance
+from clients.http.access.token import WITHOUT, Entrance, entrance
 from clients.runs.interruption import Interruption
-from clients.runs.pickup import taking_up
-from clients.runs.servers import Servers, reach_servers, task_queue
-from clients.runs.workers import Workers, workers_for
+from clients.runs.service.pickup import taking_up
+from clients.runs.service.servers import Servers, reach_servers, task_queue
+from clients.runs.service.workers import Workers, workers_for
 
 if TYPE_CHECKING:
     from clients.http.app import Address

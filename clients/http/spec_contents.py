@@ -21,11 +21,11 @@ from activities.releases.override_stores import Overrides
 from clients.checks.plugin_inspection import Inspection, first_changed, inspect_plugins, plugin_uses
 from clients.http.errors import Refused
 from clients.runs.identity import by_dataset_id
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from clients.settings import client_settings, dataset_settings, operator_settings
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.prompts import StoreAway
-from store.read.teams import DEFAULT_TEAM
+from store.read.access.teams import DEFAULT_TEAM
 from store.write.datasets import Datasets
 from workflows.model.spec.dataset import is_object
 from workflows.model.spec.request import OptimizationRequest

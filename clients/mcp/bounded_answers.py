@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from clients.commands.context import CommandError
 from clients.http.errors import MAY_BE_AWAY, Refused
-from clients.runs.servers import told_away
-from ratchet._explanation import explain
-from ratchet._shortening import cut
-from ratchet._visible import visible
+from clients.runs.service.servers import told_away
+from ratchet._text.explanation import explain
+from ratchet._text.shortening import cut
+from ratchet._text.visible import visible
 
 LARGEST_ANSWER: Final = 60_000
 """Characters. An agent reads all of it, and pays for it."""

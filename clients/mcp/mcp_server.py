@@ -15,11 +15,11 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 
 from clients.commands.context import CommandError, Context, ExitCode
+from clients.http.access.security import Guard
+from clients.http.access.token import Entrance, entrance
 from clients.http.app import Address, PortTaken, answering, bound
 from clients.http.backend import Backend
 from clients.http.feed import Feed
-from clients.http.security import Guard
-from clients.http.token import Entrance, entrance
 from clients.mcp import PATH
 from clients.mcp.bounded_answers import with_refusals_told
 from clients.mcp.read_tools import ReadTools
@@ -27,9 +27,9 @@ from clients.mcp.start_tool import StartTool
 from clients.mcp.steering_tools import SteeringTools
 from clients.own_modules import DISTRIBUTION
 from clients.runs.interruption import Interruption
-from clients.runs.pickup import taking_up
-from clients.runs.servers import Servers, reach_servers, task_queue
-from clients.runs.workers import workers_for
+from clients.runs.service.pickup import taking_up
+from clients.runs.service.servers import Servers, reach_servers, task_queue
+from clients.runs.service.workers import workers_for
 
 INSTRUCTIONS: Final = (
     "Ratchet improves prompts and configurations by experiment. These tools read its runs. What they answer holds texts of "

@@ -17,7 +17,7 @@ from rich.text import Text
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.prompts.stores import reach_prompts, unknown_prompt
 from clients.reports.text.terminal_text import one_line, visible
-from clients.runs.servers import has_data, reach_servers
+from clients.runs.service.servers import has_data, reach_servers
 from ratchet.prompts import InvalidName, OverrideStore, PromptTemplate, UnknownPrompt, UnknownTag
 from ratchet.prompts.names import SOURCE
 from workflows.model.spec.request import OptimizationRequest

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from clients.commands.context import CommandError, Context
-from clients.runs.servers import ServersAway, has_data, reach_servers
+from clients.runs.service.servers import ServersAway, has_data, reach_servers
 from clients.settings import client_settings
 from ratchet.prompts import OverrideStore, PromptError, StoreAway, StoreRefused, open_store
 

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from pydantic import JsonValue, ValidationError
 
-from ratchet._canonical import NotCanonical, canonical_json, normalize
-from ratchet._explanation import explain
-from ratchet._yaml import YamlProblem, read_yaml
-from ratchet._yaml_text import yaml_text
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.yaml import YamlProblem, read_yaml
+from ratchet._formats.yaml_text import yaml_text
+from ratchet._text.explanation import explain
 from ratchet.prompts.overrides import Resolved
 from ratchet.prompts.policy import policy_template
 from ratchet.prompts.prompt_errors import PromptError

@@ -12,8 +12,8 @@ from clients.commands.context import CommandError, Context, ExitCode
 from clients.prompts.stores import anything_there, existing, reach_prompts, unknown_prompt
 from clients.reports.text.terminal_tables import print_table
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
-from clients.runs.servers import has_data, reach_servers
-from ratchet._placeholders import Unfillable, UnknownPlaceholder
+from clients.runs.service.servers import has_data, reach_servers
+from ratchet._text.placeholders import Unfillable, UnknownPlaceholder
 from ratchet.prompts import OverrideStore, Resolved, TagState, UnknownPrompt
 from ratchet.prompts.policy import recent_mutations, with_recent_mutations
 from ratchet.prompts.template import PARAMETER

@@ -16,7 +16,7 @@ from clients.python.engine import close, engine_at
 from clients.python.notebook_display import NotebookContext, NotebookDisplay, is_in_notebook
 from clients.python.result import Result
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
-from clients.runs.start import RunOptions
+from clients.runs.run_options import RunOptions
 from ratchet.errors import RunError
 
 __all__ = ["Result", "Run", "aoptimize", "close", "compress", "explore", "measure", "optimize", "start"]

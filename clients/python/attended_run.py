@@ -25,13 +25,14 @@ from clients.reports.text.boxes import Verbosity
 from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import Display, RunFollower, display_for
 from clients.runs.lookup import TERMINAL, known_run
-from clients.runs.run_code import notes_for
-from clients.runs.servers import Servers, named_by_environment
-from clients.runs.start import BegunRun, OptionWords, RunOptions, begin_run
-from clients.runs.summary import facts_at_the_end, facts_or_error
+from clients.runs.run_options import OptionWords, RunOptions
+from clients.runs.service.run_code import notes_for
+from clients.runs.service.servers import Servers, named_by_environment
+from clients.runs.service.workers import Workers, workers_for
+from clients.runs.start import BegunRun, begin_run
 from clients.runs.updates import answered, just_ended, refusals
-from clients.runs.workers import Workers, workers_for
-from ratchet._explanation import explain
+from clients.runs.views.summary import facts_at_the_end, facts_or_error
+from ratchet._text.explanation import explain
 from ratchet.errors import RunError, SpecError
 from store.read.rows import EventRow, LiveProgress
 from workflows.model.run.contract import Pending, UpdateAnswer

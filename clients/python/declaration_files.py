@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from clients.commands.context import CommandError
-from ratchet._declarations import Declaration, declaration_of
-from ratchet._shortening import shorten
+from ratchet._declared.declarations import Declaration, declaration_of
+from ratchet._text.shortening import shorten
 
 DECORATORS: Final = ("measure", "explore", "optimize")
 NOT_LOOKED_INTO: Final = ("__pycache__", "node_modules", "site-packages", "venv", "build", "dist")

@@ -15,14 +15,14 @@ from clients.python import api
 from clients.python.fingerprint import fingerprint_of
 from clients.python.result import Result
 from clients.python.spec_arguments import CallOptions, SpecFields, spec_of
-from clients.reports.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable, unshowable_with
+from clients.reports.comparisons.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable, unshowable_with
 from clients.reports.facts import RunFacts
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import file_name, write_history
 from clients.reports.history.specifications import SPECIFICATIONS, write_measurements
 from clients.reports.history.stored_baselines import NoBaseline, StoredBaseline, read_baseline
 from clients.settings import client_settings
-from ratchet._declarations import Declaration
+from ratchet._declared.declarations import Declaration
 from ratchet.errors import RunError, SpecError
 from store.read.replay_records import RecordedOutcomes
 from workflows.model.spec.judgement import JudgementSpec

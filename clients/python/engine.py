@@ -21,8 +21,8 @@ import structlog
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
 from clients.commands.context import CommandError
-from clients.runs.servers import Servers, reach_servers
-from clients.runs.workers import Workers, workers_for
+from clients.runs.service.servers import Servers, reach_servers
+from clients.runs.service.workers import Workers, workers_for
 from ratchet.errors import RunError
 
 T = TypeVar("T")

@@ -29,8 +29,8 @@ from typing import Any, Final
 import pydantic
 
 from clients.checks.plugin_inspection import file_of, is_own
-from ratchet._canonical import content_hash
-from ratchet._declarations import DECLARED
+from ratchet._declared.declarations import DECLARED
+from ratchet._formats.canonical import content_hash
 
 LENGTH: Final = 16
 MOST_VALUES: Final = 200_000

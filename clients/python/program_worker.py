@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from activities.plugins.program import Program, ProgramFunction
 from activities.settings import Settings
 from clients.embedded.home import Home
-from clients.runs.servers import Servers
-from clients.runs.workers import GRACE, PluginCode, environment_of_worker
+from clients.runs.service.servers import Servers
+from clients.runs.service.workers import GRACE, PluginCode, environment_of_worker
 from clients.temporal import connect
 
 if TYPE_CHECKING:

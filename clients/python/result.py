@@ -159,7 +159,7 @@ class Result:
         return self._engine.run(self._answers(candidate, passed))
 
     async def _answers(self, candidate: str, passed: bool | None) -> list[AnswerDict]:
-        from clients.reports.side_by_side import Incomparable, UnknownEntrant, named_entrant
+        from clients.reports.comparisons.side_by_side import Incomparable, UnknownEntrant, named_entrant
 
         reader = (await self._engine.servers()).reader
         try:

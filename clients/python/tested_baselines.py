@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clients.python.declared_runs import FOLDER
-from clients.reports.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable
+from clients.reports.comparisons.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable
 from clients.reports.history.specifications import SPECIFICATIONS, write_baseline
 from clients.reports.history.stored_baselines import NoBaseline, StoredBaseline, StoredSample, content_of, read_baseline
 from clients.settings import client_settings

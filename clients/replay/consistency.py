@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from clients.replay.differences import ReplayDifference, differences
 from clients.reports.facts import Iteration, RunFacts
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from workflows.model.trial import Purpose, Split
 
 

@@ -14,7 +14,7 @@ from workflows.model.spec.judgement import Judged
 from workflows.model.trial import TrialResult
 from workflows.rules.decisions.verdicts import judge
 from workflows.rules.statistics.cross_fit import search_cross_fitted
-from workflows.run.ending import confirmation_references, confirmed, confirmed_by_the_search, cut_off, to_confirm, uncovered
+from workflows.run.end.ending import confirmation_references, confirmed, confirmed_by_the_search, cut_off, to_confirm, uncovered
 from workflows.run.references import references_of
 from workflows.run.state import RunState
 

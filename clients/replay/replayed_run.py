@@ -25,8 +25,8 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.rules.decisions.budget import TrialsLeft
 from workflows.rules.decisions.stop_rules import Limits
 from workflows.rules.statistics.detectable_effect import assumed_plan
-from workflows.run.ended import RunEnded
-from workflows.run.ending import ended_by_rules, ending_of, result_of, scoring_broke
+from workflows.run.end.ended import RunEnded
+from workflows.run.end.ending import ended_by_rules, ending_of, result_of, scoring_broke
 from workflows.run.loop import RoundLoop, Surroundings
 from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.round_records import last_round

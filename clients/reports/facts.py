@@ -14,8 +14,8 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 from pydantic.alias_generators import to_camel
 
-from clients.reports.score_differences import ScoreDifference, difference_of
-from ratchet._canonical import canonical_json
+from clients.reports.comparisons.score_differences import ScoreDifference, difference_of
+from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
 from store.read.rows import LegalHold, ProposalCost, Removal

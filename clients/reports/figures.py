@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from clients.reports.comparisons.score_differences import error_rate_text
 from clients.reports.compressions import compression_text
 from clients.reports.facts import RunFacts, treatment
 from clients.reports.formatting import counted, duration_text, objective_text
 from clients.reports.optimizer_notes import counted_text, lost_rounds_text, parts_text
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
-from clients.reports.score_differences import error_rate_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.summary import (
     adjusted_text,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from clients.reports.comparisons.score_differences import VERDICTS, ScoreDifference, difference_of, interval_text
 from clients.reports.formatting import counted, signed, telling_apart
-from clients.reports.score_differences import VERDICTS, ScoreDifference, difference_of, interval_text
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction
 from workflows.model.run.contract import Confirmation

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from clients.reports.comparisons.diff import FactorDifference, differences
 from clients.reports.compressions import edit_text
-from clients.reports.diff import FactorDifference, differences
 from clients.reports.facts import Iteration, RunFacts, best_iteration, compared, decision_on, slices_to_tell
 from clients.reports.figures import figures
 from clients.reports.formatting import score_text
@@ -17,7 +17,7 @@ from clients.reports.pareto_front import front_objectives, front_of, gain_text, 
 from clients.reports.text.boxes import Verbosity
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import ellipsized, one_line, visible
-from ratchet._markdown import inert
+from ratchet._text.markdown_tables import inert
 from workflows.model.failures import split_traceback, without_traceback
 from workflows.rules.scoring.slices import Slices
 

@@ -23,11 +23,11 @@ from clients.reports.text.live import LiveDisplay, PlainDisplay
 from clients.reports.text.progress_lines import OF_THE_SEARCH, decision_texts, progress_lines, told
 from clients.runs.identity import is_plugin_queue
 from clients.runs.lookup import TERMINAL, known_run
-from clients.runs.pollers import unserved_activities
-from clients.runs.run_code import CodeNotes, told_foreign, why_unserved
-from clients.runs.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable, told_away
-from clients.runs.waits import waits_of
-from clients.runs.workers import Workers
+from clients.runs.service.pollers import unserved_activities
+from clients.runs.service.run_code import CodeNotes, told_foreign, why_unserved
+from clients.runs.service.servers import AWAY_AT_MOST, Servers, ServersAway, is_unreachable, told_away
+from clients.runs.service.workers import Workers
+from clients.runs.views.waits import waits_of
 from store.read.rows import LiveProgress, RunReport
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.spec.request import OptimizationRequest

@@ -8,7 +8,7 @@ from clients.os_user import os_user
 from clients.prompts.stores import user
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
-from store.write.legal_holds import HoldRequest, LegalHolds
+from store.write.retention.legal_holds import HoldRequest, LegalHolds
 
 
 async def hold_run(context: Context, run_id: str, label: str, by: str | None, reason: str) -> int:

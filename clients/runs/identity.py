@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from clients.settings import client_settings
-from ratchet._canonical import content_hash
-from store.read.teams import DEFAULT_TEAM
+from ratchet._formats.canonical import content_hash
+from store.read.access.teams import DEFAULT_TEAM
 from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.spec.prompt_factors import is_read
 

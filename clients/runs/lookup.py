@@ -13,12 +13,12 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from clients.commands.context import CommandError
-from clients.runs.servers import Servers, has_data, reach_servers
+from clients.runs.service.servers import Servers, has_data, reach_servers
 from store import events
 from store.read.rows import RunSummary
 
 if TYPE_CHECKING:
-    from clients.reports.side_by_side import UnknownEntrant
+    from clients.reports.comparisons.side_by_side import UnknownEntrant
 
 WORKFLOW = "OptimizationWorkflow"
 TERMINAL = tuple(sorted(events.TERMINAL))

@@ -19,9 +19,9 @@ from clients.prompts.stores import user
 from clients.reports.release_outcome import state_text
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import reach_run
-from clients.runs.servers import Servers, has_data, reach_servers, task_queue
+from clients.runs.service.servers import Servers, has_data, reach_servers, task_queue
 from clients.runs.updates import answered, refusals
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from workflows.model.run.contract import OptimizationResult
 from workflows.model.spec.release import ReleaseKind, ReleaseRequest, ReleaseState, Ruling
 from workflows.model.spec.request import OptimizationRequest

@@ -18,11 +18,11 @@ from clients.embedded.stack import stack_state
 from clients.local_audit import audited
 from clients.runs.lookup import TERMINAL, KnownRun, reach_run
 from clients.runs.questions import agreed, is_at_terminal
-from clients.runs.run_code import notes_for
-from clients.runs.servers import Servers, ServersAway
-from clients.runs.workers import workers_for
+from clients.runs.service.run_code import notes_for
+from clients.runs.service.servers import Servers, ServersAway
+from clients.runs.service.workers import workers_for
 from store.read.rows import RunSummary
-from store.write.legal_holds import HeldRun
+from store.write.retention.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.contract import UpdateAnswer
 

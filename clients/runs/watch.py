@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from clients.commands.context import Context
+from clients.runs.attendance import attend
 from clients.runs.interruption import Interruption
 from clients.runs.lookup import KnownRun, reach_run
-from clients.runs.run_code import CodeMissing, code_of, needs_code, notes_for, told_foreign
-from clients.runs.servers import Servers
-from clients.runs.start import RunOptions, attend
-from clients.runs.summary import EndView, show_end
-from clients.runs.workers import PluginCode
+from clients.runs.run_options import RunOptions
+from clients.runs.service.run_code import CodeMissing, code_of, needs_code, notes_for, told_foreign
+from clients.runs.service.servers import Servers
+from clients.runs.service.workers import PluginCode
+from clients.runs.views.summary import EndView, show_end
 
 
 async def watched_code(context: Context, servers: Servers, run: KnownRun) -> PluginCode | None:

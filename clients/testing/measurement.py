@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clients.testing.simulated_outcomes import SimulatedOutcomes
 from ratchet import Record
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Candidate

@@ -11,7 +11,7 @@ from clients.testing.side_effects import DoesMore, Doing, watched
 from clients.testing.simulation import Simulated, simulate
 from clients.testing.world import World
 from ratchet import Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet.optimizer import OptimizerState
 from workflows.model.activities.optimizer_steps import LARGEST_STATE
 from workflows.model.run.candidates import ReasonCode

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from clients.testing.measurement import Measuring
 from clients.testing.world import World, as_samples
 from ratchet import Record
-from ratchet._canonical import NotCanonical, canonical_json, derive_seed, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, derive_seed, normalize
 from ratchet.optimizer import Part, RunContext, StopReason, TrialFacts
 from ratchet.prompts.template import PromptTemplate
 from workflows.model.activities.computation import LARGEST_ANSWER, Reads, Stored
@@ -28,8 +28,8 @@ from workflows.rules.proposals.optimizer_step import Call, OwnOptimizerFailed, t
 from workflows.rules.proposals.parts import places
 from workflows.rules.proposals.validation import Refusal
 from workflows.rules.spec.prompt_factors import template_of
-from workflows.run.ended import RunEnded
-from workflows.run.remaining_work import prospects_of
+from workflows.run.end.ended import RunEnded
+from workflows.run.proposals.remaining_work import prospects_of
 from workflows.run.state import RunState
 
 

@@ -23,9 +23,9 @@ from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimizers import build_optimizer
 from workflows.rules.proposals.optimizer_step import Call
 from workflows.rules.spec.check import check_request
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 from workflows.run.loop import RoundLoop
-from workflows.run.optimizer_calls import OptimizerCalls
+from workflows.run.proposals.optimizer_calls import OptimizerCalls
 from workflows.run.round_records import last_round
 from workflows.run.state import RunState
 

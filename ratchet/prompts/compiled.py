@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet._placeholders import Ready
+from ratchet._text.placeholders import Ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from ratchet.domains import FlagDomain, IntegerDomain, NumberDomain, OrderDomain
 from ratchet.prompts.overrides import TagState
 from ratchet.prompts.prompt_errors import InvalidTemplate

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
-from ratchet._canonical import content_hash
-from ratchet._examples import BETWEEN_EXAMPLES, answered, labelled
+from ratchet._formats.canonical import content_hash
 from ratchet._frozen import SpecPart
-from ratchet._placeholders import Unfillable, as_text, filled_in, placeholders
+from ratchet._text.few_shot_examples import BETWEEN_EXAMPLES, answered, labelled
+from ratchet._text.placeholders import Unfillable, as_text, filled_in, placeholders
 from ratchet._values import LONGEST_TEXT, CanonicalMapping, CanonicalValue, Text
 from ratchet.prompts.names import SectionPath
 

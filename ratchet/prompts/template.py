@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize
 from ratchet._frozen import Payload, SpecPart
-from ratchet._placeholders import filled_in, is_placeholder_name, placeholders
-from ratchet._unfolding import Extent, Unfolding, too_far
+from ratchet._text.placeholders import filled_in, is_placeholder_name, placeholders
+from ratchet._text.unfolding import Extent, Unfolding, too_far
 from ratchet._values import CanonicalValue, ShortText
 from ratchet.domains import ChoiceDomain, Domain, FlagDomain, IntegerDomain, NumberDomain, OrderDomain, misfit
 from ratchet.prompts.compiled import Rendered, RenderedTool, Rendering

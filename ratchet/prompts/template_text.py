@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from ratchet._explanation import explain
-from ratchet._yaml import YamlProblem, read_yaml
-from ratchet._yaml_text import yaml_text
+from ratchet._formats.yaml import YamlProblem, read_yaml
+from ratchet._formats.yaml_text import yaml_text
+from ratchet._text.explanation import explain
 from ratchet.prompts.prompt_errors import InvalidTemplate
 from ratchet.prompts.template import PromptTemplate
 

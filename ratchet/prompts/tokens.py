@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ratchet._placeholders import as_text
+from ratchet._text.placeholders import as_text
 
 if TYPE_CHECKING:
     from bpe_openai import Encoding

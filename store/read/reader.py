@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from store.connection import Database
-from store.read.access_tokens import AccessTokenReader
-from store.read.audit_log import AuditReader
+from store.read.access.access_tokens import AccessTokenReader
+from store.read.access.audit_log import AuditReader
+from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
-from store.read.comparisons import ComparisonReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
 from store.read.outlines import OutlineReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
-from store.read.slice_scores import SliceScoreReader
-from store.read.slices import SliceReader
-from store.read.teams import TeamReader
+from store.read.samples.comparisons import ComparisonReader
+from store.read.samples.slice_scores import SliceScoreReader
+from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from store.connection import Connection, Database
 from store.encoding import decoded
 from store.read import rows
-from store.read.measured_samples import measured, measured_in_batches
+from store.read.samples.measured_samples import measured, measured_in_batches
 from store.write.suites import Suites
 from workflows.model.run.decisions import Reference
 from workflows.model.suite import EvaluationSuite, MeasuredSample

@@ -11,7 +11,7 @@ from store.budget_leases import LeaseBalance, LeaseKey
 from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import Contents, contents_of
-from store.write.budgets import limits_in, write_balance
+from store.write.limits.budgets import limits_in, write_balance
 from store.write.overlays import configuration_in
 from store.write.reused_answers import copy_from_other_runs
 from store.write.suites import suite_in

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from store.connection import Connection, Database
 from store.encrypted_contents import contents_of
 from store.schema import StoreError

@@ -9,7 +9,7 @@ from store.connection import Connection, Database
 from store.encoding import from_json
 from store.encrypted_contents import contents_of
 from store.events import lock_run
-from store.write.budgets import spend_unmetered, write_balance
+from store.write.limits.budgets import spend_unmetered, write_balance
 from workflows.model.run.amounts import Amount
 from workflows.model.run.contract import Proposed
 

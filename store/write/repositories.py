@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from store.connection import Database
-from store.read.evaluated_samples import EvaluatedSamples
-from store.read.measured_samples import MeasuredSamples
 from store.read.releases import ReleaseReader
 from store.read.sample_files import FileReader
+from store.read.samples.evaluated_samples import EvaluatedSamples
+from store.read.samples.measured_samples import MeasuredSamples
 from store.read.search_history import SearchHistory
 from store.read.trials import TrialReader
-from store.write.budgets import Budgets
-from store.write.learned_rates import LearnedRates
+from store.write.limits.budgets import Budgets
+from store.write.limits.learned_rates import LearnedRates
+from store.write.limits.rate_limits import RateLimits
 from store.write.outcomes import Outcomes
 from store.write.overlays import Overlays
 from store.write.proposals import ModelAnswers, Proposals
-from store.write.rate_limits import RateLimits
 from store.write.releases import Releases
 from store.write.runs import Runs
 from store.write.served_times import ServedTimes

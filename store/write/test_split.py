@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from store.connection import Connection, Database
 from store.schema import StoreError
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from store.connection import Connection, Database
 from store.encoding import optional_json, optional_text, storable_json
 from store.encrypted_contents import contents_of

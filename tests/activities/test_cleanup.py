@@ -14,7 +14,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.cleanup import StoreCleanup, WorkflowRun
 from activities.releases.override_stores import Overrides
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.prompts import Change, PromptTemplate
 from store.connection import Database
 from store.write.releases import NewRelease, Settlement

@@ -9,9 +9,9 @@ import pytest
 from openai import AsyncOpenAI
 
 from clients.demo import SimulatedModel
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from tests.support.engines import Engines
 from tests.support.http_api import TOKEN
 from tests.support.model_client import client_of

@@ -13,7 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 from temporalio.runtime import LoggingConfig
 
-from activities.settings import ListenAddress, ObservationSettings, secrets_in_environment
+from activities.observation_settings import ListenAddress, ObservationSettings
+from activities.settings import secrets_in_environment
 from clients.span_export import exporter_of
 from clients.telemetry import PORTS_TRIED, runtime_of
 from clients.traces import Tracing

@@ -21,7 +21,7 @@ from activities.preparing.prompt_snapshot import with_file
 from clients.embedded.stack import StackAddresses
 from clients.testing import World, simulate
 from ratchet import ExperimentContext, Output, Sample, in_experiment
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.prompts import PromptTemplate, open_store, renderer
 from tests.support.documents import AROUND, ROOT, blocks, documents, files_of, name_of, specs_of
 from tests.support.mutation_examples import POLICY

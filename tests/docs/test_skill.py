@@ -12,7 +12,7 @@ import yaml
 
 from clients.commands.begin import write_skill
 from docs.generate import pages
-from ratchet._yaml import composed
+from ratchet._formats.yaml import composed
 from tests.support.documents import ROOT, blocks
 from workflows.model.spec.request import OptimizationRequest, spec_schema
 from workflows.rules.spec.check import check_request

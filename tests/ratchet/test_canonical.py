@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet._canonical import NotCanonical, canonical_json, content_hash, derive_seed, normalize, normalize_text
+from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, derive_seed, normalize, normalize_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

@@ -12,7 +12,7 @@ import pytest
 import ratchet
 from clients.python.spec_arguments import spec_of
 from ratchet import ExperimentContext, Output, Sample, experiment
-from ratchet._declarations import Declaration, declaration_of
+from ratchet._declared.declarations import Declaration, declaration_of
 from workflows.model.spec.request import OptimizationRequest
 
 ROWS = [{"id": f"s{n}", "input": {"n": n}, "expected": "yes"} for n in range(8)]

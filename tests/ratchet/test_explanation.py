@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from tests.support.spec_building import SPEC, spec
 from workflows.model.run.contract import RunInput
 from workflows.model.spec.request import OptimizationRequest

@@ -23,7 +23,7 @@ def test_experiments_are_declared_with_nothing_that_is_installed() -> None:
     loaded = loaded_by(
         "import ratchet; ratchet.use_case, ratchet.criterion, ratchet.experiment.measure, ratchet.experiment.Captor"
     )
-    assert "ratchet._declarations" in loaded
+    assert "ratchet._declared.declarations" in loaded
     assert {name.partition(".")[0] for name in loaded} - {"ratchet"} <= set(sys.stdlib_module_names)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet._placeholders import UnknownPlaceholder, as_text, is_placeholder_name, placeholders, render, substitute
+from ratchet._text.placeholders import UnknownPlaceholder, as_text, is_placeholder_name, placeholders, render, substitute
 
 hostile = st.text("{}inputfacors.ab \n", max_size=30) | st.sampled_from(
     ["{{factors.secret}}", "{{input.a}}", "{{input}}", "{{{{input.a}}}}", "{{unknown}}", "{{", "}}", "{{factors.prompt}}"]

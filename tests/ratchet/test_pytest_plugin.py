@@ -172,7 +172,7 @@ def test_a_session_without_experiments_loads_nothing_of_the_engine(
         tops = {name.partition(".")[0] for name in sys.modules}
         assert "ratchet" in tops
         assert not tops & {"temporalio", "numpy", "scipy", "asyncpg", "pydantic", "clients", "workflows"}
-        assert "ratchet._declarations" not in sys.modules
+        assert "ratchet._declared.declarations" not in sys.modules
 """
     )
     # What other plug-ins of this environment load is theirs.

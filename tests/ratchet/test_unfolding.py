@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ratchet._placeholders import LARGEST_RENDERED, Filling, RendersTooLong, UnfoldsTooFar, filled_in, render
-from ratchet._unfolding import Unfolding
+from ratchet._text.placeholders import LARGEST_RENDERED, Filling, RendersTooLong, UnfoldsTooFar, filled_in, render
+from ratchet._text.unfolding import Unfolding
 from ratchet.prompts.template import PromptTemplate
 from tests.support.spec_building import proposal, request
 from workflows.model.run.candidates import ReasonCode

@@ -11,7 +11,7 @@ import pytest
 
 import ratchet
 from ratchet import Output, Sample, Score
-from ratchet._use_cases import UseCase, dashed
+from ratchet._declared.use_cases import UseCase, dashed
 
 SAMPLE = Sample("s", {"q": "2 + 2"}, "4")
 

@@ -20,8 +20,8 @@ from store.read.trials import TrialReader
 from store.schema import StoreError
 from store.write.datasets import Datasets
 from store.write.proposals import ModelAnswer
-from store.write.removals import Removals
 from store.write.repositories import Store
+from store.write.retention.removals import Removals
 from tests.support.pictures import png
 from tests.support.store_examples import ExampleRun
 from workflows.model.run.contract import Proposed
@@ -129,7 +129,7 @@ async def test_what_was_written_before_and_with_another_key_is_read(database_url
 
 
 def plain_overlay(number: int) -> tuple[str, dict[str, Any]]:
-    from ratchet._canonical import content_hash
+    from ratchet._formats.canonical import content_hash
 
     configuration = {"prompt": f"a secret of {number} parts"}
     return content_hash(configuration), configuration

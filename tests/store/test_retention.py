@@ -12,10 +12,10 @@ from activities.releases.override_stores import Overrides
 from store.connection import Database
 from store.read.reader import StoreReader
 from store.read.sized_runs import SizedRuns
-from store.write.legal_holds import HeldRun, HoldRequest, LegalHolds
 from store.write.proposals import ModelAnswer
-from store.write.removals import Removals
 from store.write.repositories import Store
+from store.write.retention.legal_holds import HeldRun, HoldRequest, LegalHolds
+from store.write.retention.removals import Removals
 from store.write.runs import Runs
 from tests.support.store_examples import ExampleRun
 from workflows.model.suite import UnscoredAnswer

@@ -10,9 +10,9 @@ import httpx
 
 from clients.credentials import hash_of, new_token, session_of
 from store.connection import Database
-from store.read.access_tokens import Role
-from store.read.teams import DEFAULT_TEAM
-from store.write.access_tokens import AccessTokens, NewToken
+from store.read.access.access_tokens import Role
+from store.read.access.teams import DEFAULT_TEAM
+from store.write.access.access_tokens import AccessTokens, NewToken
 
 
 async def made_token(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ratchet._yaml import YamlProblem, composed, constructed
+from ratchet._formats.yaml import YamlProblem, composed, constructed
 from workflows.model.spec.request import OptimizationRequest
 
 ROOT = Path(__file__).parents[2]

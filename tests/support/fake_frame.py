@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import RunContext
 from ratchet.prompts.template import PromptTemplate
 from tests.support.spec_building import request

@@ -28,9 +28,9 @@ class Watch:
 async def ask(temporal: str, namespace: str, database_url: str, paths: list[str]) -> list[int]:
     import httpx
 
+    from clients.http.access.security import Trust
     from clients.http.app import serving_http
-    from clients.http.security import Trust
-    from clients.runs.servers import Servers
+    from clients.runs.service.servers import Servers
     from clients.temporal import connect
     from store.connection import Database
 

@@ -17,7 +17,7 @@ from activities.plugins.loader import Plugins
 from activities.settings import ALLOWED_FILE
 from activities.shards.call_journal import CallJournal
 from ratchet import Record, Sample
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from store.connection import is_away
 from store.encoding import from_json
 from store.write.datasets import Datasets, SampleRow

@@ -15,7 +15,7 @@ import pytest
 
 import workflows.optimization
 import workflows.optimizers
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,

@@ -8,7 +8,7 @@ from typing import Any
 
 from clients.testing import Answer, Simulated, World, simulate
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from tests.support.plugins import ruled
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.trial import Purpose, Split

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activities.releases.requests import ask_release_writer
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.prompts import OverrideStore, Resolved, open_store
 from store.read.reader import StoreReader
 from store.write.repositories import Store

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from clients.reports.facts import Iteration, IterationStatus, RunFacts, Statistics
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import StopReason
 from workflows.model.run.contract import Confirmation, OptimizationResult, Unproven
 from workflows.model.run.decisions import Decision

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratchet._canonical import content_hash, normalize
+from ratchet._formats.canonical import content_hash, normalize
 from workflows.model.activities.computation import Stored, StoredTrial
 from workflows.model.spec.factors import Configuration
 from workflows.model.trial import Purpose, Split

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from activities.datasets import ingest
 from activities.preparing.evaluation_plan import plan_evaluation
 from clients.embedded.postgres import postgres_binaries
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from store.connection import Database, is_away
 from store.write.datasets import Datasets
 from store.write.repositories import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ratchet import Sample
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from workflows.model.run.candidates import Candidate
 from workflows.model.spec.objective import Objective
 from workflows.model.spec.scorer_options import Scorer

@@ -13,7 +13,7 @@ import sys
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from activities.settings import ObservationSettings
+from activities.observation_settings import ObservationSettings
 from clients.temporal import ratchet_plugin
 from clients.traces import TRACING
 from tests.support.replaying import HISTORIES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ratchet._shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
-from ratchet._shortening import cut as cut
-from ratchet._shortening import quoted as quoted
-from ratchet._shortening import shorten as shorten
-from ratchet._visible import one_line as one_line
+from ratchet._text.shortening import LONGEST_MESSAGE as LONGEST_MESSAGE
+from ratchet._text.shortening import cut as cut
+from ratchet._text.shortening import quoted as quoted
+from ratchet._text.shortening import shorten as shorten
+from ratchet._text.visible import one_line as one_line
 
 INVALID_REQUEST: Final = "InvalidRequest"
 """The spec is wrong. The message names the field and the fix."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from ratchet._canonical import content_hash, normalize
+from ratchet._formats.canonical import content_hash, normalize
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,

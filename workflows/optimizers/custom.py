@@ -30,7 +30,7 @@ from workflows.model.spec.request import OptimizationRequest
 from workflows.optimizers.frame import Frame
 from workflows.optimizers.states import first_state
 from workflows.rules.spec.treatment import treatment_problems
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 
 
 class PythonOptimizer(OptimizerSpec):

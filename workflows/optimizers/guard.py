@@ -7,7 +7,7 @@ from temporalio.exceptions import FailureError
 from ratchet.optimizer import StopReason
 from workflows.model.failures import shorten
 from workflows.optimizers.frame import ProposalFailed
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 
 
 class OptimizerGuard:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from ratchet._values import CanonicalValue
 from ratchet.optimizer import (
     GO_ON,

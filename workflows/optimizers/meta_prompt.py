@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,

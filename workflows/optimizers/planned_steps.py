@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ratchet._canonical import normalize
+from ratchet._formats.canonical import normalize
 from ratchet.optimizer import (
     GO_ON,
     CandidateProposal,

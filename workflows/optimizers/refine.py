@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopDecision, TrialFacts, TrialHistory
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.optimizer_options import OptimizerSpec

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from ratchet.optimizer import (
     CandidateProposal,
     Direction,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet._values import ShortText
 from ratchet.optimizer import (
     GO_ON,

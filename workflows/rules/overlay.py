@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ratchet._placeholders import Finished, Unfillable, filled_in
+from ratchet._text.placeholders import Finished, Unfillable, filled_in
 from ratchet.prompts.compiled import Rendered, Rendering
 from ratchet.prompts.template import PromptTemplate, effective_hash
 from workflows.rules.spec.prompt_factors import MESSAGES, PROMPT, TOOLS, made_of, shows_the_prompt

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NoReturn, Protocol
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import StopReason, TrialFacts
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
-from workflows.run.ended import RunEnded
-from workflows.run.ending import ended_by_rules, refused_at_first_look, scoring_broke, unmeasured
+from workflows.run.end.ended import RunEnded
+from workflows.run.end.ending import ended_by_rules, refused_at_first_look, scoring_broke, unmeasured
 from workflows.run.round_records import round_record, step_record
 from workflows.run.state import RunState
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from ratchet._canonical import normalize
+from ratchet._formats.canonical import normalize
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, RunContext, StopFacts, TrialFacts, TrialHistory
 from workflows.model.run.candidates import Candidate, Rejection
 from workflows.model.run.clock import RunClock, StoodStill
@@ -37,7 +37,7 @@ from workflows.rules.decisions.trial_facts import facts_of
 from workflows.rules.decisions.verdicts import Family, share_of_round
 from workflows.rules.proposals.parts import Extents
 from workflows.rules.proposals.validation import KnownConfigurations, candidate_name
-from workflows.run.admission import Admission, AdmissionStep
+from workflows.run.proposals.admission import Admission, AdmissionStep
 from workflows.run.spending import Spending
 
 NEWEST = 100

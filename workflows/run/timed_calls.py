@@ -15,7 +15,7 @@ from ratchet.optimizer import StopReason
 from workflows.model.failures import shorten
 from workflows.policies import ActivityPolicy
 from workflows.rules.decisions.stop_rules import time_is_over
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 from workflows.run.state import RunState
 
 LONGEST_SUMMARY = 100

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, is_cancelled_exception
 
 from workflows.contracts import Bookkeeping, Evaluating
+from workflows.error_reason import reason_of
 from workflows.fair_shares import share_of
 from workflows.model.activities.judge import JudgeInput, Judgements
 from workflows.model.run.candidates import Candidate
@@ -25,7 +26,6 @@ from workflows.policies import (
     TRIAL_PARENT_CLOSE,
     fitting_one_message,
 )
-from workflows.run.error_reason import reason_of
 from workflows.run.outbox import RoundOutbox
 from workflows.run.references import planning_at_baseline, planning_of, race_of, references_of
 from workflows.run.state import RunState

@@ -9,7 +9,9 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from ratchet.optimizer import Optimizer, StopReason
+from workflows.continuation import versioning_behavior
 from workflows.contracts import Evaluating
+from workflows.error_reason import reason_of
 from workflows.model.activities.optimizer_steps import version_key
 from workflows.model.activities.stop_policies import PolicyInput
 from workflows.model.run.candidates import Candidate, Rejection
@@ -19,12 +21,10 @@ from workflows.model.run.rounds import RoundRecord
 from workflows.model.trial import Purpose, TrialResult
 from workflows.policies import PROPOSE
 from workflows.run.carry_over import carried, request_in_force
-from workflows.run.elsewhere import elsewhere
-from workflows.run.ended import RunEnded
-from workflows.run.error_reason import reason_of
-from workflows.run.optimizer_calls import OptimizerCalls
-from workflows.run.optimizer_frame import WorkflowFrame
+from workflows.run.end.ended import RunEnded
 from workflows.run.outbox import RoundOutbox
+from workflows.run.proposals.optimizer_calls import OptimizerCalls
+from workflows.run.proposals.optimizer_frame import WorkflowFrame
 from workflows.run.run_meters import RunMeters
 from workflows.run.state import RunState
 from workflows.run.timed_calls import TimedCalls
@@ -133,7 +133,7 @@ class WorkflowSurroundings(OptimizerCalls):
         if self._goes_on_elsewhere():
             await self._outbox.flush()
             await workflow.wait_condition(workflow.all_handlers_finished)
-            workflow.continue_as_new(self._next_input(), initial_versioning_behavior=elsewhere(workflow.info()))
+            workflow.continue_as_new(self._next_input(), initial_versioning_behavior=versioning_behavior(workflow.info()))
 
     def _goes_on_elsewhere(self) -> bool:
         info, most = workflow.info(), self._state.request.execution.max_rounds_per_execution
@@ -141,7 +141,7 @@ class WorkflowSurroundings(OptimizerCalls):
             return True
         # Where an operator holds a run on a version, another one stays the target: each execution comes on a step at least.
         has_come_on = self._steps_here > 0 or self._state.executions == 1
-        return has_come_on and elsewhere(info) is not None
+        return has_come_on and versioning_behavior(info) is not None
 
     def _next_input(self) -> RunInput:
         assert self._state.prepared

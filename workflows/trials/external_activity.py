@@ -15,8 +15,9 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityCancellationType
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.contracts import Delegating
+from workflows.error_reason import reason_of
 from workflows.model.activities.external_trials import AnswersInput, CallsInput, GivenAnswer, RetriesInput
 from workflows.model.activities.own_activity_calls import FIRST_PAUSE, LONGEST_PAUSE
 from workflows.model.failures import NOT_RETRYABLE, shorten
@@ -26,7 +27,6 @@ from workflows.model.trial import Resumed, ShardInput, ShardResult, TrialInput
 from workflows.policies import LOAD_CALLS, ONE_CALL, PENDING_AT_ONCE, SCORE_ANSWERS
 from workflows.rules.scoring.external_answers import answers_in, pair_of, size_of
 from workflows.rules.scoring.merged_parts import merged
-from workflows.run.error_reason import reason_of
 from workflows.trials.activity_calls import Portion
 from workflows.trials.endings import GoesOn, TrialEnded, refuse_broken_scoring, to_the_end, uninterrupted
 from workflows.trials.pending_activities import PendingActivities

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from clients.http.backend import NO_CONTROLS, Limit, Served
 from clients.http.errors import responses
-from store.read.audit_log import AuditEntry
+from store.read.access.audit_log import AuditEntry
 
 router = APIRouter(prefix="/v1/private/audit", tags=["audit"])
 

@@ -19,10 +19,10 @@ from temporalio.service import RPCError
 
 from clients.reports.headline import NOT_MEASURED
 from clients.runs.lookup import WORKFLOW
-from clients.runs.servers import Servers
-from clients.runs.waits import pollers_of, queues_waited_for
+from clients.runs.service.servers import Servers
+from clients.runs.views.waits import pollers_of, queues_waited_for
 from clients.wire import ListedOptimization
-from ratchet._shortening import shorten
+from ratchet._text.shortening import shorten
 from store.read.reader import StoreReader
 from workflows.model.run.rounds import Counts, Spend
 

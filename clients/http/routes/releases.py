@@ -12,10 +12,10 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from activities.releases.requests import ask_release_writer
-from clients.http.audited_requests import Noted
+from clients.http.access.audited_requests import Noted
+from clients.http.access.callers import CalledBy, HttpCaller
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
-from clients.http.callers import CalledBy, HttpCaller
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import refuse_unknown_run
 from clients.local_audit import DeedNote

@@ -10,7 +10,7 @@ from pydantic import StringConstraints
 from clients.http.backend import NO_CONTROLS, Served
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import why_unknown
-from clients.reports.side_by_side import Incomparable, SideBySide, UnknownEntrant, side_by_side
+from clients.reports.comparisons.side_by_side import Incomparable, SideBySide, UnknownEntrant, side_by_side
 
 MOST = 10
 

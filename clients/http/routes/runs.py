@@ -11,8 +11,8 @@ from starlette.responses import Response
 from temporalio.client import WorkflowExecutionStatus
 
 from clients.http.accepted_run import accepted_run
+from clients.http.access.callers import CalledBy
 from clients.http.backend import NO_CONTROLS, Backend, Limit, Offset, RunId, Served
-from clients.http.callers import CalledBy
 from clients.http.encoded_answers import encoded
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, existing_run, refuse_unknown_run
@@ -20,7 +20,7 @@ from clients.http.routes.open_runs import OpenRun, waiting_of
 from clients.reports.history.entries import get_entries
 from clients.reports.load import facts_of
 from clients.runs.lookup import TERMINAL
-from clients.runs.waits import pollers_of, queues_waited_for
+from clients.runs.views.waits import pollers_of, queues_waited_for
 from clients.wire import (
     Done,
     Happening,
@@ -34,7 +34,7 @@ from clients.wire import (
 )
 from store.read.outlines import Outline
 from store.read.rows import Graph, RejectionPage, RunDetail
-from store.write.legal_holds import HeldRun
+from store.write.retention.legal_holds import HeldRun
 from store.write.runs import Runs
 from workflows.model.run.rounds import RunStatus
 

@@ -12,11 +12,11 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.preparing.request_check import Busy, problems_of
-from clients.http.access import deed_by
-from clients.http.audited_requests import Noted
+from clients.http.access.audited_requests import Noted
+from clients.http.access.callers import CalledBy, HttpCaller
+from clients.http.access.roles import deed_by
 from clients.http.backend import Backend, RunId, Served
 from clients.http.bodies import JsonRoute
-from clients.http.callers import CalledBy, HttpCaller
 from clients.http.errors import Refused, responses
 from clients.http.missing_run import execution_of, why_unknown
 from clients.http.spec_contents import SpecContents
@@ -24,10 +24,10 @@ from clients.runs.answered_run import NotRescored, answered_run
 from clients.runs.identity import further_ids, run_id_of
 from clients.runs.lookup import WORKFLOW
 from clients.wire import Started
-from ratchet._canonical import NotCanonical
-from store.read.access_tokens import Role
-from store.write.audit_log import AuditLog
-from store.write.teams import Teams
+from ratchet._formats.canonical import NotCanonical
+from store.read.access.access_tokens import Role
+from store.write.access.audit_log import AuditLog
+from store.write.access.teams import Teams
 from workflows.fair_shares import share_of
 from workflows.model.spec.request import OptimizationRequest
 

@@ -14,8 +14,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from clients.http.access.callers import Callers, NotAdmitted
 from clients.http.backend import Backend, RunId, Served
-from clients.http.callers import Callers, NotAdmitted
 from clients.http.errors import Refused, responses
 from clients.http.feed import MOST_SUBSCRIBERS, Feed, Topic
 from clients.http.missing_run import refuse_unknown_run, refused_before_it_began

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from clients.reports.facts import RunFacts
 from clients.reports.history.format import FINGERPRINT, SCHEMA_VERSION, RecordedHistory
 from clients.reports.history.write import document_of, fingerprint, history_of
-from ratchet._yaml_text import yaml_text
+from ratchet._formats.yaml_text import yaml_text
 
 FOLDER: Final = "optimizations"
 LONGEST_NAME: Final = 180

@@ -13,8 +13,8 @@ from typing import Any, Final
 from clients.reports.facts import Iteration, RunFacts
 from clients.reports.history.files import file_name, put_whole
 from clients.reports.history.stored_baselines import StoredSample, sample_lines
-from ratchet._placeholders import as_text
-from ratchet._yaml_text import yaml_text
+from ratchet._formats.yaml_text import yaml_text
+from ratchet._text.placeholders import as_text
 from workflows.rules.scoring.objective_score import describe_objective
 
 SPECIFICATIONS: Final = "specs"

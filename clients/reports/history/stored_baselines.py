@@ -12,10 +12,10 @@ from pydantic import Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from clients.reports.facts import RunFacts
-from ratchet._canonical import content_hash
-from ratchet._explanation import explain
+from ratchet._formats.canonical import content_hash
+from ratchet._formats.yaml import YamlProblem, read_yaml
 from ratchet._frozen import Payload
-from ratchet._yaml import YamlProblem, read_yaml
+from ratchet._text.explanation import explain
 from ratchet.optimizer import Direction
 from store.read.reader import StoreReader
 from store.read.rows import ItemRow

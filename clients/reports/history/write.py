@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from clients.reports.comparisons.score_differences import difference_of
 from clients.reports.facts import Iteration, RunFacts, best_iteration, factor_type, fixed_factors, improvement, treatment
 from clients.reports.formatting import CAUSES, FROM_OUTSIDE
 from clients.reports.history.format import (
@@ -26,7 +27,6 @@ from clients.reports.history.format import (
     TerminationReason,
     TreatmentFactor,
 )
-from clients.reports.score_differences import difference_of
 from workflows.model.run.rounds import LimitsInForce
 from workflows.model.spec.factors import TextFactor
 from workflows.model.spec.request import OptimizationRequest

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ratchet._visible import visible
+from ratchet._text.visible import visible
 
 NO_MATHEMATICS: Final = "tex2jax_ignore mathjax_ignore"
 """Classes by which notebooks know what is not to be set as formulas: prices have dollar signs, too."""

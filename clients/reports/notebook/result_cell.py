@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from clients.reports.diff import FactorDifference, differences
+from clients.reports.comparisons.diff import FactorDifference, differences
+from clients.reports.comparisons.score_differences import difference_text
 from clients.reports.facts import RunFacts, best_iteration, compared
 from clients.reports.figures import figures
 from clients.reports.formatting import telling_apart
 from clients.reports.headline import Headline, Outcome, headline_of
 from clients.reports.notebook.markup import Markup, cell, element, pill, rows
 from clients.reports.notebook.trial_chart import trial_chart
-from clients.reports.score_differences import difference_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import ellipsized, one_line
 from workflows.model.spec.factors import Configuration

@@ -11,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 from rich.cells import cell_len
 
+from clients.reports.comparisons.score_differences import difference_text, error_rate_text
 from clients.reports.compressions import compression_text, edit_text
 from clients.reports.facts import (
     Iteration,
@@ -31,7 +32,6 @@ from clients.reports.optimizer_notes import counted_text, lost_rounds_text, part
 from clients.reports.pareto_front import front_objectives, front_of, gain_text, member_name
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
-from clients.reports.score_differences import difference_text, error_rate_text
 from clients.reports.text.progress_lines import iteration_text, termination
 from clients.reports.text.summary import (
     adjusted_text,
@@ -47,7 +47,7 @@ from clients.reports.text.summary import (
     score_line,
 )
 from clients.reports.text.terminal_text import ellipsized, one_line, padded, visible, without_zero_width, wrapped
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.failures import split_traceback
 from workflows.model.spec.factors import Configuration
 from workflows.rules.scoring.slices import Slice, Slices

@@ -14,9 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clients.reports.comparisons.score_differences import VERDICTS
 from clients.reports.formatting import duration_text
 from clients.reports.headline import headline_of_row
-from clients.reports.score_differences import VERDICTS
 from clients.reports.text.terminal_text import one_line
 from clients.runs.lookup import TERMINAL
 from workflows.model.spec.execution import Budget

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from clients.reports.comparisons.score_differences import VERDICTS, plan_text
 from clients.reports.facts import (
     RunFacts,
     best_iteration,
@@ -21,7 +22,6 @@ from clients.reports.formatting import change_text, counted, duration_text, scor
 from clients.reports.headline import Headline, headline_of
 from clients.reports.release_outcome import release_text
 from clients.reports.removal_notes import hold_text, removal_text
-from clients.reports.score_differences import VERDICTS, plan_text
 from clients.reports.text.progress_lines import termination
 from clients.reports.text.terminal_text import one_line
 from workflows.model.failures import without_traceback

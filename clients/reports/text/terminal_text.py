@@ -8,8 +8,8 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
-from ratchet._visible import one_line as one_line
-from ratchet._visible import visible as visible
+from ratchet._text.visible import one_line as one_line
+from ratchet._text.visible import visible as visible
 
 _WORDS: Final = re.compile(r"\s*\S+|\s+")
 

@@ -22,7 +22,7 @@ from workflows.model.trial import ShardInput
 
 @pytest.fixture(autouse=True)
 def nobody_waits_long_for_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.write.budgets.SECONDS_UNTIL_STALE", 1)
+    monkeypatch.setattr("store.write.limits.budgets.SECONDS_UNTIL_STALE", 1)
 
 
 STATED = AtMost(tokens=EACH.tokens, cost=EACH.cost)

@@ -23,7 +23,7 @@ from activities.targets.faults import CandidateFault, NotSent, Refused, Throttle
 from activities.targets.patience_requests import patience_asked_for
 from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest, LeaseTaken
 from store.connection import Database, is_away
-from store.write.budgets import Budgets
+from store.write.limits.budgets import Budgets
 from tests.support.budgets import EACH, covers, opened, random_budget, used, watched
 from tests.support.counted import Counted
 from tests.support.store_examples import ExampleRun

@@ -14,7 +14,7 @@ from activities.concurrency.in_flight_limits import Caller, FairQueue
 from activities.concurrency.shared_rate_limits import SharedLimits
 from activities.endpoints.gate import Gates
 from store.connection import Database, is_away
-from store.write.rate_limits import RateLimits
+from store.write.limits.rate_limits import RateLimits
 from store.write.repositories import Store
 from tests.support.store_examples import ExampleRun, PostgresServer
 from workflows.model.spec.limits import RateLimit

@@ -16,7 +16,7 @@ from activities.datasets.given_splits import GivenSplits
 from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in
 from activities.preparing.evaluation_plan import EvaluationPlan, plan_evaluation
 from activities.settings import DatasetSettings
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from store.connection import Database
 from store.read.reader import StoreReader
 from store.write.datasets import Datasets

@@ -52,7 +52,7 @@ class Lease:
     def __init__(self) -> None:
         self.given: list[Any] = []
 
-    async def reservation(self, paid: object) -> Any:
+    async def reservation(self, paid: object, answer_id: int) -> Any:
         self.given.append(Reserved())
         return self.given[-1]
 

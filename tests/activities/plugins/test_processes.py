@@ -17,7 +17,7 @@ from activities.plugins.isolation import IsolatedFault
 from activities.plugins.loader import Plugins
 from activities.plugins.processes import WarmProcesses
 from ratchet import ExperimentContext, Sample
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import PLUGINS, plugin, shard, suite

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clients.demo.model_server import SimulatedModel
 from ratchet import Sample
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Asked, Endpoint, json_endpoint
 from tests.support.measured_runs import MeasuredRun, evaluation

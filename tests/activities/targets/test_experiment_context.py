@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet import current_experiment
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
 from tests.support.suite_building import CONFIG_HASH, plugin, samples, scored_by, shard, suite

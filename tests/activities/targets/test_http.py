@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from ratchet import Sample
-from ratchet._canonical import content_hash
-from ratchet._explanation import explain
+from ratchet._formats.canonical import content_hash
+from ratchet._text.explanation import explain
 from tests.support.activity_attempts import activity_environment
 from tests.support.http_endpoints import Answering, Asked, json_endpoint
 from tests.support.measured_runs import QUICK, MeasuredRun, evaluation

@@ -11,7 +11,7 @@ import yaml
 
 from clients.checks.findings import check_spec
 from clients.checks.spec_file import SpecFileError, read_spec_file
-from ratchet import _yaml
+from ratchet._formats import yaml as yaml_reader
 
 
 def written(tmp_path: Path, text: str, name: str = "spec.yaml") -> Path:
@@ -117,7 +117,7 @@ def test_a_missing_file_a_directory_and_other_encodings_are_told(tmp_path: Path)
 
 
 def test_a_spec_may_hold_so_much() -> None:
-    assert (_yaml.MOST_ENTRIES, _yaml.MOST_WRITTEN) == (50_000, 300_000)
+    assert (yaml_reader.MOST_ENTRIES, yaml_reader.MOST_WRITTEN) == (50_000, 300_000)
 
 
 class TestManyEntries:
@@ -126,8 +126,8 @@ class TestManyEntries:
 
     @pytest.fixture(autouse=True)
     def hundredths(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_yaml, "MOST_ENTRIES", 500)
-        monkeypatch.setattr(_yaml, "MOST_WRITTEN", 3_000)
+        monkeypatch.setattr(yaml_reader, "MOST_ENTRIES", 500)
+        monkeypatch.setattr(yaml_reader, "MOST_WRITTEN", 3_000)
 
     @pytest.mark.parametrize(
         ("text", "line"),

@@ -6,7 +6,7 @@ import pytest
 from temporalio.common import WorkerDeploymentVersion
 
 from clients.checks.installation import check_versions
-from clients.runs.deployments import ServedQueue, ServedVersion
+from clients.runs.service.deployments import ServedQueue, ServedVersion
 
 OLD, NEW = (WorkerDeploymentVersion("ratchet", build) for build in ("1.0", "1.1"))
 KNOWN = (ServedVersion("1.1", "current"), ServedVersion("1.0", "draining"))

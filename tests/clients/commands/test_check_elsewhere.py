@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from clients.checks.findings import Finding, check_spec
-from clients.runs.pollers import Pollers, unserved_activities, unserved_queues, unserved_without_servers
+from clients.runs.service.pollers import Pollers, unserved_activities, unserved_queues, unserved_without_servers
 from tests.support.activity_targets import height, theirs
 from tests.support.engines import Engines
 from tests.support.spec_texts import changed

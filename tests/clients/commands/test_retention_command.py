@@ -11,7 +11,7 @@ import pytest
 
 from clients.embedded.stack import StackAddresses
 from store.connection import Database
-from store.write.removals import Removals
+from store.write.retention.removals import Removals
 from tests.support.command_bench import Bench
 from tests.support.store_examples import PostgresServer
 from workflows.rules.retention_policy import DueRemoval, Removed

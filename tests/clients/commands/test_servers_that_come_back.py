@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
-from clients.runs.servers import is_unreachable, once_back, reach_servers, told_away
+from clients.runs.service.servers import is_unreachable, once_back, reach_servers, told_away
 from store.connection import StoreAway
 from store.write.datasets import named_dataset
 

@@ -17,8 +17,8 @@ import pytest
 
 from clients.reports.text.live import PlainDisplay
 from clients.runs.follow import RunFollower
-from clients.runs.servers import Servers
-from clients.runs.workers import Workers
+from clients.runs.service.servers import Servers
+from clients.runs.service.workers import Workers
 from tests.support.command_bench import Bench, bench_in, ending, read_until
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec

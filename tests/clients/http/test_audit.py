@@ -7,10 +7,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from clients.http.access import RULES
-from clients.runs.servers import Servers
-from store.read.access_tokens import Role
-from store.write.audit_log import AuditLog, Deed
+from clients.http.access.roles import RULES
+from clients.runs.service.servers import Servers
+from store.read.access.access_tokens import Role
+from store.write.access.audit_log import AuditLog, Deed
 from tests.support.access_tokens import holding, made_token
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from activities.datasets import InlineItems, ingest
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from tests.support.http_api import TOKEN
 from tests.support.pictures import png
 from workflows.model.spec.dataset import Item

@@ -15,11 +15,11 @@ import pytest
 from starlette.datastructures import Headers
 
 from clients.commands.context import CommandError
-from clients.http.callers import Callers
-from clients.http.security import Trust
-from clients.http.token import WITHOUT, entrance, kept_token
+from clients.http.access.callers import Callers
+from clients.http.access.security import Trust
+from clients.http.access.token import WITHOUT, entrance, kept_token
 from clients.own_modules import python_path
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from tests.support.engines import Engines
 from tests.support.http_api import TOKEN
 

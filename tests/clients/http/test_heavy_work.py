@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import workflows.rules.statistics
-from clients.reports import side_by_side
+from clients.reports.comparisons import side_by_side
 from store.connection import Database
 from tests.support.engines import Engines
 

@@ -12,8 +12,8 @@ import yaml
 
 from clients.checks.findings import check_spec
 from clients.commands.check import summary_of
-from clients.runs.servers import Servers
-from clients.runs.start import plan_run
+from clients.runs.service.servers import Servers
+from clients.runs.start_plan import plan_run
 from ratchet.prompts import open_store
 from tests.support.engines import PLUGINS
 from tests.support.hill_specs import hill_spec

@@ -13,14 +13,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from clients.commands.context import CommandError
-from clients.http import oidc
+from clients.http.access import oidc
+from clients.http.access.oidc import OidcIssuer
+from clients.http.access.security import Trust
+from clients.http.access.token import entrance
 from clients.http.app import serving_http
-from clients.http.oidc import OidcIssuer
-from clients.http.security import Trust
-from clients.http.token import entrance
-from clients.runs.servers import Servers
-from store.read.access_tokens import Role
-from store.write.teams import Teams
+from clients.runs.service.servers import Servers
+from store.read.access.access_tokens import Role
+from store.write.access.teams import Teams
 from tests.support.access_tokens import holding
 from tests.support.http_api import TOKEN
 from tests.support.oidc_issuer import AUDIENCE, LocalIssuer, local_issuer

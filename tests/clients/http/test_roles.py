@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from clients.http.access import RULES, RUN, RUNS, matched
+from clients.http.access.roles import RULES, RUN, RUNS, matched
 from clients.http.app import api_of
 from clients.http.routes import streams
-from clients.runs.servers import Servers
-from store.read.access_tokens import Role
-from store.write.access_tokens import AccessTokens
+from clients.runs.service.servers import Servers
+from store.read.access.access_tokens import Role
+from store.write.access.access_tokens import AccessTokens
 from tests.support.access_tokens import holding, made_token
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from store.connection import Connection, Database
-from store.read import slice_scores
+from store.read.samples import slice_scores
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 

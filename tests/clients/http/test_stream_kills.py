@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
 from clients.own_modules import python_path
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from store.connection import Database, is_away
 from store.events import Event, announce, lock_run
 from store.read.reader import StoreReader

@@ -13,11 +13,11 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from activities.datasets import InlineItems, ingest
-from clients.http.access import RULES
+from clients.http.access.roles import RULES
 from clients.http.app import api_of
-from clients.runs.servers import Servers
-from store.read.access_tokens import Role
-from store.write.teams import Teams
+from clients.runs.service.servers import Servers
+from store.read.access.access_tokens import Role
+from store.write.access.teams import Teams
 from tests.support.access_tokens import holding, made_token
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec, split_items

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from clients.http.security import LARGEST_BODY, NotTrustworthy, Trust
+from clients.http.access.security import LARGEST_BODY, NotTrustworthy, Trust
 from tests.support.http_api import TOKEN
 
 LIST = "/v1/private/optimizations"

@@ -17,13 +17,13 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from clients.cli import main
-from clients.http.security import Trust
-from clients.http.token import Entrance
+from clients.http.access.security import Trust
+from clients.http.access.token import Entrance
 from clients.mcp import PATH
 from clients.mcp.bounded_answers import DATA, LARGEST_ANSWER, LONGEST_TEXT, MOST_ITEMS, as_data
 from clients.mcp.mcp_server import Allowed, HttpPlace, answering_mcp, backend_of, server_of
 from clients.own_modules import python_path
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from tests.support.engines import Engines
 from tests.support.hill_specs import ENDLESS, hill_spec, split_items
 from tests.support.http_api import TOKEN

@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 from playwright.async_api import Page, Route, expect
 
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from store.events import EVENTS_CHANNEL
 from tests.support.engines import Engines
 from tests.support.hill_specs import gated_spec, hill_spec

@@ -23,8 +23,8 @@ from clients.reports.html import html
 from clients.reports.inlined_answers import inlined_answers
 from clients.reports.load import facts_of
 from store.read.reader import StoreReader
-from store.write.legal_holds import HoldRequest, LegalHolds
-from store.write.removals import Removals
+from store.write.retention.legal_holds import HoldRequest, LegalHolds
+from store.write.retention.removals import Removals
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import PATIENCE_MS, keep_picture

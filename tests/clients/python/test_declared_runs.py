@@ -13,7 +13,7 @@ from clients.commands.context import ExitCode
 from clients.python.declared_runs import baseline_path, checked, exit_code_of, folder_of, run
 from clients.python.fingerprint import fingerprint_of
 from ratchet import Sample, experiment
-from ratchet._declarations import Declaration, declaration_of
+from ratchet._declared.declarations import Declaration, declaration_of
 
 ROWS = [{"id": f"s{n}", "input": {"n": n}} for n in range(80)]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clients.reports.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable, unshowable_with
+from clients.reports.comparisons.baseline_comparisons import BaselineComparison, compared, rule_of, unshowable, unshowable_with
 from clients.reports.history.specifications import write_baseline, write_measurements
 from clients.reports.history.stored_baselines import NoBaseline, StoredBaseline, StoredSample, read_baseline
 from tests.support.report_examples import facts, request

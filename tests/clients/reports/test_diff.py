@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.reports.diff import differences, segments
+from clients.reports.comparisons.diff import differences, segments
 
 
 def told(before: str, after: str) -> str:

@@ -20,7 +20,7 @@ from clients.reports.junit import junit_xml
 from clients.reports.markdown import fenced, markdown
 from clients.reports.page_modules import PAGE, page_script
 from clients.reports.text.boxes import Verbosity
-from ratchet._visible import visible
+from ratchet._text.visible import visible
 from tests.support.html_reports import HtmlReport
 from tests.support.report_examples import facts, the_example
 from workflows.model.trial import Purpose

@@ -18,7 +18,7 @@ from clients.reports.headline import headline_of
 from clients.reports.history.entries import get_entries, report_json
 from clients.reports.history.files import NotAHistory, file_name, history_text, read_history, write_history
 from clients.reports.history.write import fingerprint, history_of
-from ratchet._yaml_text import yaml_text
+from ratchet._formats.yaml_text import yaml_text
 from ratchet.optimizer import StopReason
 from ratchet.prompts.template import PromptTemplate
 from tests.support.report_examples import BETTER, FINISHED, confirmed, facts, request, the_example

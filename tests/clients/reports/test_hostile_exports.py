@@ -18,13 +18,13 @@ from clients.reports.junit import junit_xml
 from clients.reports.markdown import escaped, fenced, markdown
 from clients.reports.text.boxes import Verbosity, box
 from clients.reports.text.progress_lines import progress_lines
-from ratchet._markdown import cell
-from ratchet._shortening import shorten
-from ratchet._visible import STEERING, one_line
+from ratchet._text.markdown_tables import cell
+from ratchet._text.shortening import shorten
+from ratchet._text.visible import STEERING, one_line
 from ratchet.optimizer import StopReason
 from tests.support.report_examples import facts
 from workflows.model.failures import described
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 
 LIVE = [
     *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "＝1", "=cmd|' /C calc'!A0"),

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from clients.checks.plugin_inspection import PluginUse, first_changed
-from clients.runs.run_code import CodeNote, CodeNotes, RunCode, notes_for
-from clients.runs.servers import Servers
+from clients.runs.service.run_code import CodeNote, CodeNotes, RunCode, notes_for
+from clients.runs.service.servers import Servers
 
 
 def servers(*, embedded: bool, address: str = "temporal:7233") -> Servers:

@@ -8,8 +8,8 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from activities.settings import ACTIVITY_QUEUES
-from clients.runs.servers import Servers
-from clients.runs.waits import pollers_of, queues_waited_for
+from clients.runs.service.servers import Servers
+from clients.runs.views.waits import pollers_of, queues_waited_for
 from tests.support.allowed import allow
 from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec

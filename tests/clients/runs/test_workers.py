@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clients.runs import workers
-from clients.runs.workers import WorkerProcess, Workers
+from clients.runs.service import workers
+from clients.runs.service.workers import WorkerProcess, Workers
 
 PATIENCE = 30.0
 

@@ -11,7 +11,7 @@ import pytest
 
 from clients.testing import World, simulate
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from tests.support.plugins.own_optimizers import Peeks, Stepper
 
 MODEL = {"kind": "model", "model": "simulated"}

@@ -11,7 +11,7 @@ import pytest
 
 from clients.testing import Answer, World, simulate, simulate_async
 from ratchet import Record, Sample
-from ratchet._canonical import content_hash, derive_seed
+from ratchet._formats.canonical import content_hash, derive_seed
 from tests.support.engines import Engines
 from tests.support.plugins.plugged import TOP, hash_of
 

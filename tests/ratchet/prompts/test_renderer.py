@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 
 from ratchet import ExperimentContext
-from ratchet._placeholders import UnknownPlaceholder
+from ratchet._text.placeholders import UnknownPlaceholder
 from ratchet.experiment import PromptUnderTest, in_experiment
 from ratchet.prompts import (
     OverrideStore,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet._placeholders import UnknownPlaceholder
+from ratchet._text.placeholders import UnknownPlaceholder
 from ratchet.prompts import InvalidOverride, InvalidTemplate, Overrides, PromptTemplate, effective_hash, prompt_part
 from tests.support.prompt_examples import template, toned
 
@@ -266,7 +266,7 @@ class TestRendering:
             template().render(template().configuration(), given)
 
     def test_the_text_with_its_inputs_open_renders_to_the_same(self) -> None:
-        from ratchet._placeholders import render
+        from ratchet._text.placeholders import render
 
         configuration = template().configuration(toned("Be kind."))
         given = {"ticket": "Lost: {{factors.labels}}"}

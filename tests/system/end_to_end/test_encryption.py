@@ -19,9 +19,9 @@ from temporalio.client import Client, WorkflowFailureError
 
 from clients.embedded.stack import StackAddresses, embedded_stack
 from clients.embedded.temporal_server import temporal_binary
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from clients.settings import encryption_keys
 from clients.temporal import connect
 from store.connection import Database

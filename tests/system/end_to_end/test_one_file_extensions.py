@@ -12,14 +12,14 @@ import yaml
 
 from clients.checks.estimate import estimate
 from clients.checks.findings import check_spec
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
 from clients.replay.temporal_histories import replay_histories
 from clients.reports.history.entries import report_json
 from clients.reports.history.files import history_text
 from clients.reports.load import facts_of
 from clients.reports.text.boxes import Verbosity, box
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from store.read.reader import StoreReader
 from tests.support.engines import Engines
 from tests.support.one_file_extensions import known_extensions

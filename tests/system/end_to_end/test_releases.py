@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 from activities.settings import Settings
 from clients.embedded.stack import embedded_stack
 from clients.temporal import connect
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.prompts import open_store
 from store.connection import Database
 from tests.support.allowed import OPERATOR

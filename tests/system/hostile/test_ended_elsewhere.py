@@ -18,8 +18,8 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from clients.http.access.security import Trust
 from clients.http.app import serving_http
-from clients.http.security import Trust
 from clients.replay.from_store import replay_store
 from clients.reports.history.read import facts_from
 from clients.reports.history.write import history_of
@@ -27,7 +27,7 @@ from clients.reports.load import facts_of
 from clients.reports.markdown import markdown
 from clients.reports.text.boxes import box
 from clients.runs.ended_runs import look_once, namespace_id_of
-from clients.runs.servers import Servers
+from clients.runs.service.servers import Servers
 from store.read.reader import StoreReader
 from store.read.replay_records import RecordedOutcomes
 from tests.support.engines import Engines

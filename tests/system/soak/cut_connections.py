@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -62,12 +61,16 @@ class Proxy:
                 one.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
+        """Until this end says that there is no more. Where it breaks off, as that of a killed worker may, so does the other:
+        what is behind it would wait for ever."""
+        try:
             while data := await reader.read(1 << 16):
                 await self._flows.wait()
                 writer.write(data)
                 await writer.drain()
             writer.write_eof()
+        except OSError:
+            writer.transport.abort()
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from temporalio.common import WorkerDeploymentVersion
 from temporalio.service import RPCError
 
 from clients.embedded.stack import StackAddresses
-from clients.runs.deployments import ServedVersion, route_to, served_queue
+from clients.runs.service.deployments import ServedVersion, route_to, served_queue
 from clients.temporal import connect
 from tests.support.killed_runs import everything_decided
 from tests.support.upgraded_runs import (

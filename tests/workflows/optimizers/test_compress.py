@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import CandidateProposal, OptimizerState, StopReason, TrialFacts, TrialHistory
 from tests.support.fake_frame import FakeFrame
 from tests.support.spec_building import request

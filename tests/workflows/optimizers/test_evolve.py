@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import CandidateProposal, OptimizerState, Part, StopReason, TrialFacts, TrialHistory
 from tests.support.fake_frame import FakeFrame
 from tests.support.mutation_examples import PARAMETERS, POLICY

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._placeholders import placeholders
+from ratchet._text.placeholders import placeholders
 from ratchet.optimizer import OptimizerState, TrialFacts, TrialHistory
 from tests.support.fake_frame import BASELINE, FakeFrame
 from tests.support.spec_building import request

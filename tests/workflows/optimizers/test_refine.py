@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import OptimizerState, Part, TrialFacts, TrialHistory
 from tests.support.fake_frame import BASELINE, FakeFrame
 from tests.support.spec_building import request

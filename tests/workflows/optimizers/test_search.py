@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from clients.testing import World, simulate
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from ratchet.optimizer import OptimizerState, TrialHistory
 from tests.support.fake_frame import FakeFrame
 from tests.support.searches import choice, flag, integer, number, order

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet._canonical import content_hash, normalize
+from ratchet._formats.canonical import content_hash, normalize
 from ratchet.optimizer import Withdrawal
 from tests.support.spec_building import NOW, measured_state, proposal, result, state
 from workflows.model.run.candidates import ReasonCode

@@ -19,7 +19,7 @@ from clients.replay.trial_source import Asked, Gone, Recomputed
 from clients.reports.facts import Iteration, RunFacts, SplitSamples
 from clients.temporal import ratchet_plugin
 from clients.testing import World, simulate
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import Part, StopReason, TrialFacts
 from tests.support.replaying import HISTORIES
 from tests.support.spec_building import NOW, proposal, request, result, state
@@ -29,7 +29,7 @@ from workflows.model.run.rounds import PROPOSAL_FAILURE, RoundRecord
 from workflows.model.spec.judgement import Judged
 from workflows.model.trial import Purpose, Split, TrialResult
 from workflows.optimization import OptimizationWorkflow
-from workflows.run.ended import RunEnded
+from workflows.run.end.ended import RunEnded
 from workflows.run.loop import RoundLoop
 from workflows.run.state import RunState
 from workflows.trial import TrialWorkflow

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import pydantic
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ratchet._explanation import explain
 from ratchet._files import names_a_file
 from ratchet._frozen import SpecPart
+from ratchet._text.explanation import explain
 from ratchet._values import CanonicalValue, PathText, ShortText
 from workflows.model.run.numbers import Weight
 from workflows.model.spec.named_plugins import PluginReference

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ratchet._placeholders import placeholders, whole_placeholder
+from ratchet._text.placeholders import placeholders, whole_placeholder
 
 NONE_GIVEN: Mapping[str, Any] = MappingProxyType({})
 

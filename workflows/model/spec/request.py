@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import SpecPart
 from ratchet._values import CanonicalValue
 from workflows.model.spec.called_activity import CalledActivity, OwnActivity

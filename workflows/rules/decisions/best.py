@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.optimizer import Direction
 from workflows.model.run.candidates import Candidate
 from workflows.model.run.contract import Standing

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from ratchet.optimizer import TrialFacts
 from ratchet.prompts.modifications import Modification
 from ratchet.prompts.template import SECTION, PromptTemplate

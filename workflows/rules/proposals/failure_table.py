@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from workflows.model.activities.computation import Stored
 from workflows.model.spec.factors import Configuration, Factor
 from workflows.model.spec.mutation_kinds import FailureRule, Mutation

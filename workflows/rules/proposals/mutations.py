@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.spec.factors import Configuration, Factor, IntegerFactor, NumberFactor, OrderFactor
 from workflows.model.spec.mutation_kinds import (
     LimitChange,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ratchet._canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from ratchet.optimizer import CandidateProposal, OptimizerState, StopDecision, TrialFacts, TrialHistory
 from workflows.model.activities.computation import StoredTrial
 from workflows.model.activities.optimizer_steps import LARGEST_PROPOSALS, LARGEST_STATE, CustomStepInput, CustomStepResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.spec.factors import ChoiceFactor, Factor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
 
 FURTHEST = 3

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from ratchet._placeholders import placeholders
+from ratchet._text.placeholders import placeholders
 from workflows.model.run.compression_report import Strategy
 from workflows.model.spec.factors import Factor, JsonFactor, TextFactor
 

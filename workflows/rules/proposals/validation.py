@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet._canonical import NotCanonical, canonical_json, content_hash, normalize
-from ratchet._placeholders import placeholders
-from ratchet._unfolding import Extent, Unfolding, too_far
+from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize
+from ratchet._text.placeholders import placeholders
+from ratchet._text.unfolding import Extent, Unfolding, too_far
 from ratchet.domains import Domain, misfit, shown
 from ratchet.optimizer import CandidateProposal
 from workflows.model.failures import shorten

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate
 
 TRIES = 100

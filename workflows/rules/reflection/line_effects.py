@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.rules.reflection.lines import INCREMENTAL, kept_share, keys_of, lines_of, mark
 from workflows.rules.reflection.measured_answers import MeasuredAnswers, MeasuredCandidate
 

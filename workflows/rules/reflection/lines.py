@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ratchet._placeholders import placeholders
+from ratchet._text.placeholders import placeholders
 
 WRAPPED = 60
 """A line of so many characters that ends in the middle of a sentence goes on in the next one."""

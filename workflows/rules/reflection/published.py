@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.reflection_plans import (
     GepaSituation,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.reflection_plans import (
     MeasuredPart,

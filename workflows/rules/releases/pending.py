@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from ratchet._markdown import table
+from ratchet._text.markdown_tables import table
 from workflows.model.spec.release import DECIDED, ReleaseLog, ReleaseState
 
 SHOWN = 10

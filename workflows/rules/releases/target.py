@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from ratchet.domains import ChoiceDomain
 from ratchet.prompts.names import is_version
 from ratchet.prompts.prompt_errors import PromptError

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.prompts.template import SECTION, PromptTemplate
 
 _VERSION = re.compile(r"v?(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})")

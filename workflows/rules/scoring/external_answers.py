@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from ratchet._canonical import NotCanonical, canonical_json, normalize
-from ratchet._strict_json import whole_number
+from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
+from ratchet._formats.strict_json import whole_number
 from workflows.model.activities.external_trials import CallsSettlement, GivenAnswer
 from workflows.model.run.amounts import MOST_COST, MOST_TOKENS, Amount
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.optimizer import Direction
 from workflows.model.failures import one_line, shorten
 from workflows.model.run.first_look import FirstLook, SeenAnswer, ShownAnswer

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import Field, JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from workflows.model.spec.dataset import Item
 from workflows.model.spec.objective import Objective

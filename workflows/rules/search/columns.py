@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.spec.factors import ChoiceFactor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
 from workflows.rules.search.space import Numeric, Searched, from_unit, grid_of, nth, unit_of
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.spec.factors import Configuration
 from workflows.rules.search.columns import Array, Random, columns_of
 from workflows.rules.search.space import Space, size_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json, content_hash, derive_seed
+from ratchet._formats.canonical import canonical_json, content_hash, derive_seed
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.search_plans import ChosenExamples, ExamplesWanted
 from workflows.rules.search.example_pool import pool_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json, normalize
-from ratchet._placeholders import placeholders
+from ratchet._formats.canonical import canonical_json, normalize
+from ratchet._text.placeholders import placeholders
 from ratchet.plugins import Sample
 
 LONGEST_EXAMPLE = 4_000

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.search_plans import Importance, Importances, SearchedSpace
 from workflows.model.spec.factors import ChoiceFactor, FlagFactor, IntegerFactor, NumberFactor, OrderFactor

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
 
-from ratchet._canonical import canonical_json, normalize
+from ratchet._formats.canonical import canonical_json, normalize
 from ratchet.domains import misfit
 from workflows.model.spec.factors import ChoiceFactor, Configuration, FlagFactor, IntegerFactor, NumberFactor, OrderFactor
 

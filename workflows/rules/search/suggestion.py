@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic import JsonValue
 
-from ratchet._canonical import content_hash, derive_seed, normalize
+from ratchet._formats.canonical import content_hash, derive_seed, normalize
 from workflows.model.activities.computation import Stored
 from workflows.model.activities.search_plans import Suggestion, Suggestions, SuggestionsWanted
 from workflows.model.spec.factors import Configuration, IntegerFactor, NumberFactor

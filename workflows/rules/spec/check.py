@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from ratchet._misspelt_names import meant
-from ratchet._placeholders import (
+from ratchet._text.misspelt_names import meant
+from ratchet._text.placeholders import (
     Unfillable,
     as_text,
     fill,
@@ -21,7 +21,7 @@ from ratchet._placeholders import (
     unclosed,
     whole_placeholder,
 )
-from ratchet._unfolding import Extent, Unfolding, too_far
+from ratchet._text.unfolding import Extent, Unfolding, too_far
 from workflows.model.failures import shorten
 from workflows.model.spec.factors import ChoiceFactor, Factor, FrozenFactor, JsonFactor, TextFactor
 from workflows.model.spec.objective import OVER_LABELS, Component, Objective

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from workflows.model.spec.factors import Conditional, Factor
 from workflows.rules.proposals.validation import refuse_value
 

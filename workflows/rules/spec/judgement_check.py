@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 
-from ratchet._misspelt_names import meant
+from ratchet._text.misspelt_names import meant
 from workflows.model.spec.request import OptimizationRequest
 from workflows.model.spec.scorer_options import placed_scorers
 from workflows.rules.scoring.objective_score import is_mean_over_samples

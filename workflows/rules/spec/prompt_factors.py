@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
-from ratchet._canonical import canonical_json
-from ratchet._placeholders import placeholders
+from ratchet._formats.canonical import canonical_json
+from ratchet._text.placeholders import placeholders
 from ratchet.prompts.sections import ToolSection
 from ratchet.prompts.template import PARAMETER, SECTION, Overrides, PromptTemplate, effective_hash
 from workflows.model.spec.factors import LARGEST_CONFIGURATION, Factor

@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from ratchet._examples import BETWEEN_EXAMPLES, answered, are_examples, labelled
-from ratchet._placeholders import (
+from ratchet._text.few_shot_examples import BETWEEN_EXAMPLES, answered, are_examples, labelled
+from ratchet._text.placeholders import (
     LARGEST_UNFOLDING,
     Finished,
     Ready,

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
-from ratchet._canonical import canonical_json
-from ratchet._shortening import shorten
+from ratchet._formats.canonical import canonical_json
+from ratchet._text.shortening import shorten
 
 MOST_STEPS: Final = 300_000
 """Of applying the schemas of one configuration: keywords, and characters that are compared. A fraction of a second."""

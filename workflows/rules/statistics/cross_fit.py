@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from ratchet.optimizer import Direction
 from workflows.model.spec.factors import Configuration
 from workflows.model.spec.judgement import Evidence, JudgementSpec

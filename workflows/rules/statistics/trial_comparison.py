@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ratchet._canonical import derive_seed
+from ratchet._formats.canonical import derive_seed
 from workflows.model.activities.judge import Measured, RaceLookInput
 from workflows.model.run.decisions import Reference
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Racing

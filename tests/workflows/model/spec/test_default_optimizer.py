@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from clients.runs.identity import run_id_of
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from tests.support.spec_building import SPEC
 from workflows.model.spec.request import OptimizationRequest
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet._canonical import normalize
+from ratchet._formats.canonical import normalize
 from ratchet.domains import is_one_of
 from tests.support.spec_building import factor, request
 from workflows.model.spec.factors import (

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from ratchet._explanation import PATTERNS
+from ratchet._text.explanation import PATTERNS
 from tests.support.spec_building import SPEC, request, spec
 from workflows.model.run.contract import RunInput
 from workflows.model.spec.execution import Adjustment, BudgetChange, only_given

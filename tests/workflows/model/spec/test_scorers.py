@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from ratchet._explanation import explain
+from ratchet._text.explanation import explain
 from tests.support.spec_building import request, spec
 from workflows.model.spec.extraction import json_path_steps
 from workflows.model.spec.request import OptimizationRequest, spec_schema

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from tests.support.mutation_examples import FACTORS, PARAMETERS
 from workflows.model.activities.computation import Stored
 from workflows.optimizers.evolve import EvolveOptimizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet._canonical import content_hash
+from ratchet._formats.canonical import content_hash
 from ratchet.optimizer import Part, StopReason
 from tests.support.spec_building import NOW, measured_state, proposal, result
 from workflows.model.run.candidates import ReasonCode

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ratchet._canonical import canonical_json, normalize
+from ratchet._formats.canonical import canonical_json, normalize
 from tests.support.spec_building import factor
 from workflows.model.spec.factors import Factor
 from workflows.rules.proposals.seeded_steps import can_step, step

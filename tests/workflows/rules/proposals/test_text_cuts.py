@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from pydantic import JsonValue
 
-from ratchet._placeholders import placeholders
+from ratchet._text.placeholders import placeholders
 from workflows.model.run.compression_report import Strategy
 from workflows.rules.proposals.text_cuts import Cut, edits_of, without
 

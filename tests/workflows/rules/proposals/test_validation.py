@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet._canonical import canonical_json, content_hash
+from ratchet._formats.canonical import canonical_json, content_hash
 from ratchet.optimizer import CandidateProposal
 from tests.support.spec_building import factor, proposal, request
 from workflows.model.run.candidates import ReasonCode

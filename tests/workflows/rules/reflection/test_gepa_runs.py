@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from clients.testing import Answer
 from ratchet import Record, Sample
-from ratchet._canonical import canonical_json
-from ratchet._explanation import explain
+from ratchet._formats.canonical import canonical_json
+from ratchet._text.explanation import explain
 from ratchet.optimizer import StopReason
 from tests.support.plugins import ruled
 from tests.support.reflection_worlds import GEPA, REFLECT, rules_followed, solved, truth

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from tests.support.reflection_worlds import arguments, trial
 from workflows.model.activities.computation import LARGEST_ANSWER, Stored, StoredTrial
 from workflows.rules.reflection.step_plan import next_step

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clients.testing import Simulated, World, simulate
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.plugins import Sample
 from workflows.rules.search.example_pool import LONGEST_EXAMPLE, pool_of
 

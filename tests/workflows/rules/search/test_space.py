@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._canonical import canonical_json
+from ratchet._formats.canonical import canonical_json
 from ratchet.domains import misfit
 from tests.support.searches import choice, flag, integer, number, order
 from workflows.rules.search.parzen import internal, value_of

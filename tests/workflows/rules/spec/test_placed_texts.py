@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._placeholders import UnknownPlaceholder, fill, step_answer_of, whole_placeholder
+from ratchet._text.placeholders import UnknownPlaceholder, fill, step_answer_of, whole_placeholder
 from tests.support.spec_building import request
 from workflows.rules.spec.check import check_request, models_used
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._placeholders import UnknownPlaceholder
+from ratchet._text.placeholders import UnknownPlaceholder
 from ratchet.optimizer import CandidateProposal
 from ratchet.prompts import PromptTemplate
 from tests.support.prompted_specs import OVERRIDES, TEMPLATE, read, snapshot, unread
@@ -130,7 +130,7 @@ class TestWhatTargetsSee:
         assert same.differing(SHOP) == {}
 
     def test_what_a_sample_holds_is_never_read_as_a_placeholder(self) -> None:
-        from ratchet._placeholders import fill
+        from ratchet._text.placeholders import fill
 
         seen = Overlay("h", read().baseline, TEMPLATE).for_sample({"shop": "{{factors.model}} {{input.x}}"})
         filled = fill(["{{factors.prompt}}", "> {{factors.prompt}}"], seen, {})

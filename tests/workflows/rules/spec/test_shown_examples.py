@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet._placeholders import Filling, Unfillable, UnfoldsTooFar
+from ratchet._text.placeholders import Filling, Unfillable, UnfoldsTooFar
 from workflows.model.spec.targets.chat import ChatStep
 from workflows.rules.spec.shown_examples import ShownExamples
 

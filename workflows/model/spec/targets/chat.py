@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ratchet._files import IMAGES, PDF, TEXT
 from ratchet._frozen import SpecPart
-from ratchet._placeholders import whole_placeholder
+from ratchet._text.placeholders import whole_placeholder
 from ratchet._values import CanonicalMapping, CanonicalValue, ShortText, Text
 from workflows.model.spec.target_options import PlacedText, Target, texts_within
 

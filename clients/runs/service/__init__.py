@@ -1,0 +1,1 @@
+"""Who serves runs: servers, workers, the code that they need."""

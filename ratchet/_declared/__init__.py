@@ -1,0 +1,1 @@
+"""Experiments and use cases as Python declares them."""

@@ -1,0 +1,1 @@
+"""Forms in which values are written and read: canonical JSON, JSON by the letter, YAML."""

@@ -1,0 +1,1 @@
+"""Texts: placeholders in them, and foreign ones made fit to be shown."""

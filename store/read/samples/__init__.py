@@ -1,0 +1,1 @@
+"""Samples as they were measured, compared and sliced."""

@@ -1,0 +1,1 @@
+"""What is shared out between workers: budgets and rates."""

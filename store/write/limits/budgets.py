@@ -1,0 +1,227 @@
+"""Budgets: what a run may spend, what it has spent, and what is set aside for calls in flight, on however many workers.
+
+Whoever takes something from what is left locks the run's row, so that takers come one after the other. Writing where a lease
+stands needs no lock: what it holds only becomes less, or turns into what it has spent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from store.budget_leases import LeaseBalance, Leased, LeaseKey, LeaseRequest
+from store.connection import Connection, Database
+from store.write.limits.budget_accounts import (
+    SECONDS_UNTIL_STALE,
+    abandoned,
+    account_of,
+    add_to_account,
+    columns_of,
+    grant,
+    lock_budget,
+)
+from workflows.model.activities.external_trials import CallsSettlement
+from workflows.model.run.amounts import NOTHING, RESOURCES, Amount, total
+from workflows.model.spec.execution import Budget
+from workflows.model.spec.limits import AdjustedLimits
+from workflows.model.trial import TrialInput
+
+
+class Budgets:
+    """The budgets of runs, and what holders of leases have taken out of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def lease(self, key: LeaseKey, balance: LeaseBalance, request: LeaseRequest) -> Leased:
+        """Set more aside: as much as is welcome, or what there is of it, or nothing when that is less than is needed."""
+        async with self._database.transaction() as connection:
+            account = await account_of(connection, key, again=request.again)
+            granted, short_of = grant(account, balance, request)
+            if short_of is None:
+                balance = replace(
+                    balance,
+                    held=balance.held + granted,
+                    exclusive=balance.exclusive or request.exclusive,
+                    idle=False,
+                    waiting=False,
+                )
+            else:
+                balance = replace(balance, held=(balance.held - request.spare).not_negative())
+            await _write(connection, key, balance)
+            return Leased(granted, short_of, account.something_comes_back(short_of), account.dearest, tuple(account.limits))
+
+    async def write_balance(self, key: LeaseKey, balance: LeaseBalance) -> None:
+        """Keep where a lease stands. One that another attempt has taken over is not listened to any more."""
+        async with self._database.connection() as connection:
+            await write_balance(connection, key, balance)
+
+    async def close_lease(self, key: LeaseKey, balance: LeaseBalance) -> None:
+        """The lease is used up: what it took is the run's now. Closing twice changes nothing."""
+        async with self._database.transaction() as connection:
+            await lock_budget(connection, key.run_id)
+            closed = await connection.fetchval(
+                "DELETE FROM budget_leases WHERE run_id = $1 AND holder = $2 AND nonce = $3 RETURNING true",
+                key.run_id,
+                key.holder,
+                key.nonce,
+            )
+            if closed:
+                await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance)
+
+    async def settle_calls(self, key: LeaseKey, settlement: CallsSettlement) -> None:
+        """Calls of strangers are over: what they took is the run's, the rest of what was set aside for them is given back."""
+        async with self._database.transaction() as connection:
+            budget = await lock_budget(connection, key.run_id)
+            rows = await connection.fetch(
+                "DELETE FROM budget_leases WHERE run_id = $1 AND holder = ANY($2) AND nonce = $3"
+                " RETURNING held_samples, held_tokens, held_cost",
+                key.run_id,
+                list(settlement.holders),
+                key.nonce,
+            )
+            held = total(Amount(*row) for row in rows)
+            if not held.samples:
+                return
+            most = held.times(1 / held.samples)
+            was_known = bool(most.tokens or most.cost)
+            dearest = settlement.dearest
+            limited = [name for name in RESOURCES if budget[f"limit_{name}"] and name != "samples"]
+            balance = LeaseBalance(
+                spent=Amount(settlement.answered, settlement.tokens, settlement.cost),
+                lost=most.times(settlement.unanswered).or_less(held),
+                dearest=dearest,
+                exceeded=int(was_known and dearest is not None and most.short_of(dearest, limited) is not None),
+            )
+            await add_to_account(connection, key.run_id, key.candidate_id, key.trial_id, balance)
+
+    async def settle_trial(self, trial: TrialInput) -> Amount:
+        """Close what attempts left open that nobody will take over any more; what the trial's calls lost in all."""
+        async with self._database.transaction() as connection:
+            await lock_budget(connection, trial.run_id)
+            left_open = await connection.fetch(
+                "DELETE FROM budget_leases WHERE run_id = $1 AND trial_id = $2 RETURNING *", trial.run_id, trial.trial_id
+            )
+            key = (trial.run_id, trial.candidate.candidate_id, trial.trial_id)
+            for row in left_open:
+                await add_to_account(connection, *key, abandoned(row))
+            lost = await connection.fetchrow(
+                "SELECT lost_samples, lost_tokens, lost_cost FROM trials"
+                " WHERE run_id = $1 AND candidate_id = $2 AND trial_id = $3",
+                *key,
+            )
+            return NOTHING if lost is None else Amount(*lost)
+
+
+async def open_budget(connection: Connection, run_id: str, budget: Budget, confirmation_calls: int) -> None:
+    """A fresh account: a run that is started anew begins with nothing spent."""
+    await connection.execute("DELETE FROM budgets WHERE run_id = $1", run_id)
+    await connection.execute(
+        "INSERT INTO budgets (run_id, limit_samples, limit_tokens, limit_cost, confirmation_calls) VALUES ($1, $2, $3, $4, $5)",
+        run_id,
+        budget.samples,
+        budget.tokens,
+        budget.cost,
+        confirmation_calls,
+    )
+
+
+async def set_limits(connection: Connection, run_id: str, budget: Budget) -> None:
+    """What the run may spend from now on. What is set aside already stays so."""
+    await connection.execute(
+        "UPDATE budgets SET limit_samples = $2, limit_tokens = $3, limit_cost = $4 WHERE run_id = $1",
+        run_id,
+        budget.samples,
+        budget.tokens,
+        budget.cost,
+    )
+
+
+def limits_in(limits: str, budgeted: bool) -> AdjustedLimits:
+    """What a run's row says of its limits."""
+    return AdjustedLimits.model_validate_json(limits).model_copy(update={"budgeted": budgeted})
+
+
+async def write_balance(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
+    """Where a lease stands. One that another attempt has taken over is not listened to any more."""
+    await connection.execute(
+        """
+        UPDATE budget_leases SET
+            held_samples = $4, held_tokens = $5, held_cost = $6, spent_samples = $7, spent_tokens = $8, spent_cost = $9,
+            lost_samples = $10, lost_tokens = $11, lost_cost = $12, most_tokens_per_sample = $13, most_cost_per_sample = $14,
+            exceeded = $15, exclusive = $16, idle = $17, waiting = $18, renewed_at = now() + make_interval(secs => $19)
+        WHERE run_id = $1 AND holder = $2 AND nonce = $3
+        """,
+        key.run_id,
+        key.holder,
+        key.nonce,
+        *_columns(balance),
+        key.lasts,
+    )
+
+
+async def settle_left_open(connection: Connection, run_id: str) -> None:
+    """Close what nobody renews any more, of whichever trial: the run is over."""
+    await lock_budget(connection, run_id)
+    left_open = await connection.fetch(
+        "DELETE FROM budget_leases WHERE run_id = $1 AND renewed_at < now() - make_interval(secs => $2) RETURNING *",
+        run_id,
+        SECONDS_UNTIL_STALE,
+    )
+    for row in left_open:
+        await add_to_account(connection, run_id, row["candidate_id"], row["trial_id"], abandoned(row))
+
+
+async def spend_unmetered(connection: Connection, run_id: str, spent: Amount) -> None:
+    """What was taken without a lease, while the run had no budget to lease from; it may be given one later."""
+    await connection.execute(
+        "UPDATE budgets SET spent_samples = spent_samples + $2, spent_tokens = spent_tokens + $3, spent_cost = spent_cost + $4"
+        " WHERE run_id = $1",
+        run_id,
+        spent.samples,
+        spent.tokens,
+        spent.cost,
+    )
+
+
+async def _write(connection: Connection, key: LeaseKey, balance: LeaseBalance) -> None:
+    await connection.execute(
+        """
+        INSERT INTO budget_leases (run_id, holder, nonce, held_samples, held_tokens, held_cost, spent_samples, spent_tokens,
+                                   spent_cost, lost_samples, lost_tokens, lost_cost, most_tokens_per_sample,
+                                   most_cost_per_sample, exceeded,
+                                   exclusive, idle, waiting, attempt, candidate_id, trial_id, renewed_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+                now() + make_interval(secs => $22))
+        ON CONFLICT (run_id, holder) DO UPDATE SET
+            held_samples = excluded.held_samples, held_tokens = excluded.held_tokens, held_cost = excluded.held_cost,
+            spent_samples = excluded.spent_samples, spent_tokens = excluded.spent_tokens, spent_cost = excluded.spent_cost,
+            lost_samples = excluded.lost_samples, lost_tokens = excluded.lost_tokens, lost_cost = excluded.lost_cost,
+            most_tokens_per_sample = excluded.most_tokens_per_sample, most_cost_per_sample = excluded.most_cost_per_sample,
+            exceeded = excluded.exceeded,
+            exclusive = excluded.exclusive, idle = excluded.idle, waiting = excluded.waiting, renewed_at = excluded.renewed_at
+        """,
+        key.run_id,
+        key.holder,
+        key.nonce,
+        *_columns(balance),
+        key.attempt,
+        key.candidate_id,
+        key.trial_id,
+        key.lasts,
+    )
+
+
+def _columns(balance: LeaseBalance) -> list[Any]:
+    dearest = balance.dearest
+    return [
+        *columns_of(balance.held),
+        *columns_of(balance.spent),
+        *columns_of(balance.lost),
+        None if dearest is None else dearest.tokens,
+        None if dearest is None else dearest.cost,
+        balance.exceeded,
+        balance.exclusive,
+        balance.idle,
+        balance.waiting,
+    ]

@@ -1,0 +1,1 @@
+"""What is removed, and what is held."""

@@ -1,0 +1,1 @@
+"""How a run ends: why, with which confirmation, with which release."""

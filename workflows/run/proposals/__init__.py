@@ -1,0 +1,1 @@
+"""From an optimizer, or a person, to candidates that may be tried."""
