@@ -66,7 +66,7 @@ async def test_what_python_and_http_targets_and_proposers_get(database: Database
     sample, files = Sample("s", row.input), FileReader(database)
 
     assert (await with_contents(files, sample)).file("picture").read() == png(9)
-    assert (await with_data_urls(files, sample)).input == {"picture": data_url("image/png", png(9)), "note": "Nine."}
+    assert await with_data_urls(files, sample.input) == [{"picture": data_url("image/png", png(9)), "note": "Nine."}]
 
     records = [Record(inputs=sample.input, output="?", score=0.0)]
     shown = await attached_to_proposal(files, records, 4)
