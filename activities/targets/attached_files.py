@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from activities.targets.faults import NotSent
-from ratchet import Record, Sample
+from ratchet import Sample
 from ratchet._files import IMAGES, TEXT, FileReference, data_url, references_in, with_files
 from ratchet._formats.canonical import content_hash
 from ratchet._text.placeholders import Finished
@@ -89,10 +89,10 @@ async def attached(files: FileReader | None, *values: Any) -> AttachedFiles:
     return AttachedFiles(found)
 
 
-async def attached_to_proposal(files: FileReader, records: Sequence[Record], most: int) -> AttachedFiles:
-    """Read the first files of what a proposer is shown, of those that a model takes. The request names its answer, so that its
-    marks say no more than which files they are; all that a text could forge is another look at these."""
-    named = (reference for record in records for reference in references_in(record.inputs))
+async def attached_to_reader(files: FileReader, inputs: Iterable[Any], most: int) -> AttachedFiles:
+    """Read the first files of the inputs that a proposer or a judge is shown, of those that a model takes. Its request names
+    its answer, so that marks say no more than which files they are; all that a text could forge is another look at these."""
+    named = (reference for given in inputs for reference in references_in(given))
     shown = list(dict.fromkeys(reference for reference in named if reference.media_type in TAKEN_FILES))[:most]
     loaded = {reference: await files.load(reference.digest) for reference in shown}
     found = {
