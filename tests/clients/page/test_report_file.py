@@ -253,7 +253,10 @@ async def test_a_choice_among_pictures_is_sent_and_shown(
         written = hill_spec(
             configuration={"style": {"value": files[0], "change": "structured", "type": "choice", "choices": files}},
             target={
-                "kind": "chat", "model": ECHO, "base_url": server.base_url, "parameters": {"max_tokens": 99},
+                "kind": "chat",
+                "model": ECHO,
+                "base_url": server.base_url,
+                "parameters": {"max_tokens": 99},
                 "messages": [{"role": "user", "content": "{{factors.style}}"}],
             },
             dataset={"items": [{"input": n, "expected": f"[image/png {digest[:8]}]"} for n in range(4)], "splits": "none"},
