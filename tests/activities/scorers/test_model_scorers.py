@@ -87,7 +87,8 @@ class TestTheJudge:
         (sample,) = await StoreReader(database).datasets.samples(stored.dataset_id)
         seeing = replace(tools, files=FileReader(database))
         with fake_model('{"reason": "So.", "score": 5}') as judge:
-            for more in ({}, {"files": 0}, {"show": []}):
+            shown: tuple[dict[str, Any], ...] = ({}, {"files": 0}, {"show": []})
+            for more in shown:
                 await grade(seeing, rubric(judge.url, **more), "sorry", input=sample.input)
             sent = [call.request.messages[1]["content"] for call in judge.calls if call.request is not None]
         before, picture, after = sent[0]

@@ -55,7 +55,7 @@ def test_a_regression_fails_experiments_by_the_names_of_its_samples(project: Pat
     first = pytest_says("--ratchet=optimize", "--ratchet-renew", "--ratchet-new", "-n", "2", "--dist", "load")
     assert (first.returncode, "4 passed" in first.stdout) == (0, True), first.stdout
     shown = run_forked(("list", "--json", "--home", str(home)), project, environment(home), PATIENCE_SECONDS)
-    runs = [run["optimization_id"] for run in json.loads(shown.stdout)["runs"]]
+    runs = [run["run_id"] for run in json.loads(shown.stdout)["runs"]]
     assert sum(run.startswith("measure-sorting-") for run in runs) == 2, "one before the fixture, and one for the session"
 
     shutil.rmtree(project / "experiments" / "optimizations")
