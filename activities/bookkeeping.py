@@ -13,7 +13,13 @@ from activities.datasets import DatasetError, SourceAway
 from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, strata_of
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.preparing.evaluation_plan import plan_evaluation
-from activities.preparing.factor_files import WithFactorFiles, data_folder, keep_factor_files, with_factor_files
+from activities.preparing.factor_files import (
+    FactorFileMissing,
+    WithFactorFiles,
+    data_folder,
+    keep_factor_files,
+    with_factor_files,
+)
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.preparing.release_precheck import unreleasable
 from activities.preparing.request_check import problems_of
@@ -138,7 +144,7 @@ class StoreBookkeeping(Bookkeeping):
                     raise invalid_request([hopeless])
                 try:
                     await keep_factor_files(self._database, request.run_id, found.files)
-                except DatasetError as error:
+                except FactorFileMissing as error:
                     raise invalid_request([str(error)]) from None
                 prepared = await self._prepare(read)
         if read.request is request.request:

@@ -29,6 +29,11 @@ _NO_DATA_DIRECTORY: Final = NoFolder(
     "cannot be read by a worker without RATCHET_DATA_DIR; set it, or start the run with `ratchet run` where the file is"
 )
 
+
+class FactorFileMissing(ValueError):
+    """A file of a factor is not as it was, or not there; the message names it."""
+
+
 FactorFiles = Mapping[FileReference, NamedFile | None]
 """Where each file was found; None of one that was given by its content."""
 
@@ -39,6 +44,11 @@ class WithFactorFiles:
 
     request: OptimizationRequest
     files: FactorFiles = field(default_factory=dict)
+
+
+def spec_folder(spec: Path) -> Folder:
+    """Where whoever has a spec's file finds them."""
+    return LocalFolder(spec.parent, "the spec's folder")
 
 
 def data_folder(data_directory: Path | None) -> Folder:
@@ -71,15 +81,18 @@ def with_factor_files(request: OptimizationRequest, folder: Folder) -> WithFacto
 
 
 async def keep_factor_files(database: Database, run_id: str, files: FactorFiles) -> None:
-    """Store the files of a run, before it begins. Raises DatasetError where one is not there."""
+    """Store the files of a run, before it begins. Raises FactorFileMissing where one is not there."""
     if not files:
         return
     by_content = [reference for reference, place in files.items() if place is None]
     unknown = await FileReader(database).unknown(by_content) if by_content else None
     if unknown is not None:
         wrong = f"no {unknown.media_type} of {unknown.size:,} bytes with sha256 {unknown.digest} is in the store"
-        raise DatasetError(f"configuration: a factor names a file by its content, but {wrong}; give the file's path")
-    await RunFiles(database).keep(run_id, _rows(files))
+        raise FactorFileMissing(f"configuration: a factor names a file by its content, but {wrong}; give the file's path")
+    try:
+        await RunFiles(database).keep(run_id, _rows(files))
+    except DatasetError as error:
+        raise FactorFileMissing(f"configuration: {error}") from None
 
 
 async def _rows(files: FactorFiles) -> AsyncIterator[FileRow]:

@@ -12,10 +12,9 @@ from typing import Any, Literal
 import pydantic
 
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
-from activities.datasets.file_folders import LocalFolder
 from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
 from activities.preparing.extras import missing_extras
-from activities.preparing.factor_files import FactorFiles, with_factor_files
+from activities.preparing.factor_files import FactorFiles, spec_folder, with_factor_files
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
@@ -141,7 +140,7 @@ async def check_content(
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
     try:
-        taken = await asyncio.to_thread(with_factor_files, request, LocalFolder(path.parent, "the spec's folder"))
+        taken = await asyncio.to_thread(with_factor_files, request, spec_folder(path))
     except DatasetError as error:
         return Checked(path, _located(file, [str(error)]))
     seen = await look_at_prompt(path, taken.request, home)

@@ -11,8 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.datasets import DatasetError
-from activities.preparing.factor_files import keep_factor_files
+from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
 from activities.preparing.request_check import Busy, problems_of
 from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy, HttpCaller
@@ -163,8 +162,8 @@ async def _started(backend: Backend, found: SpecContents, run_id: str, team: str
         raise Refused(409, f"the id {run_id!r} is taken; give the spec another name", "name")
     try:
         await keep_factor_files(backend.database, run_id, found.files)
-    except DatasetError as error:
-        raise Refused(422, error.unquoted, "configuration") from None
+    except FactorFileMissing as error:
+        raise Refused(422, str(error), "configuration") from None
     try:
         await backend.servers.client.start_workflow(
             WORKFLOW,

@@ -11,7 +11,7 @@ import pytest
 
 from activities.datasets import DatasetError
 from activities.datasets.file_folders import LocalFolder
-from activities.preparing.factor_files import data_folder, keep_factor_files, with_factor_files
+from activities.preparing.factor_files import FactorFileMissing, data_folder, keep_factor_files, with_factor_files
 from activities.targets.attached_files import attached, with_contents, with_data_urls
 from ratchet import Sample
 from ratchet._files import File, FileReference, data_url, with_opened_files
@@ -99,7 +99,7 @@ async def test_they_are_kept_as_long_as_a_run_names_them(
         await connection.execute("UPDATE run_files SET created_at = now() - interval '31 days'")
     assert await store.runs.delete(run_id)
     assert await files.load(A.digest) is None
-    with pytest.raises(DatasetError, match=r"no image/png of .* is in the store; give the file's path"):
+    with pytest.raises(FactorFileMissing, match=r"no image/png of .* is in the store; give the file's path"):
         await keep_factor_files(database, "later", by_content.files)
 
 
