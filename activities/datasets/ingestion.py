@@ -30,7 +30,7 @@ from ratchet._formats.canonical import NotCanonical, canonical_json, content_has
 from store.connection import Database
 from store.read.sample_files import FileReader
 from store.write.datasets import Datasets, SampleRow
-from store.write.files import FileRow
+from store.write.kept_files import FileRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName
 
 ROWS_PER_BATCH = 1000

@@ -18,7 +18,7 @@ from ratchet._files import FileReference, names_a_file, references_in
 from ratchet._text.explanation import explain
 from store.connection import Database
 from store.read.sample_files import FileReader
-from store.write.files import FileRow, RunFiles
+from store.write.kept_files import FileRow, RunFiles
 from workflows.model.spec.factors import Factor
 from workflows.model.spec.request import OptimizationRequest
 

@@ -12,7 +12,7 @@ from store.connection import Connection, Database
 from store.encoding import json_at, storable_text
 from store.encrypted_contents import contents_of
 from store.schema import StoreError
-from store.write.files import FileRow, delete_unnamed_files, put_file
+from store.write.kept_files import FileRow, delete_unnamed_files, put_file
 from workflows.model.spec.dataset import SplitName
 
 _TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""

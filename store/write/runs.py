@@ -11,7 +11,7 @@ from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import contents_of
 from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
-from store.write.files import delete_files_of_run
+from store.write.kept_files import delete_files_of_run
 from store.write.limits.budgets import limits_in, open_budget, set_limits
 from store.write.overlays import store_overlay
 from store.write.retention.legal_holds import refuse_held
