@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.plugins.loader import VERSION
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.releases.override_stores import Overrides
-from clients.checks.plugin_inspection import Inspection, first_changed, inspect_plugins, plugin_uses
+from clients.checks.plugin_inspection import Inspection, PluginUse, first_changed, inspect_plugins, plugin_uses
 from clients.http.errors import Refused
 from clients.runs.identity import by_dataset_id
 from clients.runs.service.servers import Servers
@@ -62,7 +62,10 @@ class SpecReader:
 
     async def read(self, servers: Servers, request: OptimizationRequest, team: str = DEFAULT_TEAM) -> SpecContents:
         """Read everything, for a team. What is wrong with it is refused, before anything is started."""
-        known, unseen = await _prompt(servers, request)
+        try:
+            known, unseen = await prompt_of(servers, request)
+        except UnusablePrompt as error:
+            raise Refused(422, str(error), str(error).partition(": ")[0]) from None
         dataset_id, unseen_data = await self._dataset(servers, request, team)
         brought = not unseen_data and (request.dataset.items is not None or request.dataset.is_read_from_files)
         if request.dataset.is_read_from_files and not unseen_data:
@@ -78,7 +81,7 @@ class SpecReader:
                 read = asyncio.to_thread(check_items, given.items, largest_mb=settings.largest_dataset_mb)
                 return (await read).dataset_id, ()
             if given.is_read_from_files:
-                unseen = tuple(field for field, path in given.files.items() if not _may_read(path))
+                unseen = tuple(field for field, path in given.files.items() if not may_read(path))
                 if unseen:
                     return canonical_json(given.files), unseen
                 source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings, settings.data_dir)
@@ -90,20 +93,21 @@ class SpecReader:
             raise Refused(422, told, given.given_at) from None
         except SourceAway as error:
             raise Refused(503, f"{given.given_at}: {error}", given.given_at, retry_after=5) from None
-        return given.ref or await _stored(servers, request, team), ()
+        return given.ref or await stored_dataset(servers, request, team), ()
 
     async def _plugins(self, request: OptimizationRequest) -> tuple[Mapping[str, str], Mapping[str, str], tuple[str, ...]]:
         """Fingerprints and sources. Code whose every version is stated is not even imported."""
         references = request.plugin_references
         if all(version is not None for version in references.values()):
             return {reference: f"{VERSION}{version}" for reference, version in references.items()}, {}, ()
-        found = await self._inspected(request)
+        found = await self.inspected(plugin_uses(request))
         if found.problems:
             return {}, {}, tuple(found.problems)
         return found.fingerprints, found.sources, ()
 
-    async def _inspected(self, request: OptimizationRequest) -> Inspection:
-        settings, uses = client_settings(), plugin_uses(request)
+    async def inspected(self, uses: Sequence[PluginUse]) -> Inspection:
+        """Import plug-ins that the operator allows, unless they were and are as they were."""
+        settings = client_settings()
         key = json.dumps([settings.plugins, str(settings.plugin_path), [vars(use) for use in uses]], sort_keys=True)
         async with self._inspecting:
             known = self._inspections.get(key)
@@ -117,7 +121,8 @@ class SpecReader:
             return found
 
 
-async def _prompt(servers: Servers, request: OptimizationRequest) -> tuple[OptimizationRequest, tuple[str, ...]]:
+async def prompt_of(servers: Servers, request: OptimizationRequest) -> tuple[OptimizationRequest, tuple[str, ...]]:
+    """The spec with what its prompt is, and the field of a prompt that only workers may read. Raises UnusablePrompt."""
     data_directory = dataset_settings().data_dir
     if is_read(request):
         return request, ()
@@ -126,15 +131,14 @@ async def _prompt(servers: Servers, request: OptimizationRequest) -> tuple[Optim
     overrides = Overrides(client_settings().overrides, servers.database_url)
     try:
         return await with_its_prompt(request, overrides, data_directory), ()
-    except UnusablePrompt as error:
-        raise Refused(422, str(error), str(error).partition(": ")[0]) from None
     except StoreAway as error:
         raise Refused(503, f"the store of prompts does not answer: {error}", retry_after=1) from None
     finally:
         await overrides.close()
 
 
-async def _stored(servers: Servers, request: OptimizationRequest, team: str) -> str:
+async def stored_dataset(servers: Servers, request: OptimizationRequest, team: str) -> str:
+    """The id of the dataset of the store that a spec names. Refuses one that is not there."""
     given, datasets = request.dataset, Datasets(servers.database)
     found = given.id or await datasets.named(given.name or "", team)
     if found is None:
@@ -149,7 +153,7 @@ def _with_prompt_of(request: OptimizationRequest, known: OptimizationRequest) ->
     return request.model_copy(update={"prompt": known.prompt, "configuration": known.configuration})
 
 
-def _may_read(path: str) -> bool:
+def may_read(path: str) -> bool:
     """Whether the operator lets this server read a dataset where it lies."""
     if not is_object(path):
         return dataset_settings().data_dir is not None
