@@ -38,6 +38,7 @@ from clients.http.routes import (
     audit_entries,
     codec,
     dataset_uploads,
+    marks,
     releases,
     replays,
     retries,
@@ -170,7 +171,7 @@ def api_of(backend: Backend) -> FastAPI:
     app.state.backend = backend
     answer_errors(app)
     looking = (streams.router, runs.router, trials.router, sample_files.router, replays.router, run_comparison.router)
-    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router)
+    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
     steered = (steering.router, releases.router, audit_entries.router, codec.router)
     for router in (*looking, *starting, *steered):
         app.include_router(router, dependencies=[Depends(BEARER)])

@@ -1,4 +1,4 @@
-"""A spec as somebody writes it, checked as `ratchet check` does: what is wrong with its line, and what its run would do and cost.
+"""A spec as somebody writes it, checked as `ratchet check` does: what is wrong, with its line; what its run would do and cost.
 
 Nothing is started and nothing stored. Only what the operator of this server allows is read; what only the workers may read is
 named in `unseen`, with a warning.
@@ -120,7 +120,9 @@ class ServersSurroundings:
         given, settings = request.dataset, dataset_settings()
         if given.is_read_from_files:
             unseen = [field for field, path in given.files.items() if not may_read(path)]
-            self.unseen |= dict.fromkeys(unseen, "this server may not read it; the workers may. A stored dataset (name) it knows")
+            self.unseen |= dict.fromkeys(
+                unseen, "this server may not read it; the workers may. A stored dataset (name) it knows"
+            )
             if unseen:
                 return None
         return source_of(given, lambda path: worker_file(path, settings.data_dir), settings, settings.data_dir)
@@ -130,7 +132,9 @@ class ServersSurroundings:
         found = await self.backend.specs.inspected(uses)
         if not found.problems:
             return found
-        self.unseen |= {place: f"{problem} (on this server; the workers may have it)" for place, problem in found.problems.items()}
+        self.unseen |= {
+            place: f"{problem} (on this server; the workers may have it)" for place, problem in found.problems.items()
+        }
         return Inspection({}, {}, {})
 
 
@@ -154,9 +158,7 @@ async def _checked(backend: Backend, written: WrittenSpec, team: str) -> Checked
     except RecursionError:
         return _told([Finding("is nested too deeply; flatten it")])
     around = ServersSurroundings(backend, team)
-    checked = await check_content(
-        file, own_worker=False, endpoints=written.endpoints, whole_engine=False, surroundings=around
-    )
+    checked = await check_content(file, own_worker=False, endpoints=written.endpoints, whole_engine=False, surroundings=around)
     findings = [*checked.findings]
     findings += [Finding(f"{place}: {why}", file.line_of(f"{place}: "), "warning") for place, why in around.unseen.items()]
     findings += [Finding(problem, file.line_of(problem)) for problem in around.foreign]
@@ -166,9 +168,7 @@ async def _checked(backend: Backend, written: WrittenSpec, team: str) -> Checked
     return await _with_plan(backend, file, known, tuple(around.unseen), team)
 
 
-async def _with_plan(
-    backend: Backend, file: SpecFile, checked: Checked, unseen: tuple[str, ...], team: str
-) -> CheckedSpec:
+async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen: tuple[str, ...], team: str) -> CheckedSpec:
     request = checked.request
     assert request is not None and checked.known is not None
     dataset_id: str | None = None if checked.dataset is None else checked.dataset.dataset_id

@@ -31,6 +31,7 @@ RUNS: Final = "/v1/private/optimizations"
 RUN: Final = f"{RUNS}/{{optimization_id}}"
 SESSION: Final = "/v1/private/session"
 SPEC: Final = "/v1/private/spec"
+SEARCH: Final = "/v1/private/search"
 DATASETS: Final = "/v1/private/datasets"
 
 
@@ -55,6 +56,7 @@ _READ = (
     ("GET", SESSION),
     ("GET", "/v1/private/events"),
     ("GET", "/v1/private/files/{digest}"),
+    ("GET", SEARCH),
     ("GET", f"{SPEC}/schema"),
     ("GET", f"{SPEC}/templates"),
     ("GET", RUNS),
@@ -62,7 +64,7 @@ _READ = (
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "outline", "rejections"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "outline", "rejections"),
             *("releases", "replay", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
@@ -75,6 +77,9 @@ _STEER = {
     ("POST", f"{RUN}/proposals"): "propose",
     **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "retry", "stop")},
     ("POST", DATASETS): "store dataset",
+    ("POST", f"{RUN}/marks"): "mark",
+    ("PUT", f"{RUN}/marks/{{number}}"): "mark",
+    ("DELETE", f"{RUN}/marks/{{number}}"): "unmark",
 }
 
 RULES: Final[Mapping[tuple[str, str], PathRule]] = {

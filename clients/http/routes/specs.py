@@ -15,7 +15,7 @@ from clients.http.access.roles import SPEC
 from clients.http.backend import RunId, Served
 from clients.http.bodies import JsonRoute
 from clients.http.errors import responses
-from clients.http.missing_run import existing_run
+from clients.http.missing_run import why_unknown
 from clients.http.spec_checks import CheckedSpec, WrittenSpec, check_written
 from clients.runs.identity import is_plugin_queue
 from clients.templates.spec_templates import TEMPLATES, whole_spec
@@ -73,7 +73,9 @@ async def check(written: WrittenSpec, backend: Served, caller: CalledBy) -> Chec
 @of_runs.get("/{optimization_id}/spec", operation_id="getSpec", responses=responses(404, 409))
 async def get_spec(run_id: RunId, backend: Served) -> SpecText:
     """The spec of a run as text, to be changed and started again."""
-    row = await existing_run(backend, run_id)
+    row = await backend.reader.runs.load(run_id)
+    if row is None:
+        raise await why_unknown(backend, run_id)
     return SpecText(text=await asyncio.to_thread(_spec_text, row.spec, backend.task_queue))
 
 
