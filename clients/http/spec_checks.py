@@ -169,8 +169,8 @@ async def _checked(backend: Backend, written: WrittenSpec, team: str) -> Checked
 
 
 async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen: tuple[str, ...], team: str) -> CheckedSpec:
-    request = checked.request
-    assert request is not None and checked.known is not None
+    request, known = checked.request, checked.known
+    assert request is not None and known is not None
     dataset_id: str | None = None if checked.dataset is None else checked.dataset.dataset_id
     if request.dataset.ref is not None:
         dataset_id = request.dataset.ref
@@ -185,7 +185,7 @@ async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen:
     run_id = ran_before = None
     if dataset_id is not None:
         try:
-            parts = checked.known, dataset_id, checked.plugins.fingerprints, checked.plugins.sources
+            parts = known, dataset_id, checked.plugins.fingerprints, checked.plugins.sources
             run_id = await asyncio.to_thread(run_id_of, *parts, team)
         except NotCanonical as error:
             return _told([*checked.findings, Finding(f"the spec has no canonical form: {error}")])

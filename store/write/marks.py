@@ -59,6 +59,7 @@ class Marks:
                 kind,
                 stored,
             )
+            assert row is not None
             return Mark(**row)
 
     async def change(self, run_id: str, number: int, text: str, author: str | None) -> Mark | None:
