@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict
 
 from activities.datasets import Source, source_of, worker_file
 from activities.preparing.prompt_snapshot import UnusablePrompt
@@ -46,8 +46,10 @@ _Found = TypeVar("_Found")
 class WrittenSpec(Payload):
     """A spec as somebody writes it."""
 
-    text: str = Field(max_length=LARGEST_SPEC)
-    """YAML or JSON."""
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    text: str
+    """YAML or JSON, up to a million characters."""
     endpoints: bool = False
     """Whether endpoints are asked if they answer and know the models, which may take seconds."""
 
@@ -150,6 +152,9 @@ async def check_written(backend: Backend, written: WrittenSpec, team: str) -> Ch
 
 
 async def _checked(backend: Backend, written: WrittenSpec, team: str) -> CheckedSpec:
+    if len(written.text) > LARGEST_SPEC:
+        told = f"is {len(written.text):,} characters long, a spec at most {LARGEST_SPEC:,}; put samples into a stored dataset"
+        return _told([Finding(told)])
     name = "spec.json" if written.text.lstrip().startswith("{") else "spec.yaml"
     try:
         file = await checked_apart(read_spec_text, written.text, Path(name))

@@ -48,7 +48,7 @@ class DatasetRoute(JsonRoute):
 router = APIRouter(prefix=DATASETS, tags=["datasets"], route_class=DatasetRoute)
 
 
-@router.post("", operation_id="storeDataset", status_code=201, responses=responses(409))
+@router.post("", operation_id="storeDataset", status_code=201, responses=responses(409, 413))
 async def store_dataset(sent: SentDataset, backend: Served, caller: CalledBy) -> StoredDataset:
     """Store samples as the newest version of a name; a spec names them by `dataset: {name: NAME}`, or `NAME@VERSION`."""
     if "@" in sent.name:

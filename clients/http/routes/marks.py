@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from clients.http.access.callers import CalledBy, HttpCaller
 from clients.http.access.roles import RUN, SEARCH
@@ -31,6 +31,8 @@ NoteText = Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE, pattern=r
 
 class NewMark(Payload):
     """What to say, and of what: without a candidate of the run, without a sample of the candidate, else of one answer."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     kind: MarkKind
     text: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""

@@ -60,7 +60,7 @@ async def list_templates() -> tuple[Template, ...]:
     return await asyncio.to_thread(_templates)
 
 
-@router.post("/check", operation_id="checkSpec", responses=responses())
+@router.post("/check", operation_id="checkSpec", responses=responses(413))
 async def check(written: WrittenSpec, backend: Served, caller: CalledBy) -> CheckedSpec:
     """Check a spec, and say what its run would do and cost. Nothing is started, nothing is paid.
 
