@@ -30,6 +30,9 @@ log = structlog.get_logger("http.access")
 RUNS: Final = "/v1/private/optimizations"
 RUN: Final = f"{RUNS}/{{optimization_id}}"
 SESSION: Final = "/v1/private/session"
+SPEC: Final = "/v1/private/spec"
+SEARCH: Final = "/v1/private/search"
+DATASETS: Final = "/v1/private/datasets"
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,16 @@ _READ = (
     ("GET", SESSION),
     ("GET", "/v1/private/events"),
     ("GET", "/v1/private/files/{digest}"),
+    ("GET", SEARCH),
+    ("GET", f"{SPEC}/schema"),
+    ("GET", f"{SPEC}/templates"),
     ("GET", RUNS),
     ("GET", RUN),
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "outline", "rejections"),
-            *("releases", "replay", "rounds", "slices", "slices/scores"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "outline", "rejections"),
+            *("releases", "replay", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
@@ -69,7 +75,11 @@ _STEER = {
     ("DELETE", RUN): "delete",
     ("POST", f"{RUN}/experiments"): "announce",
     ("POST", f"{RUN}/proposals"): "propose",
-    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "stop")},
+    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "retry", "stop")},
+    ("POST", DATASETS): "store dataset",
+    ("POST", f"{RUN}/marks"): "mark",
+    ("PUT", f"{RUN}/marks/{{number}}"): "mark",
+    ("DELETE", f"{RUN}/marks/{{number}}"): "unmark",
 }
 
 RULES: Final[Mapping[tuple[str, str], PathRule]] = {
@@ -79,6 +89,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
+    ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),
