@@ -55,6 +55,7 @@ DATASET_MB: Final = "RATCHET_LARGEST_DATASET_MB"
 ROLE: Final = "RATCHET_ROLE"
 EVALUATION_TASK_QUEUE: Final = "RATCHET_EVALUATION_TASK_QUEUE"
 STATE_DIR: Final = "RATCHET_STATE_DIR"
+HEALTH_FILE: Final = "RATCHET_HEALTH_FILE"
 DEPLOYMENT: Final = "RATCHET_DEPLOYMENT"
 BUILD_ID: Final = "RATCHET_BUILD_ID"
 OF_THE_CONTROLLER: Final = {"deployment": "TEMPORAL_DEPLOYMENT_NAME", "build_id": "TEMPORAL_WORKER_BUILD_ID"}
@@ -264,6 +265,17 @@ class Settings:
             "a private temporary directory per user",
             "Directory in which each worker notes the calls that it begins (numbers only). Let all workers of the same servers "
             "share it: then the calls that a killed worker lost are known exactly.",
+        ),
+        default=None,
+        read=read_path,
+    )
+    health_file: Path | None = setting(
+        Variable(
+            HEALTH_FILE,
+            "worker",
+            "none; in the image `/tmp/worker.health`",
+            "File in which a worker tells whether it serves. Where it is set, `ratchet worker --check-health` fails unless the "
+            "worker that writes it serves: not while it starts, and not while it drains. One file for each worker.",
         ),
         default=None,
         read=read_path,

@@ -94,7 +94,12 @@ def add_to(app: typer.Typer) -> None:
             ),
         ] = False,
         check_health: Annotated[
-            bool, typer.Option("--check-health", help="Exit 0 when Temporal and the database answer.")
+            bool,
+            typer.Option(
+                "--check-health",
+                help="Exit 0 when Temporal and the database answer, and the worker that writes RATCHET_HEALTH_FILE, if that is "
+                "set, serves.",
+            ),
         ] = False,
         log_file: Annotated[
             Path | None, typer.Option("--log-file", metavar="FILE", help="Write logs there instead of stderr.")
