@@ -17,6 +17,7 @@ from ratchet._encryption import KEYS, EncryptionSettings
 from ratchet._environment import (
     DATABASE_URL,
     DEFAULT_TASK_QUEUE,
+    LOG,
     OVERRIDES,
     PLUGIN_PATH,
     PLUGINS,
@@ -280,9 +281,7 @@ class Settings:
         default=None,
         read=read_path,
     )
-    log: str = setting(
-        Variable("RATCHET_LOG", "worker", "`json`", "Form of the worker's log: `json` or `text`."), default="json"
-    )
+    log: str = setting(LOG, default="json")
     deployment: str = setting(
         Variable(
             DEPLOYMENT,

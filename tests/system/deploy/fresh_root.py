@@ -57,7 +57,7 @@ class Image:
         """The command line that starts a container with these words; its first process is the only child of this one."""
         steps = [f"mount --bind {self.root} {self.root}", f"mount -o remount,ro,bind {self.root}", *_mounts(self.root)]
         steps += [f"mount -t tmpfs -o mode=1777 none {self.root}/tmp", f"exec chroot {self.root} {self._started(words, told)}"]
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", "\n".join(steps)]
+        return ["unshare", "--mount", "--pid", "--fork", "sh", "-euc", "\n".join(steps)]
 
     def command_inside(self, process: int, words: Sequence[str], told: Mapping[str, str]) -> list[str]:
         """The command line that runs these words beside what runs in a container already."""

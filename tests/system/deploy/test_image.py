@@ -80,9 +80,9 @@ async def started(
     try:
         yield Container(image, told, running)
     finally:
-        if running.returncode is None:
-            running.kill()  # and with it all that is in its namespace
-            await running.wait()
+        for first in psutil.Process(running.pid).children() if running.returncode is None else ():
+            first.kill()  # and with it all that is in its namespace
+        await running.wait()
 
 
 @pytest.mark.skipif(bool(fresh_root.why_not()), reason=f"no fresh root: {fresh_root.why_not()}")
@@ -112,7 +112,7 @@ async def test_what_the_images_steps_make_serves_the_demo(unserved_stack: StackA
             async with httpx.AsyncClient(base_url=facts["url"], headers={"Authorization": f"Bearer {TOKEN}"}) as asked:
                 assert "<!doctype html>" in (await asked.get("/")).text.lower()
                 spec = json.loads((ROOT / "examples" / "triage.json").read_text("utf-8"))
-                run_id = (await asked.post("/v1/private/optimizations", json=spec)).raise_for_status().json()["id"]
+                run_id = (await asked.post("/v1/private/optimizations", json=spec)).raise_for_status().json()["optimization_id"]
             client = await connect(unserved_stack.temporal_address)
             async with asyncio.timeout(120):
                 result: dict[str, Any] = await client.get_workflow_handle(run_id).result()
