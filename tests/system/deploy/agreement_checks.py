@@ -54,8 +54,8 @@ READ_BY_COMPOSE = {"STORE_PASSWORD": "part of DATABASE_URL", "TEMPORAL_STORE_PAS
 """Variables of .env.example that reach containers under other names."""
 
 OUR_COMMANDS = (["ratchet", "worker"], ["ratchet", "serve"])
-UNDERSTOOD = ("DATABASE_URL is not set", "needs a token")
-"""What they say without an environment once they have understood their arguments."""
+UNDERSTOOD = ("DATABASE_URL is not set", "needs a token", "Runtime default already set")
+"""What they say without an environment once they have understood their arguments; the last one, second servers in a process."""
 
 PARSING = """
 import contextlib, io, json, os, sys
@@ -113,7 +113,8 @@ def our_commands(files: Files) -> Iterator[tuple[str, list[str]]]:
         for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
             if "exec" in container.get(probe, {}):
                 yield f"{where}: {probe}", container[probe]["exec"]["command"]
-    for words in re.findall(r"`(ratchet (?:worker|serve)[^`]*)`", files["README.md"]):
+    # A server that listens to this machine alone needs no token, and would start.
+    for words in re.findall(r"`(ratchet worker[^`]*)`", files["README.md"]):
         yield "README.md", words.split()
 
 
