@@ -99,7 +99,7 @@ def _empty(root: Path) -> Image:
     for name in LINKED:
         if Path("/", name).is_symlink():
             (root / name).symlink_to(f"usr/{name}")
-    return Image(root, {"PATH": PATH_OF_BASE, "HOME": "/tmp"})  # noqa: S108 (within the root)
+    return Image(root, {"PATH": PATH_OF_BASE, "HOME": "/tmp"})
 
 
 def _copy(image: Image, root: Path) -> Image:
@@ -188,5 +188,5 @@ def _told_to_pip(root: Path) -> dict[str, str]:
     for place in (os.environ.get("PIP_CONFIG_FILE"), Path.home() / ".config/pip/pip.conf", Path.home() / ".pip/pip.conf"):
         if place and Path(place).is_file():
             shutil.copy(place, root / "tmp" / "pip.conf")
-            return {**told, "PIP_CONFIG_FILE": "/tmp/pip.conf"}  # noqa: S108
+            return {**told, "PIP_CONFIG_FILE": "/tmp/pip.conf"}
     return told

@@ -180,12 +180,12 @@ def references(files: Files) -> list[str]:
             if selector != labels:
                 found.append(f"Deployment {name}: {what} does not select exactly its pods")
     for name, service in named(files, "Service").items():
-        selected = [
+        served = [
             {port["name"] for port in container["ports"]}
             for _, template, container in pods(files)
             if service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
         ]
-        if len(selected) != 1 or not {port["targetPort"] for port in service["spec"]["ports"]} <= selected[0]:
+        if len(served) != 1 or not {port["targetPort"] for port in service["spec"]["ports"]} <= served[0]:
             found.append(f"Service {name}: leads to no port of one Deployment")
         if f"{name}.{kustomization(files)['namespace']}.svc" not in named(files, "ConfigMap")["ratchet"]["data"][ALLOWED_HOSTS]:
             found.append(f"Service {name}: is not among the names that {ALLOWED_HOSTS} admits")

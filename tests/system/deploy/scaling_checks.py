@@ -34,7 +34,12 @@ _SCALED: Node = {
     "additionalProperties": False,
     "required": ["scaleTargetRef", "triggers"],
     "properties": {
-        "scaleTargetRef": {"type": "object", "additionalProperties": False, "required": ["name"], "properties": {"name": _NAME}},
+        "scaleTargetRef": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["name"],
+            "properties": {"name": _NAME},
+        },
         "pollingInterval": {"type": "integer", "minimum": 1},
         "minReplicaCount": {"type": "integer", "minimum": 0},
         "maxReplicaCount": {"type": "integer", "minimum": 1},
@@ -131,7 +136,9 @@ def overlay(files: Files) -> list[str]:
         found.append(f"{FOLDER}: lists {kustomization['resources']}, there are {sorted(there)}")
     if kustomization["images"][0]["newTag"] != project_version():
         found.append(f"{FOLDER}: the image is not version {project_version()}")
-    removed = [(part["kind"], part["metadata"]["name"]) for patch in kustomization["patches"] for part in documents(patch["patch"])]
+    removed = [
+        (part["kind"], part["metadata"]["name"]) for patch in kustomization["patches"] for part in documents(patch["patch"])
+    ]
     scalers = [("HorizontalPodAutoscaler", name) for name in named(files, "HorizontalPodAutoscaler")]
     if removed != scalers:
         found.append(f"{FOLDER}: removes {removed}, the base scales by {scalers}")
@@ -151,8 +158,10 @@ def backlog(files: Files) -> list[str]:
         "taskQueue": queue,
         "queueTypes": "activity",
     }
-    told = next((trigger["metadata"] for trigger in scaled["triggers"] if trigger["type"] == "temporal"), {})
-    found += [f"{SCALED}: {name} is {told.get(name)}, must be {value}" for name, value in wanted.items() if told.get(name) != value]
+    told: Node = next((trigger["metadata"] for trigger in scaled["triggers"] if trigger["type"] == "temporal"), {})
+    found += [
+        f"{SCALED}: {name} is {told.get(name)}, must be {value}" for name, value in wanted.items() if told.get(name) != value
+    ]
     if scaled["scaleTargetRef"]["name"] != base["scaleTargetRef"]["name"]:
         found.append(f"{SCALED}: scales {scaled['scaleTargetRef']['name']}, the base {base['scaleTargetRef']['name']}")
     if (scaled["minReplicaCount"], scaled["maxReplicaCount"]) != (base["minReplicas"], base["maxReplicas"]):

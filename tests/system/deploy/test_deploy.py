@@ -50,9 +50,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 DOCKERFILE, STEPS, COMPOSE, ENV, README = "Dockerfile", "build_image.sh", "compose.yaml", ".env.example", "README.md"
-WORKER, EVALUATION, SETUP, SERVE = (
-    f"kubernetes/{name}.yaml" for name in ("worker", "evaluation-worker", "setup-job", "serve")
-)
+WORKER, EVALUATION, SETUP, SERVE = (f"kubernetes/{name}.yaml" for name in ("worker", "evaluation-worker", "setup-job", "serve"))
 SCALED, BACKLOG = (f"backlog-scaling/{name}.yaml" for name in ("scaled-object", "kustomization"))
 POLICY, SECRET, CONFIG, KUSTOMIZATION = (
     f"kubernetes/{name}.yaml" for name in ("network-policy", "secret.example", "config", "kustomization")

@@ -39,7 +39,11 @@ for folder in ("/", "/data", "/opt/ratchet", "/tmp"):
 print(json.dumps(found))
 """
 EXPECTED_RIGHTS = {
-    **{"user": 10001, "groups": [], "CapEff": 0, "CapBnd": 0, "NoNewPrivs": 1},
+    "user": 10001,
+    "groups": [],
+    "CapEff": 0,
+    "CapBnd": 0,
+    "NoNewPrivs": 1,
     **dict.fromkeys(("/", "/data", "/opt/ratchet"), "Read-only file system"),
     "/tmp": "written",
 }
@@ -70,13 +74,9 @@ class Container:
 
 
 @asynccontextmanager
-async def started(
-    image: fresh_root.Image, log: Path, told: Mapping[str, str], *words: str
-) -> AsyncIterator[Container]:
+async def started(image: fresh_root.Image, log: Path, told: Mapping[str, str], *words: str) -> AsyncIterator[Container]:
     with log.open("wb") as complaints:
-        running = await asyncio.create_subprocess_exec(
-            *image.command(words, told), stdout=subprocess.PIPE, stderr=complaints
-        )
+        running = await asyncio.create_subprocess_exec(*image.command(words, told), stdout=subprocess.PIPE, stderr=complaints)
     try:
         yield Container(image, told, running)
     finally:
@@ -88,7 +88,7 @@ async def started(
 @pytest.mark.skipif(bool(fresh_root.why_not()), reason=f"no fresh root: {fresh_root.why_not()}")
 @pytest.mark.timeout(600)
 async def test_what_the_images_steps_make_serves_the_demo(unserved_stack: StackAddresses, tmp_path: Path) -> None:
-    """The lean image serves the queues, the full one page and API; the run is one that the full image is asked for over HTTP."""
+    """The lean image serves the queues, the full one page and API, which is asked for the run."""
     images = await asyncio.to_thread(fresh_root.build, tmp_path, "lean", "full")
     lean, full = images["lean"], images["full"]
     async with simulated_model() as model:

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable
 from datetime import timedelta
 from types import ModuleType
+from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -119,7 +120,10 @@ async def test_the_recipe_improves_the_prompt_of_an_activity(
         )
     assert found["prompt"] != recipe.PROMPT and found["after"] > found["before"]
     assert labelled in {one["expected"] for one in recipe.TICKETS}
-    errors = [({"status": 401}, (True, None)), ({"status": 429, "retry_after": "3"}, (False, timedelta(seconds=3)))]
+    errors: list[tuple[dict[str, Any], Any]] = [
+        ({"status": 401}, (True, None)),
+        ({"status": 429, "retry_after": "3"}, (False, timedelta(seconds=3))),
+    ]
     for error, (is_final, pause) in errors:
         server.reset()
         server.simulate(error)
