@@ -124,8 +124,6 @@ async def test_the_recipe_improves_the_prompt_of_an_activity(
         ({"status": 401}, (True, None)),
         ({"status": 429, "retry_after": "3"}, (False, timedelta(seconds=3))),
     ]
-        ({"status": 401}, (True, None)),
-        ({"status": 429, "retry_after": "3"}, (False, timedelta(seconds=3))),
     for error, (is_final, pause) in errors:
         server.reset()
         server.simulate(error)
