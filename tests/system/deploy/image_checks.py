@@ -92,7 +92,7 @@ def installs(files: Files) -> list[str]:
 
 
 def parts(files: Files) -> list[str]:
-    """The image that is built unless one is named has every extra but what servers have no use for; the lean one has the core."""
+    """What is built unless a target is named has every extra but what servers have no use for; the lean one has the core."""
     found = []
     extras = project()["optional-dependencies"].keys()
     if missing := extras - {*EXTRAS["full"]} - NOT_IN_IMAGES:

@@ -442,3 +442,19 @@ def test_kustomize_makes_of_every_overlay_what_kubernetes_takes(overlay: str) ->
     assert kinds["Service"] == 1
     images = set(re.findall(r"image: (\S+)", rendered.stdout))
     assert f"ratchet:{project_version()}" in images
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl, which has kustomize in it, is missing")
+def test_the_overlay_that_the_readme_shows_is_one(tmp_path: Path, files: Mapping[str, str]) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?kind: Kustomization.*?)```", files["README.md"], re.S)
+    for base in ("kubernetes", "backlog-scaling", "worker-controller"):
+        shutil.copytree(ROOT / "deploy" / base, tmp_path / "deploy" / base)
+        yours = tmp_path / f"on-{base}"
+        yours.mkdir()
+        (yours / "kustomization.yaml").write_text(shown.replace("../deploy/kubernetes]", f"../deploy/{base}]"))
+        rendered = subprocess.run(
+            ["kubectl", "kustomize", yours], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        assert set(re.findall(r"image: (\S+)", rendered)) == {"your-images/ratchet:0.1.0"}
+        assert "TEMPORAL_ADDRESS: your-namespace.a1b2c.tmprl.cloud:7233" in rendered
+        assert "OTEL_TRACES_SAMPLER: parentbased_traceidratio" in rendered, "the patch took the other values away"
