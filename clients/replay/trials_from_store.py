@@ -225,6 +225,7 @@ def _as_recorded(run_id: str, past: Iteration) -> TrialResult:
         error=past.error,
         stopped_early=past.stopped_early,
         exhausted=past.exhausted,
+        team_rest=past.team_rest,
         paid_samples=past.paid.samples,
         paid_tokens=past.paid.tokens,
         paid_cost=past.paid.cost,
