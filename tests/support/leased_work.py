@@ -132,7 +132,7 @@ class Shard:
                 reservation.answered(0, 0.0)
                 self.answered += 1
         except BudgetExhausted as error:
-            self.exhausted = error.resource
+            self.exhausted, self.team_rest = error.resource, error.team_rest
         finally:
             reservation.close()
         if self.world.random.random() < 0.5:

@@ -158,8 +158,24 @@ async def test_only_runs_of_the_team_take_from_it_and_each_ends_by_the_account_t
     assert await TeamMonthReader(database).now("crew") == []
 
 
-async def test_what_nobody_states_is_learned_by_one_call_at_a_time_also_while_others_are_at_work(database: Database) -> None:
-    """A run that begins waits for another that does not know what it takes, not until the whole team has nothing at work."""
+async def test_a_call_of_which_nobody_knows_what_it_takes_waits_for_another_such_call_and_not_for_the_whole_team(
+    database: Database,
+) -> None:
+    await given(database, Budget(cost=10.0))
+    runs = [await of_crew(database, f"run-{n}") for n in range(3)]
+    known, first, second = (LeaseKey(run.run_id, "shard", 1, fresh_nonce()) for run in runs)
+    budgets, some = Budgets(database), LeaseRequest(Amount(cost=1.0), Amount(cost=1.0))
+    alone = LeaseRequest(exclusive=True)
+    assert (await budgets.lease(known, LeaseBalance(), some)).granted == Amount(cost=1.0)
+    assert (await budgets.lease(first, LeaseBalance(), alone)).short_of is None
+    for key, balance, request in ((second, LeaseBalance(), alone), (known, LeaseBalance(held=Amount(cost=1.0)), some)):
+        waits = await budgets.lease(key, balance, request)
+        assert (waits.short_of, waits.others_at_work) == ("cost", True)
+    await budgets.close_lease(first, LeaseBalance(spent=Amount(cost=4.0)))
+    assert (await budgets.lease(second, LeaseBalance(), alone)).short_of is None
+
+
+async def test_runs_that_know_nothing_yet_get_all_their_answers(database: Database) -> None:
     await given(database, Budget(cost=10.0))
     runs = [await of_crew(database, f"run-{n}") for n in range(3)]
     worlds = [World(Random(n)) for n in range(3)]
