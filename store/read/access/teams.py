@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +25,15 @@ class Team(Payload):
     namespaces: tuple[str, ...] = ()
     """Of its prompts."""
     runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOwner:
+    """Whose a run is."""
+
+    team: str
+    has_budget: bool
+    """What the team's runs take counts in its month."""
 
 
 class TeamReader:
@@ -63,6 +73,12 @@ class TeamReader:
     async def of_run(self, run_id: str) -> str:
         """The team of one run."""
         return (await self.of_runs([run_id]))[run_id]
+
+    async def owner_of(self, run_id: str) -> RunOwner:
+        """The team of one run, and whether it has a budget."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow("SELECT team_of_run($1), has_team_budget($1)", storable_text(run_id))
+            return RunOwner(*row)
 
     async def of_prompt(self, name: str) -> str:
         """The team of a prompt, whether there is one of that name or not."""
