@@ -45,6 +45,7 @@ from clients.http.routes import (
     start,
     steering,
     streams,
+    teams,
     trials,
 )
 from clients.http.routes.page import serve_page
@@ -166,7 +167,20 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    parts = (streams, runs, trials, sample_files, replays, run_comparison, start, steering, releases, audit_entries, codec)
+    parts = (
+        streams,
+        runs,
+        trials,
+        sample_files,
+        replays,
+        run_comparison,
+        start,
+        steering,
+        releases,
+        teams,
+        audit_entries,
+        codec,
+    )
     for part in parts:
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)

@@ -14,6 +14,7 @@ from activities.endpoints.endpoint_policy import named_by, note_allowed
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
 from clients.checks.plugin_inspection import plugin_uses
+from clients.checks.team_rest import team_warning
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home
@@ -59,7 +60,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.retry_failed:
             plan = await once_back(servers, lambda: plan_run(servers, checked, team=client_settings().team), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
         begun = await begin_run(context, servers, checked, options)
@@ -83,7 +84,7 @@ async def begin_run(context: Context, servers: Servers, checked: Checked, option
         context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
     else:
         if source is None or _asks_a_judge(plan.request):
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
         _allow(context, servers, plan, checked)
         plan = replace(plan, request=_looked_at_first(context, plan.request, options))
         run_id = await _start(servers, plan, run_id, fresh=options.new)
@@ -147,9 +148,15 @@ async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
     raise AssertionError("there is always a further id")
 
 
-async def _confirm(context: Context, checked: Checked, options: RunOptions) -> None:
-    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand."""
+async def _confirm(context: Context, servers: Servers, team: str, checked: Checked, options: RunOptions) -> None:
+    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand.
+
+    Where the month of its team does not cover it, everybody is told.
+    """
     costs = estimate(checked)
+    short = await once_back(servers, lambda: team_warning(servers.reader.team_months, team, costs), context.note)
+    if short is not None:
+        context.note(f"{checked.path}: warning: {short}")
     cheap = not costs.costs_money or (costs.cost is not None and costs.cost <= options.ask_above)
     if options.yes or cheap:
         return

@@ -24,6 +24,7 @@ export function mount(element, { api, navigate, options }) {
   const told = h("p", { class: "told", role: "status" });
   const rows = h("tbody");
   const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Result", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
+  const months = h("div", { class: "months" });
   const problem = h("p", { class: "problem", role: "alert" });
   const nothing = h("div", { class: "empty", hidden: true });
   const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
@@ -33,6 +34,7 @@ export function mount(element, { api, navigate, options }) {
       h("div", { class: "wide" }, h("label", { for: "run-search" }, "Search"), search),
       h("div", {}, h("label", { for: "run-status" }, "Status"), status), told),
     problem,
+    months,
     h("div", { class: "card flush" }, table, nothing),
     h("div", { class: "buttons centred" }, more),
   );
@@ -77,6 +79,14 @@ export function mount(element, { api, navigate, options }) {
       if (!closed && !rows.children.length && error.status !== 401) replace(problem, error.message);
       throw error;
     }
+  }
+
+  let monthsKnown = "";
+  async function readMonths() {
+    const found = await api.get("/teams/months");
+    const state = JSON.stringify(found);
+    if (!closed && state !== monthsKnown) replace(months, found.flatMap(monthOf));
+    monthsKnown = state;
   }
 
   const known = new Map();
@@ -126,8 +136,13 @@ export function mount(element, { api, navigate, options }) {
     poll: read,
   });
   read().catch(() => {});
+  readMonths().catch(() => {});
   const ticking = setInterval(() => known.forEach((made) => made.tick()), 30_000);
-  const looking = setInterval(() => !document.hidden && read().catch(() => {}), LOOK_EVERY);
+  const looking = setInterval(() => {
+    if (document.hidden) return;
+    read().catch(() => {});
+    readMonths().catch(() => {});
+  }, LOOK_EVERY);
 
   return {
     go(_, options) {
@@ -144,6 +159,19 @@ export function mount(element, { api, navigate, options }) {
       stream.close();
     },
   };
+}
+
+const MONTH_SHOWS = [["cost", cost, ""], ["tokens", whole, " tokens"], ["samples", whole, " calls"]];
+
+/** What is left of a team's month, one line for each limit. */
+function monthOf({ team, month, budget, spent, set_aside: aside, left }) {
+  return MONTH_SHOWS.filter(([name]) => budget[name]).map(([name, shown, unit]) => {
+    const part = (spent[name] + aside[name]) / budget[name];
+    return h("div", { class: "month" },
+      h("span", {}, h("strong", {}, team), ` in ${month}: ${shown(spent[name])} spent${aside[name] ? `, ${shown(aside[name])} set aside` : ""}, ${shown(left[name])} of ${shown(budget[name])}${unit} left`),
+      barOf(part, part > 0.95 ? "bad" : part > 0.8 ? "warn" : ""),
+    );
+  });
 }
 
 function resultOf({ headline, direction, objective_name: objective }) {

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ratchet._frozen import Payload
-from store.connection import Database
+from store.connection import Connection, Database
 from store.encoding import storable_text
 from workflows.model.run.amounts import RESOURCES
 
@@ -77,12 +77,7 @@ class TeamMonthReader:
     async def now(self, team: str | None = None) -> list[TeamMonthRow]:
         """This month of each team that has a budget, or of one of them."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(
-                f"{_MONTHS} WHERE known.month = {_THIS_MONTH} AND b.team IS NOT NULL AND ($1::text IS NULL OR known.team = $1)"
-                " ORDER BY team",
-                None if team is None else storable_text(team),
-            )
-        return [_month(row) for row in rows]
+            return await months_now(connection, team)
 
     async def of_team(self, team: str, limit: int = 24) -> list[TeamMonthRow]:
         """The months of a team in which its spending was counted, the newest first."""
@@ -91,6 +86,16 @@ class TeamMonthReader:
                 f"{_MONTHS} WHERE known.team = $1 ORDER BY known.month DESC LIMIT $2", storable_text(team), limit
             )
         return [_month(row) for row in rows]
+
+
+async def months_now(connection: Connection, team: str | None = None) -> list[TeamMonthRow]:
+    """This month of each team that has a budget, or of one of them."""
+    rows = await connection.fetch(
+        f"{_MONTHS} WHERE known.month = {_THIS_MONTH} AND b.team IS NOT NULL AND ($1::text IS NULL OR known.team = $1)"
+        " ORDER BY team",
+        None if team is None else storable_text(team),
+    )
+    return [_month(row) for row in rows]
 
 
 def _month(row: Any) -> TeamMonthRow:

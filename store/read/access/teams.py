@@ -10,6 +10,7 @@ from typing import Final
 from ratchet._frozen import Payload
 from store.connection import Database
 from store.encoding import storable_text
+from store.read.access.team_months import TeamMonthRow, months_now
 from workflows.model.spec.request import OptimizationRequest
 
 DEFAULT_TEAM: Final = "default"
@@ -25,6 +26,8 @@ class Team(Payload):
     namespaces: tuple[str, ...] = ()
     """Of its prompts."""
     runs: int = 0
+    month: TeamMonthRow | None = None
+    """Its account of this month, where it has a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,12 @@ class TeamReader:
                 "SELECT t.*, ARRAY(SELECT namespace FROM prompt_namespaces p WHERE p.team = t.team ORDER BY 1) AS namespaces,"
                 " (SELECT count(*) FROM runs r WHERE team_of_run(r.run_id) = t.team) AS runs FROM teams t ORDER BY team"
             )
-            found = [Team(**{**row, "namespaces": tuple(row["namespaces"])}) for row in rows]
+            months = {month.team: month for month in await months_now(connection)}
+            found = [Team(**{**row, "namespaces": tuple(row["namespaces"]), "month": months.get(row["team"])}) for row in rows]
             if any(team.team == DEFAULT_TEAM for team in found):
                 return found
             runs = await connection.fetchval("SELECT count(*) FROM runs r WHERE team_of_run(r.run_id) = $1", DEFAULT_TEAM)
-            return [Team(team=DEFAULT_TEAM, runs=runs), *found]
+            return [Team(team=DEFAULT_TEAM, runs=runs, month=months.get(DEFAULT_TEAM)), *found]
 
     async def exists(self, team: str) -> bool:
         """Whether there is such a team."""
