@@ -20,7 +20,6 @@ from store.schema import StoreError
 from store.write.access.teams import Teams
 from store.write.limits.team_budgets import TeamBudgets
 from workflows.model.run.amounts import RESOURCES, Resource
-from workflows.model.spec.execution import only_given
 from workflows.model.spec.team_budget import TeamBudget, TeamBudgetChange
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
@@ -100,9 +99,9 @@ async def show_team(context: Context, team: str) -> int:
     return ExitCode.DONE
 
 
-async def set_budget(context: Context, team: str, given: Mapping[Resource, float | None]) -> int:
+async def set_budget(context: Context, team: str, given: Mapping[str, float | None]) -> int:
     """Say what all runs of a team may spend in a month; what is left out stays."""
-    changed = only_given(_read(given))
+    changed = _read(given).model_dump(exclude_none=True)
     if not changed:
         raise CommandError("give --cost, --tokens or --samples; 0 takes a limit away")
     async with reach_servers(context.home) as servers:
@@ -116,7 +115,7 @@ async def set_budget(context: Context, team: str, given: Mapping[Resource, float
     return ExitCode.DONE
 
 
-def _read(given: Mapping[Resource, float | None]) -> TeamBudgetChange:
+def _read(given: Mapping[str, float | None]) -> TeamBudgetChange:
     try:
         return TeamBudgetChange.model_validate(given)
     except pydantic.ValidationError as error:

@@ -81,8 +81,11 @@ class TeamReader:
     async def owner_of(self, run_id: str) -> RunOwner:
         """The team of one run, and whether it has a budget."""
         async with self._database.connection() as connection:
-            row = await connection.fetchrow("SELECT team_of_run($1), has_team_budget($1)", storable_text(run_id))
-            return RunOwner(*row)
+            row = await connection.fetchrow(
+                "SELECT team_of_run($1) AS team, has_team_budget($1) AS has_budget", storable_text(run_id)
+            )
+            assert row is not None
+            return RunOwner(row["team"], row["has_budget"])
 
     async def of_prompt(self, name: str) -> str:
         """The team of a prompt, whether there is one of that name or not."""
