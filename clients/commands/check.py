@@ -32,7 +32,7 @@ async def check_command(context: Context, spec: Path) -> int:
     from clients.checks.estimate import estimate
     from clients.checks.findings import Finding, check_spec
     from clients.checks.spec_file import read_spec_file
-    from clients.checks.team_rest import team_warning
+    from clients.checks.team_shortage import team_warning
     from clients.embedded.stack import stack_state
     from clients.runs.service.pollers import Pollers, unserved_queues, unserved_without_servers
     from clients.runs.service.servers import ServersAway, named_by_environment, reach_servers, task_queue

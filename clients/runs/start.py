@@ -14,7 +14,7 @@ from activities.endpoints.endpoint_policy import named_by, note_allowed
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
 from clients.checks.plugin_inspection import plugin_uses
-from clients.checks.team_rest import team_warning
+from clients.checks.team_shortage import team_warning
 from clients.commands.check import summary_of
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home
