@@ -27,24 +27,34 @@ def add_to(app: typer.Typer) -> None:
 
 async def check_command(context: Context, spec: Path) -> int:
     """Check and tell. The servers are looked at only when they run already: embedded ones start with the run."""
+    from clients.checks.estimate import estimate
     from clients.checks.findings import Finding, check_spec
     from clients.checks.spec_file import read_spec_file
+    from clients.checks.team_shortage import team_warning
     from clients.embedded.stack import stack_state
     from clients.runs.service.pollers import Pollers, unserved_queues, unserved_without_servers
     from clients.runs.service.servers import ServersAway, named_by_environment, reach_servers, task_queue
+    from clients.settings import client_settings
 
     named = named_by_environment()
     checked = await check_spec(spec, own_worker=not named, home=context.home)
     request = checked.request
     away: str | None = None
     unserved: list[str] = [] if request is None or named else unserved_without_servers(request)
-    if named or (unserved and stack_state(context.home).running):
+    asks_pollers, team_short = named or bool(unserved), None
+    if named or stack_state(context.home).running:
         try:
             async with reach_servers(context.home) as servers:
-                pollers = Pollers(servers.client, nearby=servers.embedded)
-                unserved = [] if request is None else await unserved_queues(pollers, request, task_queue(), own=not named)
+                if request is not None and asks_pollers:
+                    pollers = Pollers(servers.client, nearby=servers.embedded)
+                    unserved = await unserved_queues(pollers, request, task_queue(), own=not named)
+                if checked.known is not None and not checked.errors:
+                    months, team = servers.reader.team_months, client_settings().team
+                    team_short = await team_warning(months, team, estimate(checked))
         except ServersAway as error:
-            away = str(error)
+            away = str(error) if asks_pollers else None
+    if team_short is not None:
+        checked.findings.append(Finding(team_short, severity="warning"))
     for told in unserved:
         checked.findings.append(Finding(told, read_spec_file(spec).line_of(told), "warning"))
     for finding in checked.findings:

@@ -49,6 +49,7 @@ from clients.http.routes import (
     start,
     steering,
     streams,
+    teams,
     trials,
 )
 from clients.http.routes.page import serve_page
@@ -172,7 +173,7 @@ def api_of(backend: Backend) -> FastAPI:
     answer_errors(app)
     looking = (streams.router, runs.router, trials.router, sample_files.router, replays.router, run_comparison.router)
     starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
-    steered = (steering.router, releases.router, audit_entries.router, codec.router)
+    steered = (steering.router, releases.router, teams.router, audit_entries.router, codec.router)
     for router in (*looking, *starting, *steered):
         app.include_router(router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)

@@ -26,6 +26,7 @@ from workflows.model.run.contract import OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, LimitsInForce, RoundRecord, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.factors import Configuration, Factor, FlagFactor, FrozenFactor, TextFactor
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision
 from workflows.model.spec.release import ReleaseState
@@ -124,6 +125,8 @@ class Iteration(Payload):
     """What each look at it decided, where it raced."""
     exhausted: Resource | None = None
     """The budget that did not cover all of it."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     paid: Spend = Field(default_factory=Spend)
     lost: Spend = Field(default_factory=Spend)
     reused: int = 0

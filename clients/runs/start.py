@@ -15,6 +15,7 @@ from activities.preparing.factor_files import FactorFileMissing, keep_factor_fil
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
 from clients.checks.plan_summary import question_before, summary_of
+from clients.checks.team_shortage import team_warning
 from clients.commands.context import CommandError, Context, ExitCode
 from clients.embedded.home import Home
 from clients.local_audit import audited
@@ -59,7 +60,7 @@ async def run_spec(context: Context, path: Path, options: RunOptions, interrupti
         if options.retry_failed:
             plan = await once_back(servers, lambda: plan_run(servers, checked, team=client_settings().team), context.note)
             before = await once_back(servers, lambda: _chosen(servers, plan.run_id, new=False), context.note)
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
             _allow(context, servers, plan, checked)
             return await start_retry(context, servers, plan, before, options, interruption)
         begun = await begin_run(context, servers, checked, options)
@@ -83,7 +84,7 @@ async def begin_run(context: Context, servers: Servers, checked: Checked, option
         context.say(f"{run_id} is {run.status}; attached to it ({options.words.new} would start another)")
     else:
         if source is None or _asks_a_judge(plan.request):
-            await _confirm(context, await with_known_size(context, servers, checked, plan), options)
+            await _confirm(context, servers, plan.team, await with_known_size(context, servers, checked, plan), options)
         _allow(context, servers, plan, checked)
         plan = replace(plan, request=_looked_at_first(context, plan.request, options))
         run_id = await _start(servers, plan, run_id, fresh=options.new)
@@ -147,9 +148,15 @@ async def _chosen(servers: Servers, first: str, *, new: bool) -> KnownRun:
     raise AssertionError("there is always a further id")
 
 
-async def _confirm(context: Context, checked: Checked, options: RunOptions) -> None:
-    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand."""
+async def _confirm(context: Context, servers: Servers, team: str, checked: Checked, options: RunOptions) -> None:
+    """Before more money may be spent than nobody minds, a person at a terminal is asked; anybody else says so beforehand.
+
+    Where the month of its team does not cover it, everybody is told.
+    """
     costs = estimate(checked)
+    short = await once_back(servers, lambda: team_warning(servers.reader.team_months, team, costs), context.note)
+    if short is not None:
+        context.note(f"{checked.path}: warning: {short}")
     told = question_before(costs, options.ask_above)
     if options.yes or told is None:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from store.connection import Database
 from store.read.access.access_tokens import AccessTokenReader
 from store.read.access.audit_log import AuditReader
+from store.read.access.team_months import TeamMonthReader
 from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
 from store.read.datasets import DatasetReader
@@ -41,3 +42,4 @@ class StoreReader:
         self.access_tokens = AccessTokenReader(database)
         self.audit = AuditReader(database)
         self.teams = TeamReader(database)
+        self.team_months = TeamMonthReader(database)

@@ -19,6 +19,7 @@ from workflows.model.run.contract import Confirmation, OptimizationResult
 from workflows.model.run.decisions import Decision
 from workflows.model.run.first_look import FirstLook
 from workflows.model.run.rounds import Counts, RunStatus, Spend, Unanswered
+from workflows.model.run.team_rest import TeamRest
 from workflows.model.spec.judgement import Evidence, Noise, Plan, RaceDecision, Verdict
 from workflows.model.spec.release import ReleaseState
 from workflows.model.suite import LeftOut
@@ -252,6 +253,8 @@ class TrialInFull(TrialDetail):
     lost_cost: float = 0.0
     exhausted: Resource | None = None
     """The budget that did not cover the whole trial."""
+    team_rest: TeamRest | None = None
+    """What was left of the team's month, where it was that budget."""
     looks: tuple[RaceDecision, ...] = ()
     """At a trial that raced: what each look at it decided."""
 

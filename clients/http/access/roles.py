@@ -33,6 +33,7 @@ SESSION: Final = "/v1/private/session"
 SPEC: Final = "/v1/private/spec"
 SEARCH: Final = "/v1/private/search"
 DATASETS: Final = "/v1/private/datasets"
+TEAMS: Final = "/v1/private/teams"
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ _READ = (
     ("GET", SEARCH),
     ("GET", f"{SPEC}/schema"),
     ("GET", f"{SPEC}/templates"),
+    ("GET", f"{TEAMS}/months"),
+    ("GET", f"{TEAMS}/{{team}}/months"),
     ("GET", RUNS),
     ("GET", RUN),
     *(
@@ -93,6 +96,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),
+    ("PUT", f"{TEAMS}/{{team}}/budget"): PathRule(Role.ADMIN, "budget"),
     ("POST", "/codec/encode"): PathRule(Role.ADMIN),
     ("POST", "/codec/decode"): PathRule(Role.ADMIN),  # of payloads of all teams
 }
@@ -144,6 +148,9 @@ class Ownership:
             if owner != team:
                 error = unknown_run(run_id)
                 return error.status, Problem(field=error.field, message=str(error))
+        other = path.parameters.get("team", team)
+        if other != team:
+            return 404, Problem(field="team", message=f"there is no team {other[:100]!r}")
         digest = path.parameters.get("digest")
         if digest is not None and not await self._reader.teams.has_file(team, digest):
             return 404, Problem(field="digest", message=f"there is no image with sha256 {digest[:64]}")
@@ -198,10 +205,11 @@ class PathAdmission:
 
 def deed_of(caller: HttpCaller, path: MatchedPath) -> Deed:
     """What a request is about to do, as the audit log has it."""
-    return deed_by(caller, path.rule.action or "", path.parameters.get("optimization_id"))
+    named = path.parameters
+    return deed_by(caller, path.rule.action or "", named.get("optimization_id"), subject=named.get("team"))
 
 
-def deed_by(caller: HttpCaller, action: str, run_id: str | None) -> Deed:
-    """What a caller does to a run."""
+def deed_by(caller: HttpCaller, action: str, run_id: str | None, *, subject: str | None = None) -> Deed:
+    """What a caller does to a run, or to something else."""
     role = caller.role.value if caller.is_named else None
-    return Deed(caller.name, caller.through, action, role, run_id, team=caller.sees_only)
+    return Deed(caller.name, caller.through, action, role, run_id, subject=subject, team=caller.sees_only)

@@ -26,6 +26,7 @@ export function mount(element, { api, navigate, options }) {
   const told = h("p", { class: "told", role: "status" });
   const rows = h("tbody");
   const table = h("table", { class: "runs", "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Result", "Progress", "Spent", "Started"].map((title) => h("th", { scope: "col" }, title)))), rows);
+  const months = h("div", { class: "months" });
   const problem = h("p", { class: "problem", role: "alert" });
   const nothing = h("div", { class: "empty", hidden: true });
   const more = h("button", { type: "button", hidden: true, onclick: () => ((wanted += PAGE), read()) }, "Show more");
@@ -36,6 +37,7 @@ export function mount(element, { api, navigate, options }) {
       h("div", {}, h("label", { for: "run-status" }, "Status"), status),
       h("label", { class: "check" }, pinned, "pinned only"), told),
     problem,
+    months,
     h("div", { class: "card flush" }, table, nothing),
     h("div", { class: "buttons centred" }, more),
   );
@@ -80,6 +82,14 @@ export function mount(element, { api, navigate, options }) {
       if (!closed && !rows.children.length && error.status !== 401) replace(problem, error.message);
       throw error;
     }
+  }
+
+  let monthsKnown = "";
+  async function readMonths() {
+    const found = await api.get("/teams/months");
+    const state = JSON.stringify(found);
+    if (!closed && state !== monthsKnown) replace(months, found.flatMap(monthOf));
+    monthsKnown = state;
   }
 
   const known = new Map();
@@ -129,8 +139,13 @@ export function mount(element, { api, navigate, options }) {
     poll: read,
   });
   read().catch(() => {});
+  readMonths().catch(() => {});
   const ticking = setInterval(() => known.forEach((made) => made.tick()), 30_000);
-  const looking = setInterval(() => !document.hidden && read().catch(() => {}), LOOK_EVERY);
+  const looking = setInterval(() => {
+    if (document.hidden) return;
+    read().catch(() => {});
+    readMonths().catch(() => {});
+  }, LOOK_EVERY);
 
   return {
     go(_, options) {
@@ -156,6 +171,19 @@ function saidOf({ pinned, tags, notes } = { tags: [] }) {
   if (!pinned && !tags.length && !notes) return null;
   return h("div", { class: "marks-line small" }, pinned ? h("span", { class: "pill", "data-kind": "accent" }, "★ pinned") : null,
     tags.map((tag) => h("span", { class: "pill tag" }, tag)), notes ? h("span", { class: "soft" }, `${whole(notes)} note${notes === 1 ? "" : "s"}`) : null);
+}
+
+const MONTH_SHOWS = [["cost", cost, ""], ["tokens", whole, " tokens"], ["samples", whole, " calls"]];
+
+/** What is left of a team's month, one line for each limit. */
+function monthOf({ team, month, budget, spent, set_aside: aside, left }) {
+  return MONTH_SHOWS.filter(([name]) => budget[name]).map(([name, shown, unit]) => {
+    const part = (spent[name] + aside[name]) / budget[name];
+    return h("div", { class: "month" },
+      h("span", {}, h("strong", {}, team), ` in ${month}: ${shown(spent[name])} spent${aside[name] ? `, ${shown(aside[name])} set aside` : ""}, ${shown(left[name])} of ${shown(budget[name])}${unit} left`),
+      barOf(part, part > 0.95 ? "bad" : part > 0.8 ? "warn" : ""),
+    );
+  });
 }
 
 function resultOf({ headline, direction, objective_name: objective }) {

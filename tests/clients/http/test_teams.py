@@ -174,6 +174,24 @@ async def test_who_brings_the_same_samples_has_them_too(two: TwoTeams, servers: 
         await Teams(servers.database).claim_dataset(dataset_id, "gamma")
 
 
+async def test_an_admin_gives_a_team_a_budget_and_only_the_team_sees_its_months(two: TwoTeams, servers: Servers) -> None:
+    given = await two.admin.put("/teams/alpha/budget", json={"cost": 12.5})
+    assert given.status_code == 200, given.text
+    [month] = given.json()
+    assert (month["team"], month["budget"]["cost"], month["left"]["cost"]) == ("alpha", 12.5, 12.5)
+    [noted] = [one for one in await servers.reader.audit.newest() if one.action == "budget"]
+    assert (noted.subject, noted.outcome) == ("alpha", "done")
+    seen = [{one["team"] for one in (await client.get("/teams/months")).json()} for client in (two.alpha, two.beta, two.admin)]
+    assert (seen[0], seen[1], seen[2] >= {"alpha"}) == ({"alpha"}, set(), True)
+    assert (await two.alpha.get("/teams/alpha/months")).json() == [month]
+    assert (await two.alpha.put("/teams/alpha/budget", json={"cost": 99})).status_code == 403
+    nowhere = [await two.beta.get(f"/teams/{name}/months") for name in ("alpha", "nobody")]
+    assert [one.status_code for one in nowhere] == [404, 404]
+    assert (await two.admin.put("/teams/nobody/budget", json={"cost": 1})).status_code == 404
+    assert (await two.admin.put("/teams/alpha/budget", json={"cost": -1})).status_code == 422
+    assert (await two.admin.put("/teams/alpha/budget", json={})).json() == []
+
+
 async def test_an_id_never_changes_hands(two: TwoTeams, servers: Servers) -> None:
     teams = Teams(servers.database)
     assert await teams.claim_run(two.run_id, "alpha")
