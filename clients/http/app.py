@@ -37,6 +37,7 @@ from clients.http.feed import Feed
 from clients.http.routes import (
     audit_entries,
     codec,
+    matrix,
     releases,
     replays,
     run_comparison,
@@ -166,8 +167,8 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    parts = (streams, runs, trials, sample_files, replays, run_comparison, start, steering, releases, audit_entries, codec)
-    for part in parts:
+    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries)
+    for part in (*looking, start, steering, releases, codec):
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 

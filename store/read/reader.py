@@ -14,6 +14,7 @@ from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
 from store.read.samples.comparisons import ComparisonReader
+from store.read.samples.matrix import MatrixReader
 from store.read.samples.slice_scores import SliceScoreReader
 from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
@@ -28,6 +29,7 @@ class StoreReader:
         self.candidates = CandidateReader(database)
         self.outlines = OutlineReader(database)
         self.comparisons = ComparisonReader(database)
+        self.matrix = MatrixReader(database)
         self.slices = SliceReader(database)
         self.slice_scores = SliceScoreReader(database)
         self.events = EventReader(database)

@@ -58,7 +58,8 @@ _READ = (
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "outline", "rejections"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "matrix", "matrix/answers"),
+            *("outline", "rejections"),
             *("releases", "replay", "rounds", "slices", "slices/scores"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )

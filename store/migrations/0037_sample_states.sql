@@ -1,0 +1,4 @@
+-- What became of every sample of a trial, beside what it scored: filters of the matrix read these, and no answer.
+ALTER TABLE trials ADD COLUMN sample_states smallint[];
+COMMENT ON COLUMN trials.sample_states IS
+    'By suite_samples.position, a sum: 1 at least half of its answers passed, 2 one of them failed. NULL where no answer is; of trials of before as a whole.';
