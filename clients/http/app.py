@@ -37,7 +37,9 @@ from clients.http.feed import Feed
 from clients.http.routes import (
     audit_entries,
     codec,
+    datasets,
     matrix,
+    prompts,
     releases,
     replays,
     run_comparison,
@@ -167,8 +169,8 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries)
-    for part in (*looking, start, steering, releases, codec):
+    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries, datasets)
+    for part in (*looking, start, steering, releases, prompts, codec):
         app.include_router(part.router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
@@ -210,12 +212,14 @@ async def serving_http(
             looking_after_ended_runs(servers.client, database),
             Feed(database, Runtime.default().metric_meter).serving() as feed,
         ):
-            app = create_app(Backend(servers, database, feed, task_queue), trust)
+            backend = Backend(servers, database, feed, task_queue)
+            app = create_app(backend, trust)
             async with answering(app, listening) as port:
                 try:
                     yield Address(host, port)
                 finally:
                     feed.close()
+                    await backend.prompts.close()
     finally:
         listening.close()
         await database.close()

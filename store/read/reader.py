@@ -7,9 +7,11 @@ from store.read.access.access_tokens import AccessTokenReader
 from store.read.access.audit_log import AuditReader
 from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
+from store.read.dataset_items import DatasetItemReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
 from store.read.outlines import OutlineReader
+from store.read.prompt_runs import PromptRunReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
@@ -34,6 +36,8 @@ class StoreReader:
         self.slice_scores = SliceScoreReader(database)
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
+        self.dataset_items = DatasetItemReader(database)
+        self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
         self.access_tokens = AccessTokenReader(database)

@@ -43,7 +43,7 @@ async def get_matrix(
             " which an answer failed (`failed`), or that some pass and others do not (`disagree`)."
         ),
     ] = None,
-    of: Annotated[
+    by: Annotated[
         str | None,
         Query(
             min_length=1,
@@ -77,7 +77,7 @@ async def get_matrix(
     limit: Annotated[int, Query(ge=1, le=100, description="How many samples at most.")] = 50,
 ) -> Response:
     """Samples by candidates, page by page: what each scored, whether it passes, and how the answer begins."""
-    wanted = MatrixFilter(only, of, field, slice, search)
+    wanted = MatrixFilter(only, by, field, slice, search)
     try:
         found = await backend.reader.matrix.page(
             run_id, candidate, confirmation=confirmation, wanted=wanted, after=after, skip=skip, limit=limit

@@ -6,7 +6,7 @@ import { cost, milliseconds, plain, score, whole } from "../format.js";
 
 const LONGEST = 20_000; // characters of one text that are drawn at once
 
-/** Input and expected answer above, both answers beside each other below; without a name for what was before, one answer alone. */
+/** Input and expected answer above, both answers beside each other below. */
 export function answersOf(sample, names) {
   return [
     h("div", { class: "asked" },
@@ -16,8 +16,8 @@ export function answersOf(sample, names) {
     ),
     sample.tags.length ? h("p", { class: "tags" }, h("span", { class: "soft" }, "Tags: "), sample.tags.map((tag) => h("span", { class: "pill" }, tag))) : null,
     h("div", { class: "sides" },
-      names.before === null ? null : side(names.before, sample.baseline_answers, sample.baseline_score, names.heading),
-      side(names.after, sample.candidate_answers, sample.candidate_score, names.heading),
+      side(names.before, sample.baseline_answers, sample.baseline_score),
+      side(names.after, sample.candidate_answers, sample.candidate_score),
     ),
   ];
 }
@@ -38,9 +38,9 @@ function namedIn(value, place = "") {
   return Object.entries(value).flatMap(([name, part]) => namedIn(part, place ? `${place}.${name}` : name));
 }
 
-function side(name, answers, mean, heading = "h4") {
+function side(name, answers, mean) {
   return h("section", { class: "side" },
-    h(heading, {}, name, " ", h("span", { class: "soft number" }, score(mean))),
+    h("h4", {}, name, " ", h("span", { class: "soft number" }, score(mean))),
     answers.length ? answers.map((answer) => answerOf(answer, answers.length > 1)) : h("p", { class: "soft" }, "No answer."),
   );
 }

@@ -63,7 +63,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, option
   /** What a filter asks for, as the API takes it. */
   function parameters(query) {
     const value = (name) => options.get(name);
-    const wanted = { ...query, search: value("search"), only: KEPT[value("only")] ? value("only") : null, of: value("only") ? value("of") : null, confirmation: value("samples") === "confirmation" || null };
+    const wanted = { ...query, search: value("search"), only: KEPT[value("only")] ? value("only") : null, by: value("only") ? value("of") : null, confirmation: value("samples") === "confirmation" || null };
     if (value("slice")) Object.assign(wanted, { slice: value("slice"), field: value("field") });
     const pairs = Object.entries(wanted).filter(([, one]) => one !== null && one !== undefined && one !== "");
     return new URLSearchParams([...pairs, ...asked().map((candidate) => ["candidate", candidate])]);

@@ -9,7 +9,7 @@ import { h, replace, say } from "../dom.js";
  * goes to another cell, `onclose()` hears that it was closed.
  */
 export function answerDialog({ ask, name, link, step, onclose }) {
-  const heading = h("h2", { id: "matrix-answer-title", tabindex: "-1" });
+  const heading = h("h3", { id: "matrix-answer-title", tabindex: "-1" });
   const body = h("div", { class: "matrix-answer-body" });
   const more = h("a", {}, "The candidate");
   const button = (text, label, down, right) => h("button", { type: "button", "aria-label": label, title: label, onclick: () => step(down, right) }, text);
@@ -45,9 +45,11 @@ export function answerDialog({ ask, name, link, step, onclose }) {
       giveUp = reading(body, (signal) => ask(position, alone ? [candidate] : [reference, candidate], signal), (found) => {
         const [one, other] = alone ? [null, found.candidates[0]] : found.candidates;
         say(heading, `${found.item_id}: ${name(candidate)}`);
-        replace(body, answersOf({
+        const parts = answersOf({
           ...found, baseline_answers: one?.answers ?? [], baseline_score: one?.score ?? null, candidate_answers: other.answers, candidate_score: other.score,
-        }, { before: alone ? null : name(reference), after: name(candidate), heading: "h3" }));
+        }, { before: name(reference), after: name(candidate) });
+        if (alone) parts.at(-1).firstChild.remove(); // nothing to stand beside
+        replace(body, parts);
       });
       if (!dialog.isConnected) {
         document.body.append(dialog);

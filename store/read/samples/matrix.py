@@ -28,6 +28,7 @@ from store.read.samples.matrix_rows import (
     Searched,
 )
 from store.read.samples.sample_pairs import answers_of, inputs_of, measured_trial
+from store.read.samples.search_patterns import patterns_of
 from store.read.samples.slices import values_of
 from workflows.model.trial import SEARCHING, Purpose, Split
 from workflows.rules.scoring.slices import LONGEST_VALUE, TAGS, label, positions_by_value
@@ -258,7 +259,7 @@ async def _filtered(
     if wanted.of is not None and wanted.of not in names:
         raise UnknownColumn(wanted.of)
     flags = await _in_slice(connection, run_id, columns.suite, wanted)
-    in_text, in_json = (None, None) if wanted.search is None else _patterns(wanted.search)
+    in_text, in_json = (None, None) if wanted.search is None else patterns_of(wanted.search)
     rows = await connection.fetch(
         _page_statement(names, wanted),
         *(run_id, columns.purposes, names, columns.suite.target, columns.suite.scorer, columns.suite.split),
@@ -319,15 +320,6 @@ def _condition(kept: Kept, count: int, of: int | None) -> str:
 
 def _any(conditions: Any) -> str:
     return f"({' OR '.join(conditions) or 'false'})"
-
-
-def _patterns(text: str) -> tuple[str, str]:
-    """What ILIKE looks for: in texts, and in JSON, where some characters are written otherwise."""
-    return f"%{_to_the_letter(text)}%", f"%{_to_the_letter(json.dumps(text, ensure_ascii=False)[1:-1])}%"
-
-
-def _to_the_letter(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 async def _in_slice(connection: Connection, run_id: str, suite: _Suite, wanted: MatrixFilter) -> list[bool] | None:

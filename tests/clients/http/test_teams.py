@@ -29,7 +29,7 @@ from workflows.model.spec.dataset import Item
 NAME_NO_RUN = {
     *("status", "search", "offset", "limit", "newest_first", "spec", "since", "before", "trials", "new", "last_event_id"),
     *("purpose", "part", "only_failed", "field", "candidate", "against", "only"),
-    *("confirmation", "of", "slice", "after", "skip", "position"),
+    *("confirmation", "by", "slice", "after", "skip", "position", "at", "tag", "split"),
 }
 """Parameters of queries: whoever adds one says here that it names no run, or gives it a rule."""
 BODIES: dict[str, Any] = {"approve": {"comment": "x"}, "adjust": {"max_rounds": 3}, "proposals": {"configuration": {}}}

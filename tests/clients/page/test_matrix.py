@@ -44,7 +44,7 @@ async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_ope
     await expect(grid.locator("[aria-selected]")).to_contain_text("broken")
     await grid.press("Enter")
     dialog = page.get_by_role("dialog")
-    heading = dialog.get_by_role("heading", level=2)
+    heading = dialog.get_by_role("heading", level=3)
     await expect(heading).to_contain_text(broken["items"][0]["item_id"])
     await expect(dialog.get_by_role("heading", name="Baseline")).to_be_visible()
     await expect(dialog).to_contain_text("did not pass")
