@@ -277,7 +277,7 @@ class DatasetItemReader:
                     f"{given} SELECT position FROM {kind} ORDER BY position LIMIT $3", before, after, MOST_SHOWN
                 )
                 named[f"{kind}_samples"] = await _named(connection, of, [row["position"] for row in found])
-        return DatasetDifference(before=before, after=after, **dict(counts), **named)
+        return DatasetDifference(before=before, after=after, **dict(counts or {}), **named)
 
     async def copies(self, dataset_id: str) -> DatasetCopies:
         """Samples that say the same, whatever their ids, weights and tags."""

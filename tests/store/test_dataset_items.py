@@ -13,8 +13,15 @@ from store.read.dataset_items import DatasetItemReader
 from store.write.access.teams import Teams
 from workflows.model.spec.dataset import Item
 
-FIRST = [{"id": "a", "input": 'the "first" 100%'}, {"id": "b", "input": {"q": "second"}, "expected": 2, "tags": ["x"]}]
-SECOND = [FIRST[0], {**FIRST[1], "expected": 3}, {"id": "c", "input": 'the "first" 100%', "tags": ["x", "y"]}]
+FIRST: list[dict[str, Any]] = [
+    {"id": "a", "input": 'the "first" 100%'},
+    {"id": "b", "input": {"q": "second"}, "expected": 2, "tags": ["x"]},
+]
+SECOND: list[dict[str, Any]] = [
+    FIRST[0],
+    {**FIRST[1], "expected": 3},
+    {"id": "c", "input": 'the "first" 100%', "tags": ["x", "y"]},
+]
 
 
 async def stored(database: Database, items: list[dict[str, Any]], name: str = "tickets") -> str:

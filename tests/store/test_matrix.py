@@ -35,7 +35,14 @@ async def measured(run: ExampleRun) -> list[TrialInput]:
         await run.store.trials.begin(trial)
         at = {n: drawn.index(f"s{n}") for n in range(len(made))}
         given = [run.outcome(at[n], 0, float(what == "p"), output=f"{name} {n}") for n, what in enumerate(made) if what != "f"]
-        lost = {"status": "failed", "scores": {}, "per_score": {}, "output": None, "error": "it broke", "error_class": "raised"}
+        lost: dict[str, Any] = {
+            "status": "failed",
+            "scores": {},
+            "per_score": {},
+            "output": None,
+            "error": "it broke",
+            "error_class": "raised",
+        }
         given += [run.outcome(at[n], 0, 0.0, **lost) for n, what in enumerate(made) if what == "f"]
         await run.store.outcomes.commit(run.shard(trial), run.suite, given)
         await run.record(trial, made.count("p") / len(made))

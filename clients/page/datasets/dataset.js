@@ -148,7 +148,7 @@ export function mountDataset(element, { api, navigate, id, options: given }) {
 function sampleRow(sample) {
   const body = h("div", { class: "sample-body", hidden: true });
   const head = h("button", { type: "button", class: "sample-head", "aria-expanded": "false", onclick: toggle },
-    h("span", { class: "soft", "aria-hidden": "true" }, "▸"), h("span", { class: "sample-id" }, sample.item_id), h("span", { class: "excerpt soft" }, plain(sample.input).slice(0, 300)),
+    h("span", { class: "soft", "aria-hidden": "true" }, "▸"), h("span", { class: "sample-id" }, sample.item_id), h("span", { class: "excerpt soft" }, (typeof sample.input === "string" ? sample.input : JSON.stringify(sample.input)).slice(0, 300)),
     h("span", { class: "tags" }, [...sample.splits, ...sample.tags].map((tag) => h("span", { class: "pill" }, tag))));
   function toggle() {
     const open = body.hidden;

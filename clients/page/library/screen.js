@@ -29,7 +29,7 @@ export const tabLinks = (label, steps, names, current) => h("nav", { class: "tab
 
 /** A table in its own scrolling place: `columns` are titles, `rows` lists of cells. */
 export const tableOf = (label, columns, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-  h("table", { class: "plain library-table", "aria-label": label }, h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
+  h("table", { class: "plain library-table", "aria-label": label }, h("thead", {}, h("tr", {}, columns.map((title) => (title ? h("th", { scope: "col" }, title) : h("td", {}))))),
     h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)))))));
 
 export const empty = (title, ...more) => h("div", { class: "card empty" }, h("strong", {}, title), more);

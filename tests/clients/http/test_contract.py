@@ -13,8 +13,10 @@ import pytest
 
 from activities.datasets import InlineItems, ingest
 from clients.runs.service.servers import Servers
+from ratchet.prompts import open_store
 from tests.support.http_api import TOKEN
 from tests.support.pictures import png
+from tests.support.prompt_examples import template
 from workflows.model.spec.dataset import Item
 
 CONFIGURATION = """
@@ -30,11 +32,19 @@ optimization_id = "{run}"
 candidate_id = "{candidate}"
 candidate = "{candidate}"
 digest = "{digest}"
+prompt = "{prompt}"
+dataset_id = "{dataset}"
+against = "{dataset}"
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
 include-path-regex = "/events$"
 enabled = false
+
+# `against` is a dataset there; elsewhere it is a candidate.
+[[operations]]
+include-operation-id = "compareTrials"
+parameters = {{ against = "{candidate}" }}
 
 # There are no keys; tests/system/end_to_end/test_encryption.py has some.
 [[operations]]
@@ -73,11 +83,15 @@ async def test_the_server_does_what_its_openapi_document_says(
     guarded_url: str, finished: str, servers: Servers, tmp_path: Path
 ) -> None:
     (tmp_path / "a.png").write_bytes(png())
-    await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
+    seen = await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
+    async with await open_store(database_url=servers.database_url) as prompts:
+        await prompts.seed(template("tests/contract"))
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best, digest=sha256(png()).hexdigest()))
+    given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest()}
+    given |= {"prompt": "tests/contract", "dataset": seen.dataset_id}
+    configuration.write_text(CONFIGURATION.format(examples=5, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]

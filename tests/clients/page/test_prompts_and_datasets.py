@@ -25,26 +25,25 @@ async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
     open_page: Opens, accessible: Accessible, engines: Engines
 ) -> None:
     async with tried_prompt(engines, hill_spec(name="library")) as prompt:
-        await prompt.released(system=f"Climb higher. {HOSTILE}")
-        await prompt.released(system="Climb highest.", x=700)
         await prompt.ask(await prompt.tried(x=900), approval=True, reason="looks steep")
+        await prompt.released(system=f"Climb higher. {HOSTILE}")
         page = await open_page("prompts")
         await page.get_by_label("Search").fill(prompt.name)
         await expect(page.locator(".told")).to_have_text("1 prompt")
         await expect(page.get_by_text("1 to approve")).to_be_visible()
         await page.get_by_role("link", name=prompt.name).click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(prompt.name)
-        await expect(page.get_by_role("group", name="system")).to_have_text("Climb highest.")
+        await expect(page.get_by_role("group", name="system")).to_have_text(f"Climb higher. {HOSTILE}")
         await keep_picture(page, "prompt")
         assert await accessible(page) == []
 
         await go(page, "Versions and tags")
         versions = page.get_by_role("region", name="Versions")
-        await expect(versions.get_by_role("row")).to_have_count(4)
+        await expect(versions.get_by_role("row")).to_have_count(3)
         await keep_picture(page, "prompt-versions")
         assert await accessible(page) == []
         await page.get_by_role("button", name="History").click()
-        await expect(page.get_by_role("region", name="History of stable").get_by_role("row")).to_have_count(4)
+        await expect(page.get_by_role("region", name="History of stable").get_by_role("row")).to_have_count(3)
         await versions.get_by_role("link", name="What changed").last.click()
         await expect(page.locator(".diff ins").first).to_contain_text("higher")
         await expect(page.get_by_text("minor change")).to_be_visible()
@@ -54,7 +53,7 @@ async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
         await page.get_by_role("button", name="Render").click()
         await expect(page.get_by_role("alert").filter(has_text="not JSON")).to_be_visible()
         await page.get_by_label("With a sample of").select_option(index=1)
-        await expect(page.get_by_role("group", name="Rendered text")).to_contain_text("Climb highest.")
+        await expect(page.get_by_role("group", name="Rendered text")).to_contain_text("Climb higher.")
 
         await go(page, "Versions and tags")
         await versions.get_by_role("button", name="Roll back to it…").first.click()
@@ -63,7 +62,7 @@ async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
         await dialog.get_by_label("Why").fill("too high")
         await dialog.get_by_role("button", name="Roll back").click()
         await expect(page.locator(".notice")).to_contain_text("stable released")
-        assert (await prompt.stable()).configuration["section:system"] == f"Climb higher. {HOSTILE}"
+        assert (await prompt.stable()).configuration["section:system"] == "Climb high."
         assert (await prompt.log())[-1].asked_by == "bea"
 
         await go(page, "Releases")
@@ -76,13 +75,15 @@ async def test_a_prompt_is_looked_through_compared_rendered_and_moved(
         assert await page.evaluate("window.obeyed") is None
 
         narrow = await open_page(f"prompts/{prompt.name.replace('/', '%2F')}", scheme="dark", width=390)
-        await expect(narrow.get_by_role("group", name="system")).to_contain_text("Climb higher")
+        await expect(narrow.get_by_role("group", name="system")).to_contain_text("Climb high.")
         await keep_picture(narrow, "prompt-phone")
         assert await narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_a_dataset_is_looked_through_and_compared(open_page: Opens, accessible: Accessible, engines: Engines) -> None:
-    items = [{"id": f"s{n}", "input": {"text": f"Question {n} {HOSTILE}"}, "tags": ["odd" if n % 2 else "even"]} for n in range(60)]
+    items = [
+        {"id": f"s{n}", "input": {"text": f"Question {n} {HOSTILE}"}, "tags": ["odd" if n % 2 else "even"]} for n in range(60)
+    ]
     for some in (items[:40], [*items[2:], {"id": "copy", "input": items[5]["input"]}]):
         await ingest(engines.database, InlineItems([Item.model_validate(item) for item in some], name="questions"))
     page = await open_page("runs")
