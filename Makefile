@@ -12,11 +12,12 @@ INSTALLED := .venv/.installed
 PROCESSES ?= 4
 MINUTES ?= 60
 SEED ?= 1
+SEEDS ?= 20
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 SHARED := $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo engine nethack dev test test-fast picture test-kills soak lint format docs bench clean setup lock
+.PHONY: help demo engine nethack dev test test-all test-fast picture test-kills soak lint format docs bench clean setup lock
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,17 +52,20 @@ nethack: $(INSTALLED) ## Evolve the policy of a NetHack player (Linux on x86-64;
 dev: $(ENGINE) ## Run the embedded stack with the Temporal UI and a worker, until Ctrl-C
 	@$(BIN)/ratchet dev
 
-test: $(INSTALLED) ## Run every test, through the real engines
+test: $(INSTALLED) ## Run the tests, through the real engines
+	@$(SHARED) -m "not long"
+
+test-all: $(INSTALLED) ## Run every test, with the sweeps that `make test` leaves out (tests/long_tests.txt)
 	@$(SHARED)
 
 test-fast: $(INSTALLED) ## Run the tests that start no servers and no processes, in about a minute
-	@$(SHARED) -m "not slow"
+	@$(SHARED) -m "not slow and not long"
 
 picture: $(INSTALLED) ## Take the picture of the page in the README anew, from a real run (needs Chromium)
 	@RATCHET_PICTURE=docs/page.png $(PYTEST) -q tests/clients/page/test_picture.py
 
-test-kills: $(INSTALLED) ## Kill worker, server and database at random for longer than `make test` does
-	@RATCHET_KILL_SEEDS=20 $(PYTEST) tests/system/durability -p no:cacheprovider
+test-kills: $(INSTALLED) ## Kill worker, server and database in runs of every design (SEEDS=20; one takes about ten minutes)
+	@RATCHET_KILL_SEEDS=$(SEEDS) $(SHARED) tests/system/durability -p no:cacheprovider
 
 soak: $(INSTALLED) ## Run everything under faults of every kind (MINUTES=60 SEED=1), and judge what is left
 	@$(BIN)/python -m tests.system.soak --minutes $(MINUTES) --seed $(SEED)

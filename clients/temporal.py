@@ -67,7 +67,7 @@ def ratchet_plugin(passed_through: Sequence[str] = PASSED_THROUGH) -> SimplePlug
     return SimplePlugin(
         "ratchet",
         data_converter=own_converter(),
-        workflow_runner=sandbox_passing(passed_through),
+        workflow_runner=_own_sandbox(passed_through),
         workflow_failure_exception_types=list(FAILURES),
     )
 
@@ -80,6 +80,19 @@ def sandbox_passing(modules: Sequence[str]) -> Callable[[WorkflowRunner | None],
         if not isinstance(runner, SandboxedWorkflowRunner):
             return runner or SandboxedWorkflowRunner()
         return dataclasses.replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*modules))
+
+    return sandboxed
+
+
+def _own_sandbox(modules: Sequence[str]) -> Callable[[WorkflowRunner | None], WorkflowRunner]:
+    """The same for our own workers, whose converter needs no context."""
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+    from clients.sandbox import ContextFreeSandbox
+
+    def sandboxed(runner: WorkflowRunner | None) -> WorkflowRunner:
+        made = sandbox_passing(modules)(runner)
+        return ContextFreeSandbox(made.restrictions, made.runner_class) if isinstance(made, SandboxedWorkflowRunner) else made
 
     return sandboxed
 

@@ -18,6 +18,7 @@ from store.connection import Database
 from tests.support.allowed import OPERATOR
 from tests.support.engines import PLUGINS, Engines
 from tests.support.hill_specs import hill_spec
+from tests.support.long_tests import is_long
 from worker import serving
 
 TESTS = Path(__file__).parent
@@ -51,6 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needed = set(getattr(item, "fixturenames", ()))
         if needed & SLOW_FIXTURES or any(f"{folder}/".startswith(f"{slow}/") for slow in SLOW_FOLDERS):
             item.add_marker("slow")
+        if is_long(item.nodeid):
+            item.add_marker("long")
     folders = [*LONGEST_FIRST, *(folder.name for folder in sorted(TESTS.iterdir()) if folder.name not in LONGEST_FIRST)]
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, folders.index(item.path.relative_to(TESTS).parts[0])))
     files = list(dict.fromkeys(item.path for item in items if item.get_closest_marker("slow")))

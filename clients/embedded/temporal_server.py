@@ -28,6 +28,8 @@ SETTINGS = {
     "matching.persistenceMaxQPS": "30000",
     "history.rps": "30000",
     "history.persistenceMaxQPS": "90000",
+    # As many may ask for a release of one prompt at once, or steer one run.
+    "history.maxInFlightUpdates": "100",
     # Runs of the same priority take turns; without it, whoever came first is served first.
     "matching.enableFairness": "true",
     # The server's HTTP API cannot be switched off, and takes what any web page sends to it. Now it answers to one name only,

@@ -21,7 +21,7 @@ from activities.endpoints.chat_models import Patience
 from store.connection import Database
 
 TASK_QUEUE = "hostile"
-LONGEST = 20.0
+LONGEST = 60.0
 SIDE_BY_SIDE = 12
 SHORT_PATIENCE = Patience(seconds=3.0, attempts=3, first_delay=0.02, longest_delay=0.1)
 LIES = ("malformed_json", "empty_choices", "truncated_stream", "nan_usage", "null_content")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from clients.commands.context import CommandError, Context, command
+from clients.commands.operations.listen_options import AllowHostOption, HostOption, PortOption
 from clients.http import DEFAULT_HOST
 from clients.mcp import DEFAULT_PORT
 
@@ -20,19 +21,9 @@ def add_to(app: typer.Typer) -> None:
     def mcp(
         context: Context,
         http: Annotated[bool, typer.Option("--http", help="Serve over HTTP instead of stdin and stdout.")] = False,
-        host: Annotated[
-            str,
-            typer.Option(
-                "--host", metavar="ADDRESS", help="Where to listen. Beyond this machine RATCHET_SERVE_TOKEN must hold a token."
-            ),
-        ] = DEFAULT_HOST,
-        port: Annotated[
-            int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")
-        ] = DEFAULT_PORT,
-        allow_host: Annotated[
-            list[str] | None,
-            typer.Option("--allow-host", metavar="NAME", help="A name that clients may call the server by; again for more."),
-        ] = None,
+        host: HostOption = DEFAULT_HOST,
+        port: PortOption = DEFAULT_PORT,
+        allow_host: AllowHostOption = None,
         allow_steering: Annotated[
             bool, typer.Option("--allow-steering", help="Let agents stop, pause, resume and adjust runs, and propose.")
         ] = False,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from clients.commands.context import CommandError, Context, command
+from clients.commands.operations.listen_options import AllowHostOption, HostOption, PortOption
 from clients.commands.run import OutputOption, VerbosityOption
 from clients.http import DEFAULT_HOST, DEFAULT_PORT
 from clients.own_modules import own_module
@@ -52,19 +53,9 @@ def add_to(app: typer.Typer) -> None:
     @command(app, "serve", "Operate")
     def serve(
         context: Context,
-        host: Annotated[
-            str,
-            typer.Option(
-                "--host", metavar="ADDRESS", help="Where to listen. Beyond this machine RATCHET_SERVE_TOKEN must hold a token."
-            ),
-        ] = DEFAULT_HOST,
-        port: Annotated[
-            int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")
-        ] = DEFAULT_PORT,
-        allow_host: Annotated[
-            list[str] | None,
-            typer.Option("--allow-host", metavar="NAME", help="A name that browsers may call the server by; again for more."),
-        ] = None,
+        host: HostOption = DEFAULT_HOST,
+        port: PortOption = DEFAULT_PORT,
+        allow_host: AllowHostOption = None,
         no_token: NoTokenOption = False,
     ) -> int:
         """Serve the page and the HTTP API with live events, until Ctrl-C."""

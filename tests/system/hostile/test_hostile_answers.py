@@ -27,7 +27,7 @@ from tests.support.strange_endpoints import (
 
 DIGITS: Final = int("9" * 300)
 BOMB: Final = b'{"choices": "' + b"a" * 60_000_000 + b'"}'
-LONGEST: Final = 100.0
+LONGEST: Final = 200.0
 
 WHOLE: Final[dict[str, Answer]] = {
     "tool-calls-a-number": said({"content": None, "tool_calls": 5}),
@@ -157,7 +157,7 @@ def asking(kind: str, base_url: str) -> dict[str, Any]:
         scorers=[scorer],
         objective={"metric": scorer["name"]},
         optimizer="none",
-        execution={"sample_timeout": "60s", "min_coverage": 0.1},
+        execution={"sample_timeout": "120s", "min_coverage": 0.1},
         stop={"max_rounds": 1},
     )
 

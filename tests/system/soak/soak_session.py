@@ -41,6 +41,7 @@ from tests.system.soak.soak_victims import Victims, WornWorker, clock_library, l
 from tests.system.soak.store_records import connections, executions, logged_calls, tables
 
 SECONDS_BETWEEN_POINTS = 2.0
+SECONDS_FOR_A_LOOK = 60.0
 SECONDS_FOR_CALLS = 2.0
 """How long a fault waits for calls under way."""
 
@@ -320,20 +321,28 @@ class _Session:
 
     async def _watch(self) -> None:
         while not self.watched.is_set():
-            for worker in self.victims.workers:
-                await worker.keep_alive()
-            self.series.append(
-                {
-                    "at": now() - self.began,
-                    "steady_rss_mb": self.victims.workers[0].memory(),
-                    "connections": await connections(self.stack.database_url),
-                }
-            )
+            try:
+                async with asyncio.timeout(SECONDS_FOR_A_LOOK):
+                    await self._look()
+            except Exception as error:  # a look that a fault disturbed; the next one goes on
+                sys.stderr.write(f"{now() - self.began:.0f} s, not looked: {error!r}\n")
             if len(self.series) % 15 == 0:
                 sys.stderr.write(
                     f"{now() - self.began:.0f} s, {len(self.faults)} faults, open: {', '.join(sorted(self.open_runs))}\n"
                 )
             await asyncio.sleep(SECONDS_BETWEEN_POINTS)
+
+    async def _look(self) -> None:
+        """Start workers that ended by themselves, and note how large everything is."""
+        for worker in self.victims.workers:
+            await worker.keep_alive()
+        self.series.append(
+            {
+                "at": now() - self.began,
+                "steady_rss_mb": self.victims.workers[0].memory(),
+                "connections": await connections(self.stack.database_url),
+            }
+        )
 
     # -- afterwards ---------------------------------------------------------------------------------------------------------
 
