@@ -13,6 +13,13 @@ from activities.datasets import DatasetError, SourceAway
 from activities.datasets.run_dataset import clusters_in, dataset_of, given_splits_in, strata_of
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.preparing.evaluation_plan import plan_evaluation
+from activities.preparing.factor_files import (
+    FactorFileMissing,
+    WithFactorFiles,
+    data_folder,
+    keep_factor_files,
+    with_factor_files,
+)
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.preparing.release_precheck import unreleasable
 from activities.preparing.request_check import problems_of
@@ -43,7 +50,7 @@ from workflows.model.run.contract import (
     NamedQueue,
     Prepared,
     PrepareInput,
-    ReadPrompt,
+    ReadSpec,
 )
 from workflows.model.run.test_split import OpenedTestSplit, OpenTestSplit
 from workflows.model.spec.dataset import is_object
@@ -63,9 +70,8 @@ def invalid_request(problems: Sequence[str]) -> ApplicationError:
     return ApplicationError(shorten("\n".join(problems), 20_000), type=INVALID_REQUEST, non_retryable=True)
 
 
-def _read(request: OptimizationRequest) -> ReadPrompt | None:
-    assert request.prompt is not None and request.prompt.snapshot is not None
-    return ReadPrompt(snapshot=request.prompt.snapshot, configuration=request.configuration)
+def _read(request: OptimizationRequest) -> ReadSpec:
+    return ReadSpec(snapshot=request.prompt and request.prompt.snapshot, configuration=request.configuration)
 
 
 def _assumed_plan(spec: OptimizationRequest, samples: int, held_back: int) -> Plan:
@@ -127,7 +133,8 @@ class StoreBookkeeping(Bookkeeping):
                 foreign = await self._teams.foreign_parts(await self._teams.of_run(request.run_id), request.request)
                 if foreign:
                     raise invalid_request(foreign)
-                read = request.model_copy(update={"request": await self._with_its_prompt(request.request)})
+                found = await self._with_its_files(request.request)
+                read = request.model_copy(update={"request": await self._with_its_prompt(found.request)})
                 problems = await problems_of(read.request)
                 if problems:
                     raise invalid_request(problems)
@@ -135,6 +142,10 @@ class StoreBookkeeping(Bookkeeping):
                 hopeless = await unreleasable(read.request, self._overrides)
                 if hopeless is not None:
                     raise invalid_request([hopeless])
+                try:
+                    await keep_factor_files(self._database, request.run_id, found.files)
+                except FactorFileMissing as error:
+                    raise invalid_request([str(error)]) from None
                 prepared = await self._prepare(read)
         if read.request is request.request:
             return prepared
@@ -151,6 +162,12 @@ class StoreBookkeeping(Bookkeeping):
             except NotListed as error:
                 raise invalid_request([f"{field}: {error}"]) from None
 
+    async def _with_its_files(self, request: OptimizationRequest) -> WithFactorFiles:
+        try:
+            return await asyncio.to_thread(with_factor_files, request, data_folder(self._datasets_from.data_dir))
+        except DatasetError as error:
+            raise invalid_request([error.unquoted]) from None
+
     async def _with_its_prompt(self, request: OptimizationRequest) -> OptimizationRequest:
         try:
             return await with_its_prompt(request, self._overrides, self._datasets_from.data_dir)
@@ -161,7 +178,9 @@ class StoreBookkeeping(Bookkeeping):
         spec = prepare.request
         try:
             team = await self._teams.of_run(prepare.run_id)
-            dataset = prepare.ingested or await dataset_of(self._database, spec, self._datasets_from, team)
+            dataset = prepare.ingested or await dataset_of(
+                self._database, spec, self._datasets_from, team, self._lists.refuse_object
+            )
             hashes = await self._datasets.item_hashes(dataset.dataset_id)
             strata = await strata_of(self._datasets, dataset.dataset_id, spec.dataset.drawn_splits)
             clusters = await clusters_in(self._datasets, dataset.dataset_id, spec.dataset)

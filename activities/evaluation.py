@@ -101,7 +101,9 @@ class ShardEvaluation(Evaluating):
         self._http = HttpEndpoints(models.gates, models.patience, models.lists, models.observation)
         self._targets = TargetTools(models, plugins, self._calls, self._isolation, http=self._http, files=store.files)
         self._breakers = Breakers()
-        self._scorers = ScorerTools(plugins, self._calls, self._matching, models=models, own_activities=own_activities)
+        self._scorers = ScorerTools(
+            plugins, self._calls, self._matching, models=models, own_activities=own_activities, files=store.files
+        )
         self._judging = Judging(store)
         self._computing = Computing(store, plugins, self._calls, self._isolation)
         self._stop_policies = StopPolicies(store, plugins, self._calls, self._isolation)

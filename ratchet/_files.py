@@ -1,4 +1,4 @@
-"""Files that samples name: `{"$file": "pictures/a.png"}` as written, and a reference by content hash once it was taken in.
+"""Files that samples and factors name: `{"$file": "pictures/a.png"}` as written, a reference by content once it was taken in.
 
 A reference is data: `{"$file": "sha256:…", "type": "image/png", "bytes": 4711}`. The bytes are in the store.
 """
@@ -47,7 +47,7 @@ class FileReference:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a sample, as a target reads it."""
+    """A file of a sample or a factor, as a target reads it."""
 
     type: str
     """Its media type, told by its content: `image/png`."""
@@ -86,6 +86,16 @@ def with_files(value: Any, put: Callable[[FileReference], Any]) -> Any:
     if isinstance(value, Mapping):
         return {name: with_files(part, put) for name, part in value.items()}
     return [with_files(part, put) for part in value] if isinstance(value, list | tuple) else value
+
+
+def with_opened_files(configuration: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Copy a configuration, with a `File` in the place of each that is here; `files` has contents in base64 by their hashes."""
+
+    def opened(reference: FileReference) -> Any:
+        content = files.get(reference.digest)
+        return reference.as_json() if content is None else File(reference.media_type, b64decode(content))
+
+    return {name: with_files(value, opened) if any(references_in(value)) else value for name, value in configuration.items()}
 
 
 def data_url(media_type: str, content: bytes) -> str:

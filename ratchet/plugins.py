@@ -25,7 +25,7 @@ class Sample:
     weight: float = 1.0
     tags: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """For targets: what the files in `input` hold, in base64, by their sha256. `file` reads them."""
+    """For targets: what the files in `input` and in factors hold, in base64, by their sha256. `file` reads those of `input`."""
 
     def file(self, path: str = "") -> File:
         """Return the file at a place in the input, such as `picture` or `pages.0`: `sample.file("picture").read()`."""

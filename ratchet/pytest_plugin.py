@@ -6,9 +6,13 @@ is run, and never by a session that has none.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import inspect
+import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +25,9 @@ DECLARED: Final = "__ratchet_declaration__"
 """What hangs on a declared function; the same as in `ratchet._declared.declarations`, which is not loaded for it."""
 
 MARKER: Final = "ratchet(samples=…, budget=…)"
-NOT_FOR_EXPERIMENTS: Final = ("parametrize", "usefixtures")
+SHARED: Final = "ratchet_shared"
+"""The folder that the processes of one session share, in what xdist tells each of them."""
+
 OVERRIDES: Final = ("samples", "budget")
 ORDER: Final = ("measure", "explore", "optimize")
 """What comes first may be what the others depend on."""
@@ -61,7 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Forget that baselines are renewed."""
+    """Forget that baselines are renewed, and what processes shared."""
+    if SHARED in vars(config):
+        getattr(config, SHARED).cleanup()
     if config.getoption("ratchet_renew"):
         _renew_in_tests(False)
 
@@ -75,11 +83,36 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> Any:
     """Make a test of a declared function, whatever its name is."""
     if not isinstance(obj, types.FunctionType) or DECLARED not in vars(obj):
         return None
-    if any(mark.name in NOT_FOR_EXPERIMENTS for mark in getattr(obj, "pytestmark", ())):
+    if any(mark.name == "parametrize" for mark in getattr(obj, "pytestmark", ())):
         raise collector.CollectError(
-            f"{name}: an experiment takes no fixtures and no parameters of pytest; declare one for each, in a loop or by hand"
+            f"{name}: an experiment takes no parameters of pytest; declare one for each, in a loop or by hand"
         )
-    return ExperimentItem.from_parent(collector, name=name, function=obj)
+    return ExperimentItem.from_parent(collector, name=name, callobj=_takes_fixtures(obj, collector), function=obj)
+
+
+def _takes_fixtures(function: types.FunctionType, collector: pytest.Collector) -> Callable[..., None]:
+    """Return what pytest may look at to find out which fixtures an experiment takes."""
+    from ratchet._declared.declared_bodies import Body
+
+    owner = getattr(collector.getparent(pytest.Class), "obj", None)
+    names = (*(() if owner is None else ("self",)), *Body.fixtures_of(function, owner))
+
+    def experiment() -> None:
+        """Stand for the experiment, which `ExperimentItem` runs."""
+
+    vars(experiment).update(vars(function))
+    experiment.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
+    return experiment
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Let the processes of xdist know of the folder that they share."""
+    if SHARED not in vars(node.config):
+        setattr(node.config, SHARED, tempfile.TemporaryDirectory(prefix="ratchet-session-"))
+    node.workerinput[SHARED] = getattr(node.config, SHARED).name
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -126,28 +159,30 @@ class ExperimentFailed(Exception):
     """An experiment found what a test shall fail for; its message says it all."""
 
 
-class ExperimentItem(pytest.Item):
+class ExperimentItem(pytest.Function):
     """A declared experiment as a test."""
 
     def __init__(self, *, function: Any, **given: Any) -> None:
+        self.declared = function
         super().__init__(**given)
-        self.obj = function
-        marks = getattr(function, "pytestmark", [])
-        self.own_markers.extend(marks)
-        self.keywords.update({mark.name: mark for mark in marks})
         self.keywords.update({"ratchet_experiment": True, self.kind: True})
 
     @property
     def kind(self) -> str:
         """`measure`, `explore` or `optimize`."""
-        return str(vars(self.obj)[DECLARED].kind)
+        return str(vars(self.declared)[DECLARED].kind)
+
+    @property
+    def fixtures(self) -> tuple[str, ...]:
+        """The fixtures that it has parameters for."""
+        return tuple(name for name in inspect.signature(self.obj).parameters if name != "self")
 
     def runtest(self) -> None:
         """Check it, or run it."""
         from ratchet._engine import declared_runs
 
         try:
-            declaration = self._declaration()
+            declaration = self.declaration().given({name: self.funcargs[name] for name in self.fixtures})
             if self.config.getoption("ratchet") == "check":
                 self._check(declared_runs(f"experiment.{self.kind}"), declaration)
             else:
@@ -159,10 +194,10 @@ class ExperimentItem(pytest.Item):
                 raise
             raise ExperimentFailed(str(error)) from None
 
-    def _declaration(self) -> Declaration:
+    def declaration(self) -> Declaration:
         """What was declared, as the markers around it override it."""
         owner = getattr(self.getparent(pytest.Class), "obj", None)
-        declaration: Declaration = vars(self.obj)[DECLARED].within(owner)
+        declaration: Declaration = vars(self.declared)[DECLARED].within(owner)
         overrides: dict[str, Any] = {}
         for mark in self.iter_markers("ratchet"):  # the nearest comes first
             unknown = [name for name in mark.kwargs if name not in OVERRIDES]
@@ -188,15 +223,65 @@ class ExperimentItem(pytest.Item):
 
     def _run(self, runs: Any, declaration: Declaration) -> None:
         self.config.stash[_ENGINE_USED] = True
-        renew, new = self.config.getoption("ratchet_renew"), self.config.getoption("ratchet_new")
-        options = {"progress": False} | ({"new": True} if new else {})
-        outcome = runs.run(declaration, output=self._output, renew=renew, **options)
+        for item in self._needed(runs, declaration):
+            item.ended_first(runs, self)
+        outcome = self._once(runs, declaration)
         self.add_report_section("call", "ratchet", str(outcome.result))
         for line in self._told(outcome):
             self.user_properties.append((_TOLD, line))
         self.user_properties += [("ratchet_run", outcome.result.id), ("ratchet_score", outcome.result.score)]
         if outcome.failure is not None:
             raise ExperimentFailed(outcome.failure)
+
+    def _needed(self, runs: Any, declaration: Declaration) -> list[ExperimentItem]:
+        """What is run in this session, too, and writes what this one reads."""
+        renew = self.config.getoption("ratchet_renew")
+        others = [one for one in self.session.items if isinstance(one, ExperimentItem) and one is not self and not _skips(one)]
+        return [one for one in others if runs.writes_what_is_read(one.declaration(), declaration, self._output, renew=renew)]
+
+    def ended_first(self, runs: Any, needing: ExperimentItem) -> None:
+        """See to it that this one was run, whichever process of the session does that; else run it for another one."""
+        with self._place() as place:
+            if not place.exists():
+                try:
+                    given = {name: needing._request.getfixturevalue(name) for name in self.fixtures}
+                except pytest.FixtureLookupError as error:
+                    told = f"{self.nodeid} comes before it, and its fixture {error.argname!r} is not to be had here"
+                    raise ExperimentFailed(f"{told}; run both in one process, or move them into one file") from None
+                self._run_at(place, runs, self.declaration().given(given))
+            ended = place.read_text(encoding="utf-8")
+        if ended:
+            raise ExperimentFailed(f"{self.nodeid}, on which it depends, failed: {ended}")
+
+    def _once(self, runs: Any, declaration: Declaration) -> Any:
+        """Run it; what this session ran already is only looked up."""
+        with self._place() as place:
+            return self._run_at(place, runs, declaration)
+
+    def _run_at(self, place: Path, runs: Any, declaration: Declaration) -> Any:
+        renew, new = self.config.getoption("ratchet_renew"), self.config.getoption("ratchet_new")
+        options = {"progress": False} | ({"new": True} if new and not place.exists() else {})
+        try:
+            outcome = runs.run(declaration, output=self._output, renew=renew, **options)
+        except Exception as error:
+            place.write_text(str(error) or type(error).__name__, encoding="utf-8")
+            raise
+        place.write_text("", encoding="utf-8")
+        return outcome
+
+    @contextmanager
+    def _place(self) -> Iterator[Path]:
+        """Where it is noted that this session ran it, and how that ended; held alone by one process of the session."""
+        import fcntl
+
+        told = getattr(self.config, "workerinput", {}).get(SHARED)
+        if told is None and SHARED not in vars(self.config):
+            setattr(self.config, SHARED, tempfile.TemporaryDirectory(prefix="ratchet-session-"))
+        folder = Path(told or getattr(self.config, SHARED).name)
+        name = hashlib.sha256(self.nodeid.encode()).hexdigest()[:32]
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder / name
 
     def _told(self, outcome: Any) -> Iterator[str]:
         compared, stored = outcome.comparison, " (stored as the baseline)" if outcome.is_stored else ""
@@ -212,7 +297,17 @@ class ExperimentItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Say where it is declared."""
         inside = self.getparent(pytest.Class)
-        return self.path, self.obj.__code__.co_firstlineno - 1, self.name if inside is None else f"{inside.name}.{self.name}"
+        return (
+            self.path,
+            self.declared.__code__.co_firstlineno - 1,
+            self.name if inside is None else f"{inside.name}.{self.name}",
+        )
+
+
+def _skips(item: pytest.Item) -> bool:
+    """Whether a test is skipped, as far as its markers say so without being run."""
+    conditions = [condition for mark in item.iter_markers("skipif") for condition in mark.args]
+    return item.get_closest_marker("skip") is not None or any(one for one in conditions if not isinstance(one, str))
 
 
 def _says_itself(error: Exception) -> bool:

@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from activities.datasets.dataset_errors import DatasetError
+from activities.datasets.file_folders import NamedFile, Unusable
 from activities.datasets.items import NESTED_TOO_DEEPLY
-from activities.datasets.sample_files import FoundFile, found_in, read_bounded
+from activities.datasets.sample_files import FoundFile, found_in
 from activities.datasets.sources import Source, as_source
 from activities.settings import DATASET_MB, DEFAULT_DATASET_MB
 from ratchet._files import MARK, FileReference
 from ratchet._formats.canonical import NotCanonical, canonical_json, content_hash, normalize_text
 from store.connection import Database
 from store.read.sample_files import FileReader
-from store.write.datasets import Datasets, FileRow, SampleRow
+from store.write.datasets import Datasets, SampleRow
+from store.write.kept_files import FileRow
 from workflows.model.spec.dataset import SPLIT_NAMES, Item, SplitName
 
 ROWS_PER_BATCH = 1000
@@ -48,7 +50,7 @@ class Ingested:
     duplicates_dropped: int = 0
     given: Sequence[Sequence[SplitName]] = field(default=(), compare=False, repr=False)
     """For every sample the splits that it was given in; empty where none was."""
-    files: Mapping[FileReference, Path | None] = field(default_factory=dict, compare=False, repr=False)
+    files: Mapping[FileReference, NamedFile | None] = field(default_factory=dict, compare=False, repr=False)
     """The files that its samples name, and where they were found; None of those that must be in the store already."""
 
 
@@ -76,7 +78,7 @@ async def ingest(
 
 
 async def _refuse_unknown_files(database: Database, ingested: Ingested) -> None:
-    by_hash = [reference for reference, path in ingested.files.items() if path is None]
+    by_hash = [reference for reference, place in ingested.files.items() if place is None]
     unknown = await FileReader(database).unknown(by_hash) if by_hash else None
     if unknown is not None:
         wrong = f"no {unknown.media_type} of {unknown.size:,} bytes with sha256 {unknown.digest} is in the store"
@@ -84,12 +86,20 @@ async def _refuse_unknown_files(database: Database, ingested: Ingested) -> None:
 
 
 async def _files(ingested: Ingested) -> AsyncIterator[FileRow]:
-    """The files, read again: only what was hashed is stored."""
-    for reference, path in ingested.files.items():
-        content = None if path is None else await asyncio.to_thread(read_bounded, path)
-        if path is not None and (content is None or hashlib.sha256(content).hexdigest() != reference.digest):
-            raise DatasetError(f"{path.name} changed while it was read; try again")
+    for reference, place in ingested.files.items():
+        content = None if place is None else await asyncio.to_thread(read_again, reference, place)
         yield FileRow(reference.digest, reference.media_type, content)
+
+
+def read_again(reference: FileReference, place: NamedFile) -> bytes:
+    """Read a file for the store, which gets only what was hashed. Raises DatasetError where it is another one by now."""
+    try:
+        content = place.read()
+    except Unusable as error:
+        raise DatasetError(f"{place.name} {error}") from None
+    if hashlib.sha256(content).hexdigest() != reference.digest:
+        raise DatasetError(f"{place.name} changed while it was read; try again")
+    return content
 
 
 def check_items(source: Source | Path | Sequence[Item], *looks: Look, largest_mb: int = DEFAULT_DATASET_MB) -> Ingested:
@@ -132,7 +142,7 @@ class _Intake:
     _place_by_hash: dict[bytes, int] = field(default_factory=dict)
     _given: list[tuple[SplitName, ...]] = field(default_factory=list)
     _hash_by_given_id: dict[str, bytes] = field(default_factory=dict)
-    _files: dict[FileReference, Path | None] = field(default_factory=dict)
+    _files: dict[FileReference, NamedFile | None] = field(default_factory=dict)
 
     def ingested(self, source: Source) -> Ingested:
         if self.count == 0:
@@ -168,9 +178,9 @@ class _Intake:
             return 0
         more = 0
         for file in found_in(item.input):
-            reference, path = (file.reference, file.path) if isinstance(file, FoundFile) else (file, None)
+            reference, place = (file.reference, file.place) if isinstance(file, FoundFile) else (file, None)
             more += 0 if reference in self._files else reference.size
-            self._files[reference] = self._files.get(reference) or path
+            self._files[reference] = self._files.get(reference) or place
         return more
 
     def _take_copy(self, place: int, item: Item) -> None:

@@ -29,15 +29,43 @@ def fetched(url: str, largest_mb: int) -> Iterator[Path]:
         yield file
 
 
+def object_client(url: str) -> Any:
+    """Make a client for S3, as the environment says."""
+    with _told_of(url):
+        return _client(_boto3(url))
+
+
+def object_content(client: Any, url: str, most: int) -> bytes:
+    """Fetch the first bytes of an object into memory, `most` at most."""
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    with _told_of(url):
+        content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read(most)
+        return content
+
+
 def _fetch(url: str, bucket: str, key: str, file: Path, largest_mb: int) -> None:
-    try:
-        boto3, botocore = importlib.import_module("boto3"), importlib.import_module("botocore.exceptions")
-    except ModuleNotFoundError:
-        raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet-optimizer[s3]") from None
-    try:
-        client = _client(boto3)
+    with _told_of(url):
+        client = _client(_boto3(url))
         _refuse_large(url, client.head_object(Bucket=bucket, Key=key)["ContentLength"], largest_mb)
         client.download_file(bucket, key, str(file), Callback=_BoundedDownload(url, largest_mb))
+
+
+def _boto3(url: str) -> Any:
+    try:
+        importlib.import_module("botocore.exceptions")
+        return importlib.import_module("boto3")
+    except ModuleNotFoundError:
+        raise DatasetError(f"dataset.path: reading {url} needs boto3; install ratchet-optimizer[s3]") from None
+
+
+@contextmanager
+def _told_of(url: str) -> Iterator[None]:
+    """Say what boto3 raises in the words of datasets."""
+    boto3 = _boto3(url)
+    botocore = importlib.import_module("botocore.exceptions")
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    try:
+        yield
     except DatasetError:
         raise
     except botocore.ClientError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activities.datasets.dataset_errors import DatasetError
+from activities.datasets.file_folders import Refusal
 from activities.datasets.given_splits import GivenSplits, divide_as_given
 from activities.datasets.ingestion import Ingested, ingest
 from activities.datasets.sources import InlineItems, Source, source_of, worker_file
@@ -18,7 +19,11 @@ from workflows.rules.scoring.clusters import Clusters, clusters_of, group_of_tag
 
 
 async def dataset_of(
-    database: Database, spec: OptimizationRequest, settings: DatasetSettings, team: str = DEFAULT_TEAM
+    database: Database,
+    spec: OptimizationRequest,
+    settings: DatasetSettings,
+    team: str = DEFAULT_TEAM,
+    refuse_object: Refusal | None = None,
 ) -> Ingested:
     """What a spec names by id or name, of what its team has, or what its items or path hold, ingested by this worker."""
     given = spec.dataset
@@ -26,7 +31,7 @@ async def dataset_of(
         source: Source = InlineItems(given.items, folder=settings.data_dir)
         return await ingest(database, source, spec.dataset_name, largest_mb=settings.largest_dataset_mb)
     if given.files:
-        source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings)
+        source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings, refuse_object=refuse_object)
         try:
             return await ingest(database, source, given.name, largest_mb=settings.largest_dataset_mb)
         except DatasetError as error:

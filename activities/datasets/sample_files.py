@@ -1,23 +1,26 @@
 """Files that samples name: found beside their dataset, bounded, told apart by what they hold, and named by their content.
 
-A file lies in the folder of its dataset (of an inline one: of the spec for the command line, RATCHET_DATA_DIR for a worker), or
-below. No link and no dots lead out of it.
+A file lies in the folder of its dataset (of an inline one, and of factors: of the spec for the command line, RATCHET_DATA_DIR
+for a worker), or below.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from pathlib import Path
+from hashlib import sha256
 from typing import Any, Final
 
 from activities.datasets.dataset_errors import DatasetError, shown
+from activities.datasets.file_folders import Folder, NamedFile, NoFolder, Unusable
 from ratchet._files import IMAGES, MARK, PDF, TEXT, FileReference, names_a_file
 from workflows.model.spec.dataset import Item
 
-LARGEST_FILE_MB: Final = 20
 MOST_FILES: Final = 1000
 """Of one sample."""
+NO_FOLDER: Final = NoFolder(
+    "lies beside no dataset on this machine; give the dataset as a file in the folder of its files; a worker reads those of"
+    " inline items in RATCHET_DATA_DIR, and a Python callable names none"
+)
 
 _BEGINNINGS: Final = {b"\x89PNG\r\n\x1a\n": IMAGES[0], b"\xff\xd8\xff": IMAGES[1], b"GIF87a": IMAGES[2], b"GIF89a": IMAGES[2]}
 OTHER: Final = "application/octet-stream"
@@ -26,10 +29,10 @@ OTHER: Final = "application/octet-stream"
 class FoundFile(dict[str, Any]):
     """A reference to a file that was found, and where; it equals the bare reference."""
 
-    def __init__(self, reference: FileReference, path: Path) -> None:
+    def __init__(self, reference: FileReference, place: NamedFile) -> None:
         super().__init__(reference.as_json())
         self.reference = reference
-        self.path = path
+        self.place = place
 
 
 def media_type_of(content: bytes) -> str:
@@ -52,22 +55,24 @@ def _text_of(content: bytes) -> str:
     return TEXT
 
 
-def with_found_files(where: str, item: Item, folder: Path | None) -> Item:
+def with_found_files(where: str, item: Item, folder: Folder | None) -> Item:
     """The item, with what it names found; itself where it names nothing."""
     if not names_a_file(item.input):
         return item
-    return item.model_copy(update={"input": _Finding(where, folder).found(item.input, "input")})
+    return item.model_copy(update={"input": FileSearch(folder or NO_FOLDER, f"{where}: ").found(item.input, "input")})
 
 
-class _Finding:
-    """One item whose files are looked for."""
+class FileSearch:
+    """Looks for the files that one sample, or the factors of one spec, name."""
 
-    def __init__(self, where: str, folder: Path | None) -> None:
-        self._where = where
+    def __init__(self, folder: Folder, where: str = "") -> None:
+        """`where` stands before every message, and is all that others are told of the place."""
         self._folder = folder
+        self._where = where
         self._count = 0
 
     def found(self, value: Any, place: str) -> Any:
+        """Copy a value, with a reference to its content in the place of each file. Raises DatasetError."""
         if isinstance(value, dict):
             if value.keys() == {MARK}:
                 return self._file(value[MARK], place)
@@ -82,45 +87,16 @@ class _Finding:
             raise self._refusal(place, named, f"is one of more than {MOST_FILES:,} files; give fewer to one sample")
         if not isinstance(named, str) or not named:
             raise self._refusal(place, named, f'is no path; write {{"{MARK}": "pictures/a.png"}}')
-        path = self._path(named, place)
         try:
-            content = read_bounded(path)
-        except OSError as error:
-            raise self._refusal(place, named, f"cannot be read ({error.strerror}); let this process read it") from None
-        if content is None:
-            raise self._refusal(place, named, f"has more than {LARGEST_FILE_MB} MB; make it smaller")
-        reference = FileReference(hashlib.sha256(content).hexdigest(), media_type_of(content), len(content))
-        return FoundFile(reference, path)
-
-    def _path(self, named: str, place: str) -> Path:
-        if self._folder is None:
-            fix = (
-                "give the dataset as a file in the folder of its files; a worker reads those of inline items in"
-                " RATCHET_DATA_DIR, and objects in S3 name none"
-            )
-            raise self._refusal(place, named, f"lies beside no dataset on this machine; {fix}")
-        root = self._folder.resolve()
-        try:
-            path = (root / named).resolve()
-            inside, there = path.is_relative_to(root), path.is_file()
-        except (OSError, ValueError, RuntimeError):  # too long, NUL, links in a circle
-            raise self._refusal(place, named, "is not a usable path; name a file in the dataset's folder") from None
-        if not inside:
-            raise self._refusal(place, named, "leads out of the dataset's folder; name a file in it or below")
-        if not there:
-            raise self._refusal(place, named, "is not in the dataset's folder; copy it there or correct the path")
-        return path
+            file = self._folder.file(named)
+            content = file.read()
+        except Unusable as error:
+            raise self._refusal(place, named, str(error)) from None
+        return FoundFile(FileReference(sha256(content).hexdigest(), media_type_of(content), len(content)), file)
 
     def _refusal(self, place: str, named: Any, wrong: str) -> DatasetError:
-        unquoted = f"{self._where}: a file that it names {wrong}"
-        return DatasetError(f"{self._where}: {place}: file {shown(str(named))!r} {wrong}", unquoted=unquoted)
-
-
-def read_bounded(path: Path) -> bytes | None:
-    """A file's content; None where it is too large."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST_FILE_MB * 1024 * 1024 + 1)
-    return content if len(content) <= LARGEST_FILE_MB * 1024 * 1024 else None
+        unquoted = f"{self._where or f'{place}: '}a file that it names {wrong}"
+        return DatasetError(f"{self._where}{place}: file {shown(str(named))!r} {wrong}", unquoted=unquoted)
 
 
 def found_in(value: Any) -> Iterator[FoundFile | FileReference]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from activities.datasets.csv_tables import read_csv
 from activities.datasets.dataset_errors import DatasetError
+from activities.datasets.file_folders import Folder, LocalFolder, ObjectFolder, Refusal
 from activities.datasets.items import in_split, item_of
 from activities.datasets.json_lists import read_json
 from activities.datasets.objects import fetched
@@ -54,7 +55,7 @@ class InlineItems:
     def items(self) -> Iterator[tuple[str, Item]]:
         for index, item in enumerate(self.given):
             where = f"items[{index}]"
-            yield where, with_found_files(where, item, self.folder)
+            yield where, with_found_files(where, item, None if self.folder is None else LocalFolder(self.folder))
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class FileSource:
         return self.path.name
 
     def items(self) -> Iterator[tuple[str, Item]]:
-        yield from _items_of(self.path, self.name, self.layout, self.path.parent)
+        yield from _items_of(self.path, self.name, self.layout, LocalFolder(self.path.parent))
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class ObjectSource:
     url: str
     layout: Layout = Layout()
     largest_mb: int = DEFAULT_OBJECT_MB
+    refuse: Refusal | None = None
+    """Of the files that its samples name; None where whoever reads it is the operator."""
 
     @property
     def name(self) -> str:
@@ -105,7 +108,8 @@ class ObjectSource:
     def items(self) -> Iterator[tuple[str, Item]]:
         self.layout.format_of(self.name)
         with fetched(self.url, self.largest_mb) as path:
-            yield from _items_of(path, self.name, self.layout, None)
+            folder = ObjectFolder(self.url.rpartition("/")[0] + "/", self.refuse)
+            yield from _items_of(path, self.name, self.layout, folder)
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def _told_of(split: SplitName) -> Iterator[None]:
         raise DatasetError(f"dataset.paths.{split}: {told}", unquoted=f"dataset.paths.{split}: {unquoted}") from None
 
 
-def _items_of(path: Path, name: str, layout: Layout, folder: Path | None) -> Iterator[tuple[str, Item]]:
+def _items_of(path: Path, name: str, layout: Layout, folder: Folder) -> Iterator[tuple[str, Item]]:
     read = FORMATS[layout.format_of(name)]
     with _unreadable_told(name):
         for where, described, remark in read(path, name, layout):
@@ -179,14 +183,20 @@ def as_source(given: Source | Path | Sequence[Item]) -> Source:
 
 
 def source_of(
-    dataset: Dataset, file_at: Callable[[str], Path], settings: DatasetSettings, folder: Path | None = None
+    dataset: Dataset,
+    file_at: Callable[[str], Path],
+    settings: DatasetSettings,
+    folder: Path | None = None,
+    refuse_object: Refusal | None = None,
 ) -> Source:
     """What a spec's items, path or paths name; `file_at` says which file of this machine a path is. In `folder` are the files
-    that items of the spec itself name."""
+    that items of the spec itself name; `refuse_object` raises for those beside an object that the operator does not list."""
     layout = Layout(dataset.format, dataset.columns, dataset.delimiter)
 
     def at(path: str) -> Source:
-        return ObjectSource(path, layout, settings.largest_object_mb) if is_object(path) else FileSource(file_at(path), layout)
+        if is_object(path):
+            return ObjectSource(path, layout, settings.largest_object_mb, refuse_object)
+        return FileSource(file_at(path), layout)
 
     if dataset.paths is not None:
         parts = {}

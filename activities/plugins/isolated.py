@@ -29,6 +29,7 @@ from activities.targets.answers import output_from
 from activities.targets.faults import CandidateFault
 from activities.targets.patience_requests import TRY_AGAIN
 from ratchet import ExperimentContext, Output, Record, Sample, Score, StopFacts, TrialFacts, TryAgain, in_experiment
+from ratchet._files import with_opened_files
 from ratchet._formats.canonical import normalize
 from ratchet.experiment import PromptUnderTest
 from workflows.model.failures import described
@@ -75,11 +76,12 @@ def _scores(returned: Any) -> list[Any]:
 
 
 def _configuration(request: dict[str, Any]) -> dict[str, Any]:
+    configuration = with_opened_files(request["configuration"], request.get("sample", {}).get("files", {}))
     if request["not_rendered"] is None:
-        return dict(request["configuration"])
+        return configuration
     from workflows.rules.overlay import NotRendered
 
-    return NotRendered(request["configuration"], request["not_rendered"])
+    return NotRendered(configuration, request["not_rendered"])
 
 
 def _context(request: dict[str, Any]) -> ExperimentContext | None:

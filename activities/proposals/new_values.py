@@ -25,7 +25,7 @@ from activities.proposals.activity_proposer import ActivityProposals, asked_of
 from activities.proposals.model_proposer import Reflecting
 from activities.proposals.reflection_prompt import Material
 from activities.shards.outcome_batches import until_back
-from activities.targets.attached_files import attached_to_proposal
+from activities.targets.attached_files import attached_to_reader
 from ratchet import Record
 from ratchet._formats.canonical import NotCanonical, canonical_json, normalize
 from store.budget_leases import LeaseBalance, LeaseKey
@@ -101,7 +101,7 @@ class Proposing:
         match request.proposer:
             case ModelProposer() as proposer:
                 answers = self._store.model_answers
-                files = await attached_to_proposal(self._store.files, records, proposer.files)
+                files = await attached_to_reader(self._store.files, (record.inputs for record in records), proposer.files)
                 records = [replace(record, inputs=files.marked(record.inputs)) for record in records]
                 reflecting = Reflecting(answers, self._models, self._is_away, request, proposer, budget_lease, context, files)
                 with telling_what_it_took(reflecting):

@@ -24,6 +24,7 @@ from activities.scorers.extracts import NothingThere, extracted
 from activities.scorers.grades import Grade, decided
 from activities.scorers.matches import expected_label, kept_label
 from ratchet import Output, Sample, Score
+from store.read.sample_files import FileReader
 from workflows.model.spec.prices import Price
 from workflows.model.spec.scorer_options import Scorer, placed_scorers
 from workflows.rules.scoring.objective_score import ScoringFailed
@@ -49,6 +50,8 @@ class ScorerTools:
     longest_call: float = LONGEST_CALL
     own_activities: OwnActivities | None = None
     """What calls scorers that are activities."""
+    files: FileReader | None = None
+    """Where the files are that samples name."""
     context: CallContext = field(default_factory=CallContext)
     """On whose behalf models are asked that score."""
     answer_key: str = ""

@@ -8,6 +8,8 @@ from activities.plugins.isolation import IsolatedFault, Isolation
 from activities.plugins.tracebacks import traceback_of
 from activities.scorers.grades import Grade
 from activities.secret_texts import without_secrets
+from activities.targets.attached_files import with_contents
+from activities.targets.faults import NotSent
 from ratchet import Output, Sample, Score
 from workflows.model.failures import described, with_traceback
 from workflows.model.spec.scorers.python import PythonScorer
@@ -22,6 +24,10 @@ LONGEST_ISOLATED = 60.0
 
 async def python(scorer: PythonScorer, output: Output, sample: Sample, tools: ScorerTools) -> list[Grade]:
     plugin = tools.plugins.resolve(scorer.ref, 2)
+    try:
+        sample = await with_contents(tools.files, sample)
+    except NotSent as error:
+        raise ScoringFailed(f"scorer {scorer.score_name!r}: {error}") from None
     try:
         if tools.isolation is not None:
             returned = await _isolated(scorer, output, sample, tools.isolation, tools)

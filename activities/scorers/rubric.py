@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from activities.scorers.extracts import read_json
 from activities.scorers.grades import Grade
 from activities.scorers.model_calls import asked
+from activities.targets.attached_files import AttachedFiles, attached_to_reader
 from activities.targets.faults import TIMEOUT, CandidateFault, TookTooLong, Unjudged
 from ratchet import Output, Sample, Score
 from ratchet._formats.canonical import content_hash
@@ -51,7 +53,8 @@ whole number from {worst} to {best}.
 
 async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: ScorerTools) -> Grade:
     """The judge's grade. Trouble on the way to the judge passes through; one that keeps talking rubbish gives none."""
-    talk = _request(scorer, output, sample)
+    files = await _files(scorer, sample, tools)
+    talk = files.sent(_request(scorer, output, replace(sample, input=files.marked(sample.input))))
     tokens, cost, problem = 0, 0.0, ""
     for _ in range(MOST_ATTEMPTS):
         try:
@@ -75,6 +78,12 @@ async def rubric(scorer: RubricScorer, output: Output, sample: Sample, tools: Sc
         f"{judge} gave no verdict in {MOST_ATTEMPTS} attempts; the last time: {shorten(problem, 500)}; "
         "use another model, or another response_format"
     )
+
+
+async def _files(scorer: RubricScorer, sample: Sample, tools: ScorerTools) -> AttachedFiles:
+    if tools.files is None or "input" not in scorer.show:
+        return AttachedFiles({})
+    return await attached_to_reader(tools.files, [sample.input], scorer.files)
 
 
 async def _ask(scorer: RubricScorer, talk: list[dict[str, Any]], tools: ScorerTools) -> ChatAnswer:

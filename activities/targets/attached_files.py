@@ -1,4 +1,4 @@
-"""The files of a sample on their way to a target: read when a request is made, and never kept with it.
+"""The files of a sample and of factors on their way to a target: read when a request is made, and never kept with it.
 
 Where a file belongs in a message, a mark stands while placeholders are filled in. The mark holds a random number, so that no
 text of a sample, a candidate or a model can name a file that the sample does not.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from activities.targets.faults import NotSent
-from ratchet import Record, Sample
+from ratchet import Sample
 from ratchet._files import IMAGES, TEXT, FileReference, data_url, references_in, with_files
 from ratchet._formats.canonical import content_hash
+from ratchet._text.placeholders import Finished
 from store.read.sample_files import FileReader, StoredFile
 from workflows.model.spec.targets.chat import TAKEN_FILES
 
@@ -39,7 +40,7 @@ class AttachedFiles:
         if file is None:
             return reference.as_json()
         if file.media_type == TEXT:
-            return file.content.decode()
+            return Finished(file.content.decode())
         return f"{self._mark}{self._references.index(reference)}⟧"
 
     def sent(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -84,14 +85,14 @@ async def attached(files: FileReader | None, *values: Any) -> AttachedFiles:
     found = await _loaded(files, *values)
     wrong = next((file for file in found.values() if file.media_type not in TAKEN_FILES), None)
     if wrong is not None:
-        raise NotSent(f"a file of the sample is {wrong.media_type}; chat models take {', '.join(TAKEN_FILES)}")
+        raise NotSent(f"a file is {wrong.media_type}; chat models take {', '.join(TAKEN_FILES)}")
     return AttachedFiles(found)
 
 
-async def attached_to_proposal(files: FileReader, records: Sequence[Record], most: int) -> AttachedFiles:
-    """Read the first files of what a proposer is shown, of those that a model takes. The request names its answer, so that its
-    marks say no more than which files they are; all that a text could forge is another look at these."""
-    named = (reference for record in records for reference in references_in(record.inputs))
+async def attached_to_reader(files: FileReader, inputs: Iterable[Any], most: int) -> AttachedFiles:
+    """Read the first files of the inputs that a proposer or a judge is shown, of those that a model takes. Its request names
+    its answer, so that marks say no more than which files they are; all that a text could forge is another look at these."""
+    named = (reference for given in inputs for reference in references_in(given))
     shown = list(dict.fromkeys(reference for reference in named if reference.media_type in TAKEN_FILES))[:most]
     loaded = {reference: await files.load(reference.digest) for reference in shown}
     found = {
@@ -100,22 +101,22 @@ async def attached_to_proposal(files: FileReader, records: Sequence[Record], mos
     return AttachedFiles(found, content_hash([reference.digest for reference in found])[:32])
 
 
-async def with_contents(files: FileReader | None, sample: Sample) -> Sample:
-    """The sample with what its files hold, for code that reads them."""
-    found = await _loaded(files, sample.input)
+async def with_contents(files: FileReader | None, sample: Sample, configuration: Mapping[str, Any] | None = None) -> Sample:
+    """The sample with what its files hold, and those of a configuration, for code that reads them."""
+    found = await _loaded(files, sample.input, configuration)
     contents = {reference.digest: b64encode(file.content).decode() for reference, file in found.items()}
     return replace(sample, files=contents) if contents else sample
 
 
-async def with_data_urls(files: FileReader | None, sample: Sample) -> Sample:
-    """The sample with its files as data URLs, and text files as text, for endpoints that read JSON."""
-    found = await _loaded(files, sample.input)
+async def with_data_urls(files: FileReader | None, *values: Any) -> list[Any]:
+    """These values with their files as data URLs, and text files as text, for endpoints that read JSON."""
+    found = await _loaded(files, *values)
 
     def written(reference: FileReference) -> str:
         file = found[reference]
-        return file.content.decode() if file.media_type == TEXT else data_url(file.media_type, file.content)
+        return Finished(file.content.decode()) if file.media_type == TEXT else data_url(file.media_type, file.content)
 
-    return replace(sample, input=with_files(sample.input, written)) if found else sample
+    return [with_files(value, written) if found else value for value in values]
 
 
 async def _loaded(files: FileReader | None, *values: Any) -> dict[FileReference, StoredFile]:
@@ -127,6 +128,8 @@ async def _loaded(files: FileReader | None, *values: Any) -> dict[FileReference,
                 continue
             file = await files.load(reference.digest)
             if file is None or file.media_type != reference.media_type:
-                raise NotSent(f"the file with sha256 {reference.digest} is not in the store; add its dataset again")
+                raise NotSent(
+                    f"the file with sha256 {reference.digest} is not in the store; add its dataset again, or start the run anew"
+                )
             found[reference] = file
     return found

@@ -122,9 +122,9 @@ class HttpAnswers:
     ) -> Output:
         target = self._target
         credentials = self._endpoints.credentials(target)
-        sample = await with_data_urls(self._files, sample)
+        shown, given = await with_data_urls(self._files, configuration, sample.input)
         try:
-            filling = Filling(configuration, sample.input)
+            filling = Filling(shown, given)
             url = _url(target.url, filling)
             headers = {name: _header(filling.text(text)) for name, text in target.headers.items()}
             body = None if target.method == "GET" else filling.json(target.body)

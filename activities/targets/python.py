@@ -27,6 +27,7 @@ from activities.targets.attached_files import with_contents
 from activities.targets.faults import CandidateFault, TookTooLong, Unreachable
 from activities.targets.patience_requests import TRY_AGAIN, patience_asked_for
 from ratchet import ExperimentContext, Output, Sample, TryAgain, in_experiment
+from ratchet._files import with_opened_files
 from ratchet._text.placeholders import Finished
 from ratchet.experiment import PromptUnderTest
 from ratchet.prompts.template import PromptTemplate
@@ -111,7 +112,7 @@ class PythonAnswers:
         self, configuration: Mapping[str, Any], sample: Sample, experiment: ExperimentContext, context: CallContext
     ) -> Output:
         """Code that never asks for patience stands before no gate, which would space out its calls."""
-        sample = await with_contents(self._files, sample)
+        sample = await with_contents(self._files, sample, configuration)
         facts = CallFacts("python", context.caller.run_id, plugin=self._reference)
 
         async def called() -> Output:
@@ -168,7 +169,7 @@ class PythonAnswers:
         self, plugin: Plugin, configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext
     ) -> Output:
         # A target gets values of its own, so that one that changes them changes no other sample's.
-        mine = _own(configuration)
+        mine = _own(configuration, sample.files)
         its_sample = replace(sample, input=_copied(sample.input), expected=_copied(sample.expected))
         try:
             with in_experiment(context, PromptUnderTest.of(self._template, configuration)):
@@ -234,8 +235,8 @@ def _noted(plugin: Plugin, begins: Callable[[], None]) -> Plugin:
     return replace(plugin, call=entered)
 
 
-def _own(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    mine = {name: _copied(value) for name, value in configuration.items()}
+def _own(configuration: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    mine = with_opened_files({name: _copied(value) for name, value in configuration.items()}, files)
     return NotRendered(mine, configuration.why) if isinstance(configuration, NotRendered) else mine
 
 

@@ -14,6 +14,7 @@ import pydantic
 from activities.datasets import DatasetError, Ingested, Source, SourceAway, check_items, source_of, split_sizes
 from activities.datasets.run_dataset import refuse_nothing_to_stratify_by
 from activities.preparing.extras import missing_extras
+from activities.preparing.factor_files import FactorFiles, spec_folder, with_factor_files
 from clients.checks.copies import Members
 from clients.checks.endpoints import check_endpoints
 from clients.checks.installation import INSTALL_ENGINE, lacking_packages
@@ -72,6 +73,8 @@ class Checked:
     """The request with the factors of its stored prompt, where that could be read from here."""
     counting: int | None = None
     """How many of the samples count by themselves, where several count as one."""
+    files: FactorFiles = field(default_factory=dict)
+    """Those that factors name, and where they were found."""
 
     @property
     def known(self) -> OptimizationRequest | None:
@@ -136,7 +139,11 @@ async def check_content(
         return Checked(path, _located(file, explain(error)))
     except RecursionError:
         return Checked(path, [Finding("is nested too deeply; flatten it")])
-    seen = await look_at_prompt(path, request, home)
+    try:
+        taken = await asyncio.to_thread(with_factor_files, request, spec_folder(path))
+    except DatasetError as error:
+        return Checked(path, _located(file, [str(error)]))
+    seen = await look_at_prompt(path, taken.request, home)
     request, known = seen.asked, seen.read
     findings = _located(file, [*check_request(known), *([seen.problem] if seen.problem is not None else [])])
     severity: Literal["error", "warning"] = "error" if own_worker else "warning"
@@ -172,7 +179,7 @@ async def check_content(
             findings.append(Finding(problem.message, file.line_of(problem.message), "error" if certain else "warning"))
     told_sizes = {split.value: size for split, size in sizes.items()}
     counting_samples = members.clusters.count if dataset is not None and members.clusters.merge else None
-    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples)
+    return Checked(path, findings, request, dataset, told_sizes, plugins, known, counting_samples, taken.files)
 
 
 def _located(file: SpecFile, messages: Iterable[str]) -> list[Finding]:

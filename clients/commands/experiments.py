@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -52,20 +53,39 @@ def add_to(app: typer.Typer) -> None:
         """List the experiments that Python files declare, check them, or run some.
 
         A measurement is compared with its stored baseline, and is stored where there is none; one that got worse, or that shows
-        neither, has exit code 3. pytest runs them, too: `pytest --ratchet=measure`.
+        neither, has exit code 3. pytest runs them, too: `pytest --ratchet=measure`. A file that cannot be imported is named
+        and the others go on; the exit code is 1 then, and 2 where there is no other.
         """
         from clients.python.declaration_files import declared_in
 
-        found = declared_in(path)
-        if check and run:
-            raise CommandError("--check and --run: running checks, too; give one of them")
-        chosen = _named(found, run) if run else found
-        if check:
-            return _check(context, chosen, output)
-        if run:
-            return _run(context, chosen, output, {"renew": renew, "new": new, "yes": yes})
-        _list(context, path, chosen)
-        return ExitCode.DONE
+        below = declared_in(path)
+        found = below.experiments
+        for told in below.failures.values():
+            context.note(f"ratchet: {told}")
+        code = _done(context, path, found, Asked(run or [], check, output, {"renew": renew, "new": new, "yes": yes}))
+        return ExitCode.FAILED if below.failures and code == ExitCode.DONE else code
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be done with the experiments that were found."""
+
+    names: Sequence[str]
+    check: bool
+    output: Path | None
+    options: dict[str, bool]
+
+
+def _done(context: Context, path: Path, found: Sequence[DeclaredInFile], asked: Asked) -> int:
+    if asked.check and asked.names:
+        raise CommandError("--check and --run: running checks, too; give one of them")
+    chosen = _named(found, asked.names) if asked.names else found
+    if asked.check:
+        return _check(context, chosen, asked.output)
+    if asked.names:
+        return _run(context, chosen, asked.output, asked.options)
+    _list(context, path, chosen)
+    return ExitCode.DONE
 
 
 def _named(found: Sequence[DeclaredInFile], names: Sequence[str]) -> list[DeclaredInFile]:

@@ -16,6 +16,7 @@ from typing import Final
 from activities.datasets import DatasetError, SourceAway, check_items, ingest, source_of, worker_file
 from activities.endpoints.endpoint_policy import NotListed, OperatorLists
 from activities.plugins.loader import VERSION
+from activities.preparing.factor_files import FactorFiles, WithFactorFiles, data_folder, named_in_factors, with_factor_files
 from activities.preparing.prompt_snapshot import UnusablePrompt, with_its_prompt
 from activities.releases.override_stores import Overrides
 from clients.checks.plugin_inspection import Inspection, first_changed, inspect_plugins, plugin_uses
@@ -48,6 +49,8 @@ class SpecContents:
     sources: Mapping[str, str]
     unseen: tuple[str, ...]
     """Fields that name what this server may not read."""
+    files: FactorFiles
+    """Those that its factors name, and where they were found."""
     brought: bool = False
     """Whether the samples came with the spec, or lie where it says: who starts it has them, then."""
 
@@ -62,6 +65,8 @@ class SpecReader:
 
     async def read(self, servers: Servers, request: OptimizationRequest, team: str = DEFAULT_TEAM) -> SpecContents:
         """Read everything, for a team. What is wrong with it is refused, before anything is started."""
+        taken, unseen_files = await _files(request)
+        request = taken.request
         known, unseen = await _prompt(servers, request)
         dataset_id, unseen_data = await self._dataset(servers, request, team)
         brought = not unseen_data and (request.dataset.items is not None or request.dataset.is_read_from_files)
@@ -69,7 +74,8 @@ class SpecReader:
             request = by_dataset_id(request, dataset_id)
         fingerprints, sources, unseen_code = await self._plugins(request)
         asked = request if request.prompt is None or request.prompt.name is not None else _with_prompt_of(request, known)
-        return SpecContents(asked, known, dataset_id, fingerprints, sources, (*unseen_data, *unseen, *unseen_code), brought)
+        nowhere = (*unseen_data, *unseen_files, *unseen, *unseen_code)
+        return SpecContents(asked, known, dataset_id, fingerprints, sources, nowhere, taken.files, brought)
 
     async def _dataset(self, servers: Servers, request: OptimizationRequest, team: str) -> tuple[str, tuple[str, ...]]:
         given, settings = request.dataset, dataset_settings()
@@ -81,7 +87,13 @@ class SpecReader:
                 unseen = tuple(field for field, path in given.files.items() if not _may_read(path))
                 if unseen:
                     return canonical_json(given.files), unseen
-                source = source_of(given, lambda path: worker_file(path, settings.data_dir), settings, settings.data_dir)
+                source = source_of(
+                    given,
+                    lambda path: worker_file(path, settings.data_dir),
+                    settings,
+                    settings.data_dir,
+                    OperatorLists(operator_settings()).refuse_object,
+                )
                 async with self._ingesting:
                     found = await ingest(servers.database, source, given.name, largest_mb=settings.largest_dataset_mb)
                 return found.dataset_id, ()
@@ -115,6 +127,18 @@ class SpecReader:
             if not found.problems:
                 self._inspections[key] = found
             return found
+
+
+async def _files(request: OptimizationRequest) -> tuple[WithFactorFiles, tuple[str, ...]]:
+    """The request with the files that its factors name, and the factors whose files only workers may read."""
+    data_directory = dataset_settings().data_dir
+    unseen = named_in_factors(request) if data_directory is None else ()
+    if unseen:
+        return WithFactorFiles(request), unseen
+    try:
+        return await asyncio.to_thread(with_factor_files, request, data_folder(data_directory)), ()
+    except DatasetError as error:
+        raise Refused(422, error.unquoted, error.unquoted.partition(": ")[0]) from None
 
 
 async def _prompt(servers: Servers, request: OptimizationRequest) -> tuple[OptimizationRequest, tuple[str, ...]]:

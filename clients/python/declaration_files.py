@@ -29,12 +29,29 @@ class DeclaredInFile:
     line: int
 
 
-def declared_in(path: Path) -> list[DeclaredInFile]:
-    """Every experiment that a file declares, or the files below a folder."""
+@dataclass(frozen=True)
+class DeclaredBelow:
+    """What files declare, and which of them nobody can look into."""
+
+    experiments: list[DeclaredInFile]
+    failures: dict[Path, str]
+    """Why a file cannot be imported."""
+
+
+def declared_in(path: Path) -> DeclaredBelow:
+    """Every experiment that a file declares, or the files below a folder. Raises CommandError where none can be imported."""
     if not path.exists():
         raise CommandError(f"{path}: there is no such file or folder; name the file that declares experiments")
-    files = [path] if path.is_file() else list(_files_below(path))
-    return [found for file in files if path.is_file() or _declares(file) for found in _declared(file)]
+    files = [path] if path.is_file() else [file for file in _files_below(path) if _declares(file)]
+    experiments, failures = list[DeclaredInFile](), dict[Path, str]()
+    for file in files:
+        try:
+            experiments += _declared(file)
+        except CommandError as error:
+            failures[file] = str(error)
+    if failures and len(failures) == len(files):
+        raise CommandError("\n".join(failures.values()))
+    return DeclaredBelow(experiments, failures)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -96,7 +113,7 @@ def _imported(file: Path) -> types.ModuleType:
         sys.path.append(str(Path.cwd()))  # as `python -m pytest` has it
     try:
         module = importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         told = shorten(str(error) or type(error).__name__)
         raise CommandError(f"{file}: cannot be imported: {type(error).__name__}: {told}") from error
     if Path(module.__file__ or "").resolve() != file:

@@ -19,7 +19,7 @@ from clients.reports.comparisons.baseline_comparisons import BaselineComparison,
 from clients.reports.facts import RunFacts
 from clients.reports.history.answers import MOST_AT_THE_END, with_answers
 from clients.reports.history.files import file_name, write_history
-from clients.reports.history.specifications import SPECIFICATIONS, write_measurements
+from clients.reports.history.specifications import EXPLORATIONS, SPECIFICATIONS, write_measurements
 from clients.reports.history.stored_baselines import NoBaseline, StoredBaseline, read_baseline
 from clients.settings import client_settings
 from ratchet._declared.declarations import Declaration
@@ -81,6 +81,18 @@ def baseline_path(declaration: Declaration, folder: Path) -> Path:
     if named.suffix in (".yaml", ".yml") and declaration.kind != "measure":
         return folder / named
     return folder / SPECIFICATIONS / f"{file_name(str(named))}.yaml"
+
+
+def writes_what_is_read(first: Declaration, then: Declaration, output: Path | None = None, *, renew: bool = False) -> bool:
+    """Say whether running the first experiment writes the file that the other one takes its fixed factors from."""
+    if then.kind != "optimize" or then.baseline is None or first.kind == "optimize":
+        return False
+    read = baseline_path(then, folder_of(then, output)).absolute()
+    folder = folder_of(first, output).absolute()
+    if first.kind == "measure":
+        # One that is compared with its baseline leaves it as it is.
+        return (renew or not first.compares) and baseline_path(first, folder) == read
+    return read.parent == folder / EXPLORATIONS / file_name(first.use_case.id)
 
 
 def checked(declaration: Declaration, *, output: Path | None = None, home: Path | None = None) -> DeclaredCheck:

@@ -23,7 +23,7 @@ import sys
 import textwrap
 import types
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pydantic
@@ -54,10 +54,10 @@ class Fingerprint:
     """What counts by its type alone: the name it has in the code, and the type."""
 
 
-def fingerprint_of(*functions: Callable[..., Any]) -> Fingerprint:
-    """Read a function, or several together, and all that they reach."""
+def fingerprint_of(*functions: Any) -> Fingerprint:
+    """Read a function, or several together, and all that they reach; values that a function is given may be among them."""
     reading = _Reading()
-    each = [reading.described(function, getattr(function, "__name__", "function")) for function in functions]
+    each = [reading.described(function, getattr(function, "__name__", "fixtures")) for function in functions]
     described = each[0] if len(each) == 1 else ["together", each]
     return Fingerprint(content_hash(described)[:LENGTH], tuple(dict.fromkeys(reading.by_type)))
 

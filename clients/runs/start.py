@@ -11,6 +11,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from activities.endpoints.endpoint_policy import named_by, note_allowed
+from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
 from clients.checks.estimate import estimate
 from clients.checks.findings import Checked, check_spec
 from clients.checks.plugin_inspection import plugin_uses
@@ -251,6 +252,10 @@ async def _start(servers: Servers, plan: StartPlan, run_id: str, *, fresh: bool)
     conflict = WorkflowIDConflictPolicy.FAIL if fresh else WorkflowIDConflictPolicy.USE_EXISTING
     if not await Teams(servers.database).claim_run(run_id, plan.team):
         raise CommandError(f"the id {run_id!r} is another team's; give the spec another name")
+    try:
+        await keep_factor_files(servers.database, run_id, plan.files)
+    except FactorFileMissing as error:
+        raise CommandError(str(error)) from None
     action = "start" if plan.request.retry_of is None else "retry"
     try:
         async with audited(servers.database, action, run_id=run_id, refusals=(WorkflowAlreadyStartedError,)):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from activities.datasets import DatasetError, ingest
+from activities.preparing.factor_files import FactorFiles
 from activities.preparing.prompt_snapshot import UnusablePrompt
 from clients.checks.findings import Checked, in_the_spec, with_size
 from clients.checks.plugin_inspection import modules_of, plugin_uses
@@ -41,6 +42,8 @@ class StartPlan:
     """What is shown of the run where it was not started: nobody obeys it."""
     team: str = DEFAULT_TEAM
     """Whose the run is."""
+    files: FactorFiles = field(default_factory=dict)
+    """Those that its factors name, which are stored before it is started."""
     program: PluginCode | None = None
     """What only the program that asks for the run can serve, since its own functions are called."""
 
@@ -75,18 +78,18 @@ async def plan_run(servers: Servers, checked: Checked, source: Answered | None =
     uses = plugin_uses(request)
     memo: dict[str, Any] = {"spec": str(checked.path.resolve()), "host": platform.node()}
     if not uses or request.execution.evaluation_task_queue is not None:
-        return StartPlan(request, run_id, None, memo, team)
+        return StartPlan(request, run_id, None, memo, team, checked.files)
     queue = plugin_task_queue(task_queue(), plugins.code_hash)
     request = request.model_copy(update={"execution": served_on(request, queue)})
     spec = checked.path.resolve()
     imported = [use for use in uses if not is_of_program(use.reference)]
     if len(imported) < len(uses):
         program = PluginCode(spec.parent, modules_of(imported), queue)
-        return StartPlan(request, run_id, None, memo | {"program": True}, team, program)
+        return StartPlan(request, run_id, None, memo | {"program": True}, team, checked.files, program)
     code = RunCode(
         spec=str(spec), directory=str(spec.parent), task_queue=queue, uses=tuple(plugin_uses(request)), files=plugins.files
     )
-    return StartPlan(request, run_id, code, memo | {"plugins": True}, team)
+    return StartPlan(request, run_id, code, memo | {"plugins": True}, team, checked.files)
 
 
 def served_on(request: OptimizationRequest, queue: str) -> Execution:

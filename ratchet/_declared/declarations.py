@@ -70,15 +70,21 @@ class Declaration:
     """Further fields of the spec, and options of the call."""
     owner: type | None = None
     """The class of which it is a method."""
+    fixtures: Mapping[str, Any] = field(default_factory=dict)
+    """What fixtures of pytest gave for its parameters."""
 
     @cached_property
     def body(self) -> Body:
         """The function, with the role of every parameter."""
-        return Body.of(self.function, self.owner)
+        return Body.of(self.function, self.owner, self.fixtures)
 
     def within(self, owner: type | None) -> Declaration:
         """Return it as a method of a class."""
         return replace(self, owner=owner)
+
+    def given(self, fixtures: Mapping[str, Any]) -> Declaration:
+        """Return it with what fixtures gave for its parameters."""
+        return replace(self, fixtures=fixtures)
 
     def overridden(self, *, samples: int | None = None, budget: Any = None) -> Declaration:
         """Return it with another number of samples, and another budget: money, or a mapping as a spec has it."""
@@ -121,7 +127,12 @@ class Declaration:
         for name, given in self.more.items():
             both = isinstance(given, Mapping) and isinstance(said.get(name), Mapping)
             said[name] = {**said[name], **given} if both else given
-        code = (self.function, use_case.make, *([self.owner] if body.uses_its_class else []))
+        code = (
+            self.function,
+            use_case.make,
+            *([self.owner] if body.uses_its_class else []),
+            *([dict(self.fixtures)] if self.fixtures else []),
+        )
         scored_by = () if "scorers" in self.more or not use_case.criteria else (use_case.make,)
         return DeclaredCall(
             {name: given for name, given in said.items() if given is not None or name in self.more}, code, scored_by

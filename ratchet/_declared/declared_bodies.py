@@ -7,14 +7,14 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from ratchet._declared.use_cases import UseCase
 from ratchet.errors import SpecError
 from ratchet.plugins import ExperimentContext, Output, Sample
 
-Role = Literal["self", "use_case", "sample", "captor", "context", "treatment"]
+Role = Literal["self", "use_case", "sample", "captor", "context", "treatment", "fixture"]
 
 _NAMED: Final[dict[str, Role]] = {
     "self": "self",
@@ -29,6 +29,18 @@ _WRITTEN: Final = re.compile(r"\btreatment_value\((?:['\"](?P<factor>[^'\"]+)['\
 
 class NoOutcome(ValueError):
     """A function recorded no outcome, or two."""
+
+
+class _Unknown(SpecError):
+    """A parameter that nothing gives."""
+
+    def __init__(self, function: Callable[..., Any], parameter: str) -> None:
+        super().__init__(
+            f"{function.__qualname__}: nothing here gives its parameter {parameter!r}; it may have use_case, sample, captor, "
+            "context, and what is annotated with Annotated[…, experiment.treatment_value()]. Fixtures are given by pytest "
+            "alone: run it by pytest --ratchet=measure, or make in the function what the fixture gives"
+        )
+        self.parameter = parameter
 
 
 class Captor:
@@ -76,11 +88,14 @@ class Body:
     """The class that it is a method of."""
     roles: tuple[tuple[str, Role, str | None], ...]
     """Every parameter with its role, and with the factor that it gets the initial value of."""
+    fixtures: Mapping[str, Any] = field(default_factory=dict)
+    """What fixtures of pytest gave, by parameter."""
 
     @classmethod
-    def of(cls, function: Callable[..., Any], owner: type | None) -> Body:
-        """Read the parameters of a function."""
+    def of(cls, function: Callable[..., Any], owner: type | None, fixtures: Mapping[str, Any] | None = None) -> Body:
+        """Read the parameters of a function. `fixtures` has the values of those that nothing else is known of."""
         parameters = list(inspect.signature(function).parameters.values())
+        says_use_case = any(parameter.name == "use_case" for parameter in parameters)
         roles: list[tuple[str, Role, str | None]] = []
         for place, parameter in enumerate(parameters):
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -88,16 +103,26 @@ class Body:
             annotation = _annotation(function, parameter.annotation)
             found = _role(parameter.name, annotation)
             is_first = not any(role != "self" for _, role, _ in roles)
-            if found is None and is_first and place <= 1:
+            if found is None and is_first and place <= 1 and not says_use_case:
                 found = ("use_case", None)
             if found is None and parameter.default is parameter.empty:
-                raise SpecError(
-                    f"{function.__qualname__}: nothing is known of its parameter {parameter.name!r}; it may have use_case, "
-                    "sample, captor, context, and what is annotated with Annotated[…, experiment.treatment_value()]"
-                )
+                if fixtures is None or parameter.name not in fixtures:
+                    raise _Unknown(function, parameter.name)
+                found = ("fixture", None)
             if found is not None:
                 roles.append((parameter.name, *found))
-        return cls(function, owner, tuple(roles))
+        return cls(function, owner, tuple(roles), fixtures or {})
+
+    @classmethod
+    def fixtures_of(cls, function: Callable[..., Any], owner: type | None) -> tuple[str, ...]:
+        """Name the parameters that only a fixture can give."""
+        found: dict[str, Any] = {}
+        while True:
+            try:
+                cls.of(function, owner, found)
+                return tuple(found)
+            except _Unknown as unknown:
+                found[unknown.parameter] = None
 
     @property
     def takes_sample(self) -> bool:
@@ -128,7 +153,10 @@ class Body:
                     given[role] = use_case.made_with(configuration)
                 elif role == "self" and self.owner is not None:
                     given[role] = self.owner()
-            return {name: initial[name] if role == "treatment" else given[role] for name, role, _ in self.roles}
+            given_by_name = {**initial, **self.fixtures}
+            return {
+                name: given_by_name[name] if role in ("treatment", "fixture") else given[role] for name, role, _ in self.roles
+            }
 
         def answer(configuration: Mapping[str, Any], sample: Sample, context: ExperimentContext) -> Output:
             captor = Captor()

@@ -12,15 +12,10 @@ from store.connection import Connection, Database
 from store.encoding import json_at, storable_text
 from store.encrypted_contents import contents_of
 from store.schema import StoreError
+from store.write.kept_files import FileRow, delete_unnamed_files, put_file
 from workflows.model.spec.dataset import SplitName
 
 _TAGS = """array_to_json(ARRAY(SELECT DISTINCT unnest(tags) COLLATE "C" AS tag ORDER BY tag))::text"""
-_DELETE_UNNAMED_FILES = """
-DELETE FROM files WHERE digest IN (
-    SELECT digest FROM files f WHERE NOT EXISTS (SELECT FROM dataset_files d WHERE d.digest = f.digest)
-    FOR UPDATE SKIP LOCKED
-)"""
-"""A file that somebody is about to name is locked by him, and stays."""
 _JSON_COLUMNS = {"input": "input", "expected": "expected"}
 
 
@@ -37,14 +32,6 @@ class SampleRow(NamedTuple):
     tags: list[str]
     splits: Sequence[str] = ()
     """Those it was given in, most often one; empty where the dataset says nothing of splits."""
-
-
-class FileRow(NamedTuple):
-    """A file that samples name; without content where it must be in the store already."""
-
-    digest: str
-    media_type: str
-    content: bytes | None
 
 
 class Datasets:
@@ -164,7 +151,7 @@ class Datasets:
             if run is not None:
                 raise StoreError(f"dataset {dataset_id[:12]} is used by run {run!r}: delete the run first")
             deleted = await connection.fetchval("DELETE FROM datasets WHERE dataset_id = $1 RETURNING true", dataset_id)
-            await connection.execute(_DELETE_UNNAMED_FILES)
+            await delete_unnamed_files(connection)
             return bool(deleted)
 
 
@@ -202,14 +189,7 @@ async def _add_samples(connection: Connection, dataset_id: str, rows: Sequence[S
 
 
 async def _add_file(connection: Connection, dataset_id: str, file: FileRow) -> None:
-    if file.content is not None:
-        await connection.execute(
-            "INSERT INTO files (digest, media_type, content) VALUES ($1, $2, $3)"
-            " ON CONFLICT (digest) DO UPDATE SET media_type = excluded.media_type",
-            file.digest,
-            file.media_type,
-            contents_of(connection).file(file.content),
-        )
+    await put_file(connection, file)
     await connection.execute("INSERT INTO dataset_files (dataset_id, digest) VALUES ($1, $2)", dataset_id, file.digest)
 
 

@@ -11,6 +11,7 @@ from store.connection import Connection, Database
 from store.encoding import from_json, optional_text, storable_json
 from store.encrypted_contents import contents_of
 from store.events import TERMINAL, Event, LockedRun, announce, lock_run, status_event, trial_key
+from store.write.kept_files import delete_files_of_run
 from store.write.limits.budgets import limits_in, open_budget, set_limits
 from store.write.overlays import store_overlay
 from store.write.retention.legal_holds import refuse_held
@@ -275,6 +276,7 @@ async def delete_run(connection: Connection, run_id: str) -> bool:
     )
     await connection.execute("DELETE FROM rate_limits WHERE run_id = $1", run_id)
     await connection.execute("DELETE FROM runs WHERE run_id = $1", run_id)
+    await delete_files_of_run(connection, run_id)
     await connection.execute(
         """
         DELETE FROM overlays WHERE config_hash = ANY($1)

@@ -22,6 +22,8 @@ from store.connection import Database
 from store.errors import store_errors
 from store.read.reader import StoreReader
 from store.write.repositories import Store
+from tests.support.pictures import png
+from tests.support.spec_building import state as run_state
 from tests.support.store_examples import ExampleRun
 from workflows.model.failures import INVALID_REQUEST
 from workflows.model.run.contract import CandidateKey, CommitRounds, HistoryPage, Prepared, PrepareInput
@@ -78,6 +80,22 @@ class TestPrepare:
         before = await reader.runs.report("triage-1")
         assert await prepare() == first
         assert await reader.runs.report("triage-1") == before
+
+    async def test_files_that_factors_name_are_taken_in_and_named_by_content_from_here_on(
+        self, prepare: Run, reader: StoreReader, tmp_path: Path
+    ) -> None:
+        (tmp_path / "style.png").write_bytes(png(41))
+        prepared = await prepare(configuration={"style": {"$file": "style.png"}})
+        named = prepared.read.configuration["style"].value
+        kept = await reader.files.load(named["$file"].removeprefix("sha256:"))
+        assert kept is not None and kept.content == png(41)
+        state = run_state(configuration={"style": {"$file": "style.png"}})
+        state.open(prepared)
+        assert state.request.baseline == {"style": named}
+        with pytest.raises(
+            ApplicationError, match=r"configuration\.style\.value: a file that it names is not in RATCHET_DATA_DIR"
+        ):
+            await prepare(configuration={"style": {"$file": "gone.png"}})
 
     async def test_it_heartbeats_while_it_works(self, prepare: Run, environment: ActivityEnvironment) -> None:
         beats: list[Any] = []

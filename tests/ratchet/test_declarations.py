@@ -253,7 +253,7 @@ class Blind:
         (body, {"treatment_factor": "k", "mutator": "step", "optimizer": "gepa"}, "mutator: is given beside optimizer"),
         (body, {"treatment_factor": "k", "data": None}, "takes a sample, and there are none"),
         (body, {"treatment_factor": "k", "scorer": lambda output, sample: 1}, "scorer: is a function of two"),
-        (strange, {"treatment_factor": "k"}, "nothing is known of its parameter 'tmp_path'"),
+        (strange, {"treatment_factor": "k"}, "nothing here gives its parameter 'tmp_path'"),
         (sampleless, {"treatment_factor": "prompt", "use_case": Blind, "data": None}, "which outcomes of blind are a success"),
         (sampleless, {"treatment_factor": "ratio", "use_case": Blind}, "'ratio' is 0.5, and nothing says how it may change"),
     ],

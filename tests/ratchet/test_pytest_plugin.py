@@ -146,7 +146,7 @@ def test_a_mistake_in_the_code_of_the_user_shows_where_it_is(project: pytest.Pyt
     done.stdout.fnmatch_lines(["*FileNotFoundError*nowhere*"])
 
 
-def test_fixtures_and_parameters_of_pytest_are_not_for_experiments(project: pytest.Pytester) -> None:
+def test_parameters_of_pytest_are_not_for_experiments(project: pytest.Pytester) -> None:
     project.makepyfile(
         USE_CASE
         + """
@@ -158,7 +158,30 @@ def test_fixtures_and_parameters_of_pytest_are_not_for_experiments(project: pyte
     )
     done = run(project, "--ratchet=check")
     assert done.ret == pytest.ExitCode.INTERRUPTED
-    done.stdout.fnmatch_lines(["*measure_shop: an experiment takes no fixtures and no parameters of pytest*"])
+    done.stdout.fnmatch_lines(["*measure_shop: an experiment takes no parameters of pytest*"])
+
+
+def test_fixtures_are_given_to_experiments(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        USE_CASE
+        + """
+    @pytest.fixture
+    def client():
+        return {"kind": "client"}
+
+    class TestShop:
+        @experiment.measure(use_case=Shop, samples=80)
+        def measure_with(self, client, use_case):
+            return use_case.prompt
+
+    @experiment.explore(use_case=Shop, configurations=[{"prompt": "Do not."}])
+    async def explore_with(use_case, missing):
+        return use_case.prompt
+"""
+    )
+    done = run(project, "--ratchet=check")
+    done.assert_outcomes(passed=1, errors=1)
+    done.stdout.fnmatch_lines(["*fixture 'missing' not found*"])
 
 
 def test_a_session_without_experiments_loads_nothing_of_the_engine(

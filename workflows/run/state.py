@@ -113,13 +113,14 @@ class RunState:
         self._admission = Admission(request.factors_in_play)
 
     def open(self, prepared: Prepared) -> None:
-        """Go on with what was found out. A prompt that the spec only named is part of the request from here on, and so is what
+        """Go on with what was found out. What the spec only named is part of the request from here on, and so is what
         plug-ins say of themselves."""
         self.request = self.request.described(prepared.descriptions)
         stop = self.limits.stop.model_copy(update={"policy": self.request.stop.policy})
         self.limits = Limits(stop, self.limits.budget, self.limits.max_consecutive_failed_trials)
-        if prepared.read is not None and self.request.prompt is not None:
-            prompt = self.request.prompt.model_copy(update={"snapshot": prepared.read.snapshot})
+        if prepared.read is not None:
+            prompt, snapshot = self.request.prompt, prepared.read.snapshot
+            prompt = prompt if prompt is None else prompt.model_copy(update={"snapshot": snapshot})
             configuration = prepared.read.configuration
             self.request = self.request.model_copy(update={"configuration": configuration, "prompt": prompt})
             self._admission = Admission(self.request.factors_in_play)

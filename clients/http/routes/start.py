@@ -11,6 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from activities.preparing.factor_files import FactorFileMissing, keep_factor_files
 from activities.preparing.request_check import Busy, problems_of
 from clients.http.access.audited_requests import Noted
 from clients.http.access.callers import CalledBy, HttpCaller
@@ -134,7 +135,7 @@ async def _started_once(backend: Backend, found: SpecContents, response: Respons
         row = await backend.reader.runs.progress(run_id)
         is_open = execution is not None and execution.status == WorkflowExecutionStatus.RUNNING
         known = is_open or row is not None
-        if not known and await _started(backend, found.asked, run_id, team):
+        if not known and await _started(backend, found, run_id, team):
             backend.open_runs.add(run_id)
             return Started(optimization_id=run_id, status="initialized", created=True, unseen=unseen)
         if not new:
@@ -154,10 +155,15 @@ async def refuse_problems(request: OptimizationRequest) -> None:
         raise Refused(422, "; ".join(problems[:20]), problems[0].partition(": ")[0])
 
 
-async def _started(backend: Backend, request: OptimizationRequest, run_id: str, team: str) -> bool:
+async def _started(backend: Backend, found: SpecContents, run_id: str, team: str) -> bool:
     """False when somebody else was faster."""
+    request = found.asked
     if not await Teams(backend.database).claim_run(run_id, team):
         raise Refused(409, f"the id {run_id!r} is taken; give the spec another name", "name")
+    try:
+        await keep_factor_files(backend.database, run_id, found.files)
+    except FactorFileMissing as error:
+        raise Refused(422, str(error), "configuration") from None
     try:
         await backend.servers.client.start_workflow(
             WORKFLOW,

@@ -1,8 +1,8 @@
 // One sample with what both sides answered, side by side.
 
 import { h } from "../dom.js";
-import { imageAt } from "../source.js";
 import { cost, milliseconds, plain, score, whole } from "../format.js";
+import { imagesOf } from "./images.js";
 
 const LONGEST = 20_000; // characters of one text that are drawn at once
 
@@ -11,7 +11,7 @@ export function answersOf(sample, names) {
   return [
     h("div", { class: "asked" },
       block("Input", readable(sample.input)),
-      imagesOf(sample.input),
+      imagesOf(sample.input, "Input"),
       sample.expected === null ? null : block("Expected", readable(sample.expected)),
     ),
     sample.tags.length ? h("p", { class: "tags" }, h("span", { class: "soft" }, "Tags: "), sample.tags.map((tag) => h("span", { class: "pill" }, tag))) : null,
@@ -20,22 +20,6 @@ export function answersOf(sample, names) {
       side(names.after, sample.candidate_answers, sample.candidate_score),
     ),
   ];
-}
-
-const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
-const MOST_IMAGES = 20; // of one sample
-
-/** The images that an input names by their content, small. */
-function imagesOf(input) {
-  const shown = namedIn(input).slice(0, MOST_IMAGES).map(([place, digest]) => [place, imageAt(digest)]).filter(([, at]) => at);
-  return shown.length ? h("p", { class: "images" }, shown.map(([place, src]) => h("img", { src, alt: `Input ${place}`, loading: "lazy" }))) : null;
-}
-
-function namedIn(value, place = "") {
-  if (value === null || typeof value !== "object") return [];
-  const digest = typeof value.$file === "string" ? /^sha256:([0-9a-f]{64})$/.exec(value.$file) : null;
-  if (digest) return IMAGES.has(value.type) ? [[place, digest[1]]] : [];
-  return Object.entries(value).flatMap(([name, part]) => namedIn(part, place ? `${place}.${name}` : name));
 }
 
 function side(name, answers, mean) {

@@ -5,6 +5,7 @@ import { capital, cost, milliseconds, plain, score, signed, whole, words } from 
 import { linkTo } from "../router.js";
 import { choice, labelled, roomyLayout, verdictPill } from "./controls.js";
 import { changesView } from "./diff.js";
+import { imagesOf } from "./images.js";
 import { judgementView } from "./judgement.js";
 import { reading } from "./reading.js";
 import { samplesView } from "./samples.js";
@@ -96,7 +97,7 @@ export function mount(element, { run, api, subscribe, navigate, announce, params
       ] : h("p", { class: "soft" }, "This is what every candidate is compared with."),
       candidate.children.length ? h("p", { class: "lineage" }, h("span", { class: "soft" }, "Went on to "), listed(candidate.children.map(link))) : null,
       h("details", { class: "configuration" }, h("summary", {}, "Whole configuration"),
-        h("dl", {}, Object.entries(candidate.configuration).map(([factor, value]) => h("div", {}, h("dt", {}, factor), h("dd", {}, h("pre", { tabindex: "0", role: "group", "aria-label": factor }, plain(value))))))),
+        h("dl", {}, Object.entries(candidate.configuration).map(([factor, value]) => h("div", {}, h("dt", {}, factor), h("dd", {}, h("pre", { tabindex: "0", role: "group", "aria-label": factor }, plain(value)), imagesOf(value, factor)))))),
     );
   }
 

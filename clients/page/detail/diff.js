@@ -2,6 +2,7 @@
 
 import { h } from "../dom.js";
 import { plain } from "../format.js";
+import { imagesOf } from "./images.js";
 
 const AROUND = 3; // unchanged lines that are shown around what changed
 const WORTH_HIDING = 3;
@@ -12,6 +13,8 @@ export function changesView(changes, { layout = "unified", from = "before", to =
   return changes.map((change) => h("section", { class: "change" },
     h(heading, {}, change.factor),
     isLong(change.before) || isLong(change.after) ? textChange(change, layout, from, to) : valueChange(change),
+    imagesOf(change.before, `${change.factor} of ${from}`),
+    imagesOf(change.after, `${change.factor} of ${to}`),
   ));
 }
 

@@ -100,11 +100,12 @@ class TeamReader:
         return problems
 
     async def has_file(self, team: str, digest: str) -> bool:
-        """Whether one of a team's datasets names a file."""
+        """Whether one of a team's datasets or runs names a file."""
         async with self._database.connection() as connection:
             return bool(
                 await connection.fetchval(
-                    "SELECT EXISTS (SELECT FROM dataset_files WHERE digest = $2 AND team_has_dataset($1, dataset_id))",
+                    "SELECT EXISTS (SELECT FROM dataset_files WHERE digest = $2 AND team_has_dataset($1, dataset_id))"
+                    " OR EXISTS (SELECT FROM run_files WHERE digest = $2 AND team_of_run(run_id) = $1)",
                     team,
                     digest,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from activities.datasets import DatasetError, ObjectSource, SourceAway, check_items, ingest, source_of
-from activities.settings import DatasetSettings
+from activities.endpoints.endpoint_policy import OperatorLists
+from activities.settings import DatasetSettings, OperatorSettings
 from store.connection import Database
 from store.read.reader import StoreReader
 from tests.support.dataset_files import FORMATS, tickets
 from tests.support.object_store import ObjectStore, object_store
+from tests.support.pictures import png
 from workflows.model.spec.dataset import Dataset
 
 
@@ -71,6 +74,39 @@ def test_each_split_may_be_an_object_of_its_own(s3: ObjectStore, tmp_path: Path)
     gone = {**paths, "test": "s3://sets/glue/nothing.csv"}
     with pytest.raises(DatasetError, match=r"^dataset\.paths\.test: there is no object 'glue/nothing.csv' in bucket 'sets'"):
         check_items(source_of(Dataset.model_validate({"paths": gone}), lambda path: Path(path), DatasetSettings()))
+
+
+async def test_the_files_of_its_samples_lie_beside_it_where_the_operator_lists_them(
+    s3: ObjectStore, database: Database, reader: StoreReader
+) -> None:
+    s3.put("sets", "seen/a b.png", png(6))
+    s3.put("sets", "secret.png", png(7))
+    lists = OperatorLists(OperatorSettings(objects=("s3://sets/seen/",)))
+
+    def items(*named: str) -> Any:
+        url = s3.put(
+            "sets", "seen/items.jsonl", "".join(json.dumps({"input": {"$file": one}}) + "\n" for one in named).encode()
+        )
+        return source_of(
+            Dataset.model_validate({"path": url}), lambda path: Path(path), DatasetSettings(), refuse_object=lists.refuse_object
+        )
+
+    stored = await ingest(database, items("a b.png"))
+    (sample,) = await reader.datasets.samples(stored.dataset_id)
+    kept = await reader.files.load(sample.input["$file"].removeprefix("sha256:"))
+    assert kept is not None and (kept.media_type, kept.content) == ("image/png", png(6))
+    refusals = {
+        "../secret.png": "leads out of the dataset's folder",
+        "/secret.png": "leads out of the dataset's folder",
+        "gone.png": "cannot be read: there is no object 'seen/gone.png' in bucket 'sets'",
+    }
+    for named, wrong in refusals.items():
+        with pytest.raises(DatasetError) as refused:
+            check_items(items(named))
+        assert str(refused.value).startswith(f"items.jsonl line 1: input: file {named!r} {wrong}")
+    lists = OperatorLists(OperatorSettings(objects=("s3://sets/seen/items.jsonl",)))
+    with pytest.raises(DatasetError, match=r"may not be read: this worker reads no object s3://sets/seen/a b\.png"):
+        check_items(items("a b.png"))
 
 
 def test_nothing_of_it_stays_on_this_machine(s3: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

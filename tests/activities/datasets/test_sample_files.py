@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from activities.datasets import DatasetError, InlineItems, check_items, ingest
-from activities.datasets.sample_files import LARGEST_FILE_MB, media_type_of
+from activities.datasets.file_folders import LARGEST_FILE_MB
+from activities.datasets.sample_files import media_type_of
 from ratchet._files import FileReference
 from store.connection import Database
 from store.read.reader import StoreReader

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from activities.datasets import InlineItems, ingest
 from activities.endpoints.chat_models import ChatModels, Patience
 from activities.endpoints.gate import ClosedForLong, Gates
 from activities.plugins.loader import Plugins
@@ -17,11 +19,18 @@ from activities.scorers import ScorerTools
 from activities.scorers.model_calls import asked
 from activities.targets.faults import Refused, Unjudged, Unreachable
 from clients.demo.model_server import SimulatedModel
+from clients.testing.fake_model import fake_model
 from ratchet import Sample
+from ratchet._files import data_url
+from store.connection import Database
+from store.read.reader import StoreReader
+from store.read.sample_files import FileReader
 from tests.support.activity_attempts import activity_environment
 from tests.support.measured_runs import MeasuredRun, evaluation
+from tests.support.pictures import png
 from tests.support.scoring import SCORER, grade
 from tests.support.suite_building import shard, suite
+from workflows.model.spec.dataset import Item
 from workflows.model.spec.prices import Price
 from workflows.model.spec.targets.chat import ChatTarget
 
@@ -69,6 +78,23 @@ class TestTheJudge:
         assert given.score.value == pytest.approx(value)
         assert given.score.passed is (value >= 0.5)
         assert given.score.reason == said
+
+    async def test_it_sees_the_files_of_the_sample_where_it_sees_the_input(
+        self, tools: ScorerTools, database: Database, tmp_path: Path
+    ) -> None:
+        (tmp_path / "a.png").write_bytes(png(31))
+        stored = await ingest(database, InlineItems([Item(input={"q": "?", "p": {"$file": "a.png"}})], folder=tmp_path))
+        (sample,) = await StoreReader(database).datasets.samples(stored.dataset_id)
+        seeing = replace(tools, files=FileReader(database))
+        with fake_model('{"reason": "So.", "score": 5}') as judge:
+            shown: tuple[dict[str, Any], ...] = ({}, {"files": 0}, {"show": []})
+            for more in shown:
+                await grade(seeing, rubric(judge.url, **more), "sorry", input=sample.input)
+            sent = [call.request.messages[1]["content"] for call in judge.calls if call.request is not None]
+        before, picture, after = sent[0]
+        assert picture == {"type": "image_url", "image_url": {"url": data_url("image/png", png(31))}}
+        assert before["text"].startswith("<input-") and '"q":"?"' in after["text"].replace(" ", "")
+        assert '"$file"' in sent[1] and "$file" not in sent[2]
 
     @pytest.mark.parametrize("response_format", ["json_schema", "json_object", "none"])
     async def test_endpoints_hold_it_to_its_form_as_they_can(

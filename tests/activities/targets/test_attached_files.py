@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from activities.datasets import ingest
-from activities.targets.attached_files import AttachedFiles, attached, attached_to_proposal, with_contents, with_data_urls
+from activities.targets.attached_files import AttachedFiles, attached, attached_to_reader, with_contents, with_data_urls
 from activities.targets.faults import NotSent
-from ratchet import Record, Sample
+from ratchet import Sample
 from ratchet._files import FileReference, data_url
 from store.connection import Database
 from store.read.reader import StoreReader
@@ -66,16 +66,15 @@ async def test_what_python_and_http_targets_and_proposers_get(database: Database
     sample, files = Sample("s", row.input), FileReader(database)
 
     assert (await with_contents(files, sample)).file("picture").read() == png(9)
-    assert (await with_data_urls(files, sample)).input == {"picture": data_url("image/png", png(9)), "note": "Nine."}
+    assert await with_data_urls(files, sample.input) == [{"picture": data_url("image/png", png(9)), "note": "Nine."}]
 
-    records = [Record(inputs=sample.input, output="?", score=0.0)]
-    shown = await attached_to_proposal(files, records, 4)
-    again = await attached_to_proposal(files, records, 4)
-    (marked,) = [shown.marked(record.inputs) for record in records]
+    shown = await attached_to_reader(files, [sample.input], 4)
+    again = await attached_to_reader(files, [sample.input], 4)
+    marked = shown.marked(sample.input)
     assert marked == again.marked(row.input), "a request that is repeated is the same one"
     (sent,) = shown.sent([{"role": "user", "content": marked["picture"]}])
     assert sent["content"][0]["image_url"]["url"] == data_url("image/png", png(9))
-    assert (await attached_to_proposal(files, records, 0)).marked(row.input) == row.input
+    assert (await attached_to_reader(files, [sample.input], 0)).marked(row.input) == row.input
 
     gone = {"picture": {"$file": f"sha256:{'0' * 64}", "type": "image/png", "bytes": 1}}
     with pytest.raises(NotSent, match="is not in the store; add its dataset again"):

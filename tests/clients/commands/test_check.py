@@ -122,6 +122,16 @@ MALFORMED = {
         5,
         "dataset.items[0]: a file is application/octet-stream, which the target cannot be sent; give image/png",
     ),
+    "file of a factor that is not there": (
+        CHAT.replace("configuration:\n", "configuration:\n  style: {$file: a.png}\n"),
+        3,
+        "configuration.style.value: file 'a.png' is not in the spec's folder; copy it there or correct the path",
+    ),
+    "file of a factor that no model takes": (
+        CHAT.replace("configuration:\n", "configuration:\n  style: {$file: program}\n"),
+        3,
+        "configuration.style: a file is application/octet-stream, which the target cannot be sent; give image/png",
+    ),
     "reference": (changed("mine:target", "mine"), 4, "target.ref: is not a plug-in reference"),
     "no module": (changed("mine:target", "nix:target"), 4, "target.ref: plug-in nix:target: there is no module 'nix'"),
     "no attribute": (changed("mine:target", "mine:nix"), 4, "target.ref: plug-in mine:nix: module mine has no 'nix'"),

@@ -59,7 +59,22 @@ def test_experiments_are_checked_and_what_is_wrong_is_bad_input(bench: Bench) ->
     done = bench.ratchet("experiments", "--check")
     assert (done.returncode, done.stdout.count("nothing is wrong")) == (0, 2), done.stdout + done.stderr
     (bench.directory / "bad.py").write_text(DECLARING.replace("kept_beside", "nowhere"))
-    assert "bad.py: cannot be imported: ModuleNotFoundError: No module named 'nowhere'" in bench.ratchet("experiments").stderr
+    for arguments in ([], ["--check"]):
+        partly = bench.ratchet("experiments", *arguments)
+        assert (partly.returncode, "measure-shop" in partly.stdout) == (1, True), partly.stdout + partly.stderr
+        assert "bad.py: cannot be imported: ModuleNotFoundError: No module named 'nowhere'" in partly.stderr
+    assert bench.ratchet("experiments", "bad.py").returncode == 2
+    (bench.directory / "bad.py").write_text(
+        DECLARING.replace("from kept_beside import WORD", "WORD = 'help'").replace(
+            "(use_case):\n    return use_case.prompt", "(use_case, client):\n    return use_case.prompt"
+        )
+    )
+    fixture = bench.ratchet("experiments", "bad.py", "--check")
+    assert fixture.returncode == 2
+    assert (
+        "measure_shop: nothing here gives its parameter 'client'" in fixture.stdout
+        and "pytest --ratchet=measure" in fixture.stdout
+    )
     (bench.directory / "bad.py").write_text(
         DECLARING.replace("from kept_beside import WORD", "WORD = 'help'").replace("samples=4", "samples=4, budjet=1")
     )

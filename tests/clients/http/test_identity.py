@@ -118,10 +118,13 @@ async def test_another_picture_under_the_same_name_is_another_run(
     (directory / "a.png").write_bytes(png(1))
     items = [{"input": {"n": n, "picture": {"$file": "a.png"}}, "expected": "yes"} for n in range(3)]
     spec = own_spec(name="pictured", dataset={"items": items, "splits": "none"})
-    before = await by_http(http, spec)
-    assert before == await by_command(servers, directory, spec)
+    factors = {**spec["configuration"], "style": {"value": {"$file": "a.png"}}}
+    styled = {**own_spec(name="styled"), "configuration": factors}
+    before = [await by_http(http, one) for one in (spec, styled)]
+    assert before == [await by_command(servers, directory, one) for one in (spec, styled)]
     (directory / "a.png").write_bytes(png(2))
-    assert before != await by_http(http, spec) == await by_command(servers, directory, spec)
+    for run_id, one in zip(before, (spec, styled), strict=True):
+        assert run_id != await by_http(http, one) == await by_command(servers, directory, one)
 
 
 @pytest.mark.parametrize("changed", ["own.py", "own_words.py"])

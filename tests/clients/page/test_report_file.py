@@ -16,6 +16,8 @@ from playwright.async_api import Browser, Page, Route, expect
 from temporalio.client import WorkflowFailureError
 
 from activities.datasets import ingest
+from activities.datasets.file_folders import LocalFolder
+from activities.preparing.factor_files import keep_factor_files, with_factor_files
 from clients.demo.model_server import simulated_model
 from clients.demo.models import ECHO
 from clients.reports.gates import meets
@@ -30,6 +32,7 @@ from tests.support.hill_specs import hill_spec
 from tests.support.page_browser import PATIENCE_MS, keep_picture
 from tests.support.pictures import png
 from tests.support.word_runs import HOSTILE
+from workflows.model.spec.request import OptimizationRequest
 from workflows.rules.retention_policy import DueRemoval
 
 Accessible = Callable[[Page], Awaitable[list[str]]]
@@ -237,6 +240,46 @@ async def test_pictures_of_samples_reach_the_model_and_are_shown(
     assert (served.content, served.headers["content-type"]) == (png(0), "image/png")
     assert served.headers["x-content-type-options"] == "nosniff"
     assert (await http.get(f"/files/{'0' * 64}")).status_code == 404
+
+
+async def test_a_choice_among_pictures_is_sent_and_shown(
+    engines: Engines, open_report: OpensReport, http: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    for shade in (51, 52):
+        (tmp_path / f"{shade}.png").write_bytes(png(shade))
+    files = [{"$file": "51.png"}, {"$file": "52.png"}]
+    digest = sha256(png(52)).hexdigest()
+    async with simulated_model() as server:
+        written = hill_spec(
+            configuration={"style": {"value": files[0], "change": "structured", "type": "choice", "choices": files}},
+            target={
+                "kind": "chat",
+                "model": ECHO,
+                "base_url": server.base_url,
+                "parameters": {"max_tokens": 99},
+                "messages": [{"role": "user", "content": "{{factors.style}}"}],
+            },
+            dataset={"items": [{"input": n, "expected": f"[image/png {digest[:8]}]"} for n in range(4)], "splits": "none"},
+            scorers=[{"kind": "exact"}],
+            objective={"metric": "exact"},
+            optimizer={"name": "search"},
+            stop={"max_rounds": 2},
+        )
+        taken = with_factor_files(OptimizationRequest.model_validate(written), LocalFolder(tmp_path))
+        await keep_factor_files(engines.database, "styles", taken.files)
+        handle = await engines.start(taken.request.model_dump(mode="json", by_alias=True), run_id="styles")
+        result = await handle.result()
+    assert (result["baseline_score"], result["best_score"]) == (0.0, 1.0)
+    assert result["best_configuration"]["style"]["$file"] == f"sha256:{digest}"
+    history = [event.SerializeToString() async for event in handle.fetch_history_events()]
+    assert b64encode(png(52)) not in b"".join(history)
+
+    page = await open_report("styles", f"candidates/{await winner(http, 'styles')}", in_full=True)
+    for name in ("style of the baseline", "style of this candidate"):
+        picture = page.get_by_role("img", name=name, exact=True)
+        await expect(picture).to_be_visible()
+        assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 8
+    assert (await http.get(f"/files/{digest}")).content == png(52)
 
 
 async def test_what_a_report_leaves_out_is_said(open_report: OpensReport, words: str) -> None:

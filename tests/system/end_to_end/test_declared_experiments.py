@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -43,6 +44,21 @@ def test_a_regression_fails_experiments_by_the_names_of_its_samples(project: Pat
     baseline = yaml.safe_load((project / "experiments/specs/ticket-sorting.yaml").read_text())
     assert (baseline["score"], len(baseline["samples"])) == (0.7, 80)
 
+    shutil.rmtree(project / "experiments")
+    declared = (project / "test_support.py").read_text()
+    with_fixture = declared.replace(
+        "measure_sorting(use_case: TicketSorting,", "measure_sorting(use_case: TicketSorting, word: str,"
+    )
+    (project / "test_support.py").write_text(with_fixture)
+    (project / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef word():\n    return 'word'\n")
+    # One process begins with the optimization, the other with the measurement that it needs.
+    first = pytest_says("--ratchet=optimize", "--ratchet-renew", "--ratchet-new", "-n", "2", "--dist", "load")
+    assert (first.returncode, "4 passed" in first.stdout) == (0, True), first.stdout
+    shown = run_forked(("list", "--json", "--home", str(home)), project, environment(home), PATIENCE_SECONDS)
+    runs = [run["run_id"] for run in json.loads(shown.stdout)["runs"]]
+    assert sum(run.startswith("measure-sorting-") for run in runs) == 2, "one before the fixture, and one for the session"
+
+    shutil.rmtree(project / "experiments" / "optimizations")
     whole = pytest_says("--ratchet=optimize", "-n", "2")
     assert (whole.returncode, "4 passed" in whole.stdout) == (0, True), whole.stdout
     assert "not worse: 0.70 → 0.70" in whole.stdout
@@ -65,6 +81,7 @@ def test_a_regression_fails_experiments_by_the_names_of_its_samples(project: Pat
     assert "t01 1.00 → 0.00, broken: right_queue: does not hold: The ticket is in the queue" in told
     assert "Traceback" not in told
 
+    (project / "test_support.py").write_text(declared)
     command = ("experiments", ".", "--run", "measure-*", "--home", str(home))
     told_again = run_forked(command, project, environment(home), PATIENCE_SECONDS)
     assert (told_again.returncode, "worse: 0.70 → 0.60" in told_again.stdout.decode()) == (3, True), told_again.stderr

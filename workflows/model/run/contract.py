@@ -46,10 +46,11 @@ class Standing(Payload):
     first_replicate: int = 0
 
 
-class ReadPrompt(Payload):
-    """A prompt as it was when the run began, and every factor of the run, its parts among them."""
+class ReadSpec(Payload):
+    """What the spec only named, as it was when the run began: its prompt, and every factor with the files that it names."""
 
-    snapshot: PromptSnapshot
+    snapshot: PromptSnapshot | None = None
+    """None where the spec names no prompt."""
     configuration: dict[str, Factor]
 
 
@@ -77,8 +78,8 @@ class Prepared(Payload):
     versions: dict[str, str] = Field(default_factory=dict)
     descriptions: dict[str, str] = Field(default_factory=dict)
     """What plug-ins say of themselves, by reference."""
-    read: ReadPrompt | None = None
-    """The prompt that the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
+    read: ReadSpec | None = None
+    """What the spec only named. Taken over into the request at once, so that it is read once for the whole run."""
 
 
 class Pending(SpecPart):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ratchet._files import references_in
 from ratchet._text.misspelt_names import meant
 from ratchet._text.placeholders import (
     Unfillable,
@@ -103,6 +104,9 @@ def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]
                     f"configuration.{name}.{field}: is not a known field; did you mean {known}? A mapping that is meant as it "
                     "stands is written {change: frozen, value: {…}}"
                 )
+        refused = _untaken_file(request, factor)
+        if refused is not None:
+            yield f"configuration.{name}: {refused}"
         if isinstance(factor, JsonFactor):
             unusable = [*_bad_schema(f"configuration.{name}.schema", factor.json_schema, work)]
             yield from unusable
@@ -112,6 +116,16 @@ def _configuration(request: OptimizationRequest, names: _Names) -> Iterator[str]
         if isinstance(factor, TextFactor) or name in rendered:
             for where, text in _texts_of(factor):
                 yield from _placeholders_of(request, names, PlacedText(f"configuration.{name}.{where}", text), within=name)
+
+
+def _untaken_file(request: OptimizationRequest, factor: Factor) -> str | None:
+    """What is wrong with a factor that is a file, or may be one, which the target cannot be sent."""
+    taken = request.target.taken_files
+    if taken is None:
+        return None
+    values = [factor.value, *(factor.choices if isinstance(factor, ChoiceFactor) else ())]
+    wrong = next((file for file in references_in(values) if file.media_type not in taken), None)
+    return None if wrong is None else f"a file is {wrong.media_type}, which the target cannot be sent; give {', '.join(taken)}"
 
 
 def _forgot_change(value: object) -> bool:

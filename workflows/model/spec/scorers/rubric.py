@@ -12,6 +12,9 @@ from workflows.model.spec.scorer_options import AskedModel, OutputScorer
 MOST_GRADES = 100
 """How many steps a rubric's scale may have: the judge is shown every one of them."""
 
+FILES_SHOWN = 4
+"""By default. It is left out where a spec is written, so that scores of before keep their fingerprint."""
+
 
 class RubricScorer(OutputScorer):
     """A model grades the output by your rubric and says why. Its score is the grade's place on the scale, from 0 to 1.
@@ -38,6 +41,9 @@ class RubricScorer(OutputScorer):
     """How the judge is held to its form; for endpoints that know no JSON Schema, or no response format at all."""
     show: tuple[Literal["input", "expected"], ...] = ("input", "expected")
     """What the judge sees beside the output."""
+    files: Annotated[int, Field(ge=0, le=50, exclude_if=lambda files: files == FILES_SHOWN)] = FILES_SHOWN
+    """How many images, PDFs and text files of the sample it is sent at most, where it sees the input; 0 for a model that takes
+    none."""
 
     @field_validator("scale")
     @classmethod
