@@ -45,8 +45,9 @@ class PromptSource:
 
 
 @contextmanager
-def refused_prompts(prompt: str = "", field: str | None = None) -> Iterator[None]:
-    """What a store of prompts refuses, as HTTP tells it; of a reference that is not there, the field it came in."""
+def refused_prompts(prompt: str = "", field: str | None = None, *, unknown: int = 404) -> Iterator[None]:
+    """What a store of prompts refuses, as HTTP tells it; of a reference that is not there, the field it came in and a
+    status: what a body names is no part of the path."""
     try:
         yield
     except (StoreAway, StoreRefused) as error:
@@ -54,6 +55,6 @@ def refused_prompts(prompt: str = "", field: str | None = None) -> Iterator[None
     except UnknownPrompt:
         raise Refused(404, no_prompt(prompt), "prompt") from None
     except (UnknownTag, UnknownVersion, InvalidName) as error:
-        raise Refused(404, str(error), field or "prompt") from None
+        raise Refused(unknown, str(error), field or "prompt") from None
     except PromptError as error:
         raise Refused(409, str(error), field) from None

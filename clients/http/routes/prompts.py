@@ -280,7 +280,7 @@ async def list_prompt_history(
 async def render_prompt(prompt: PromptId, asked: RenderAsked, backend: Served) -> RenderedPrompt:
     """Render a prompt for one input, as production code would."""
     store = await _store(backend)
-    with refused_prompts(prompt, "at"):
+    with refused_prompts(prompt, "at", unknown=422):
         found = await store.resolve(prompt, tag=asked.at)
     try:
         rendered = found.render(asked.input)
