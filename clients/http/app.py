@@ -38,7 +38,10 @@ from clients.http.routes import (
     audit_entries,
     codec,
     dataset_uploads,
+    datasets,
     marks,
+    matrix,
+    prompts,
     releases,
     replays,
     retries,
@@ -171,10 +174,10 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    looking = (streams.router, runs.router, trials.router, sample_files.router, replays.router, run_comparison.router)
-    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
-    steered = (steering.router, releases.router, teams.router, audit_entries.router, codec.router)
-    for router in (*looking, *starting, *steered):
+    looking = (streams, runs, trials, matrix, sample_files, replays, run_comparison, audit_entries, datasets, teams)
+    for part in (*looking, start, retries, dataset_uploads, marks, steering, releases, prompts, codec):
+        app.include_router(part.router, dependencies=[Depends(BEARER)])
+    for router in (specs.router, specs.of_runs):
         app.include_router(router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
@@ -216,12 +219,14 @@ async def serving_http(
             looking_after_ended_runs(servers.client, database),
             Feed(database, Runtime.default().metric_meter).serving() as feed,
         ):
-            app = create_app(Backend(servers, database, feed, task_queue), trust)
+            backend = Backend(servers, database, feed, task_queue)
+            app = create_app(backend, trust)
             async with answering(app, listening) as port:
                 try:
                     yield Address(host, port)
                 finally:
                     feed.close()
+                    await backend.prompts.close()
     finally:
         listening.close()
         await database.close()

@@ -9,6 +9,7 @@ from fastapi import Depends, Path, Query, Request
 
 from clients.http.encoded_slashes import SEGMENT
 from clients.http.feed import Feed
+from clients.http.prompt_source import PromptSource
 from clients.http.routes.open_runs import OpenRuns
 from clients.http.spec_contents import SpecReader
 from clients.runs.service.servers import Servers
@@ -31,6 +32,17 @@ RunId = Annotated[
 CandidateId = Annotated[
     str, Path(min_length=1, max_length=500, pattern=NO_CONTROLS, description="The candidate's id."), SEGMENT
 ]
+PromptId = Annotated[
+    str,
+    Path(
+        alias="prompt",
+        min_length=1,
+        max_length=500,
+        pattern=NO_CONTROLS,
+        description="The prompt's name, `namespace/key`, with its slash as `%2F`.",
+    ),
+    SEGMENT,
+]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 
@@ -45,6 +57,7 @@ class Backend:
     task_queue: str
     """Where runs are started."""
     open_runs: OpenRuns = field(default_factory=OpenRuns)
+    prompts: PromptSource = field(default_factory=PromptSource)
     specs: SpecReader = field(default_factory=SpecReader)
 
     @property

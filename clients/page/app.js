@@ -12,6 +12,8 @@ import * as runsView from "./views/runs.js";
 /** Screens beside the runs, loaded when they are first shown; a report has none of them. */
 const SCREENS = {
   new: () => import("./start/new_run.js"),
+  prompts: () => import("./prompts/screen.js"),
+  datasets: () => import("./datasets/screen.js"),
 };
 
 const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
@@ -69,7 +71,7 @@ function frame() {
     app,
     h("header", { class: "top" },
       h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
-      report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs")),
+      report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs"), h("a", { href: linkTo(["prompts"]) }, "Prompts"), h("a", { href: linkTo(["datasets"]) }, "Datasets")),
       report ? null : searchButton({ api, navigate }),
       themeButton(),
     ),

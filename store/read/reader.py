@@ -8,15 +8,18 @@ from store.read.access.audit_log import AuditReader
 from store.read.access.team_months import TeamMonthReader
 from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
+from store.read.dataset_items import DatasetItemReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
 from store.read.finds import FindReader
 from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
+from store.read.prompt_runs import PromptRunReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
 from store.read.sample_files import FileReader
 from store.read.samples.comparisons import ComparisonReader
+from store.read.samples.matrix import MatrixReader
 from store.read.samples.slice_scores import SliceScoreReader
 from store.read.samples.slices import SliceReader
 from store.read.trials import TrialReader
@@ -31,10 +34,13 @@ class StoreReader:
         self.candidates = CandidateReader(database)
         self.outlines = OutlineReader(database)
         self.comparisons = ComparisonReader(database)
+        self.matrix = MatrixReader(database)
         self.slices = SliceReader(database)
         self.slice_scores = SliceScoreReader(database)
         self.events = EventReader(database)
         self.datasets = DatasetReader(database)
+        self.dataset_items = DatasetItemReader(database)
+        self.prompt_runs = PromptRunReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
         self.marks = MarkReader(database)

@@ -50,6 +50,7 @@ class Trials:
         conclusion: Conclusion,
         sample_means: Sequence[float | None],
         look: FirstLook | None = None,
+        sample_states: Sequence[int | None] | None = None,
     ) -> None:
         """The trial's end: its row, the run's totals and the event. Recording the same end again changes nothing."""
         async with self._database.transaction() as connection:
@@ -77,7 +78,7 @@ class Trials:
             elif tuple(before) == after:
                 return
             counted = before["status"] if before is not None and before["status"] != "running" else None
-            await _end_trial(connection, result, conclusion, sample_means)
+            await _end_trial(connection, result, conclusion, sample_means, sample_states)
             await connection.execute(
                 """
                 WITH unmetered AS (
@@ -251,7 +252,11 @@ def _change_of_counts(purpose: Purpose, before: str | None, after: str) -> tuple
 
 
 async def _end_trial(
-    connection: Connection, result: TrialResult, conclusion: Conclusion, sample_means: Sequence[float | None]
+    connection: Connection,
+    result: TrialResult,
+    conclusion: Conclusion,
+    sample_means: Sequence[float | None],
+    sample_states: Sequence[int | None] | None,
 ) -> None:
     summary, trial = result.summary, conclusion.trial
     looks = None if trial.completes else storable_json([look.model_dump(mode="json") for look in conclusion.looks])
@@ -263,7 +268,7 @@ async def _end_trial(
             total_cost = $11, total_tokens = $12, avg_latency_ms = $13, avg_ttft_ms = $14, stopped_early = $15,
             error = $16, failure = $17, sample_means = $18, paid_samples = $19, paid_tokens = $20, paid_cost = $21,
             duration_ms = $22, errors = $23, reused_samples = $24, evidence = $25, score_low = $26, score_high = $27,
-            looks = coalesce($28, looks), exhausted = $29, team_rest = $31, finished_at = now()
+            looks = coalesce($28, looks), exhausted = $29, team_rest = $31, sample_states = $32, finished_at = now()
         WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3 AND part = $30
         """,
         trial.run_id,
@@ -296,4 +301,5 @@ async def _end_trial(
         result.exhausted,
         trial.part,
         optional_json(None if result.team_rest is None else result.team_rest.model_dump(mode="json")),
+        sample_states if sample_states is None else list(sample_states),
     )

@@ -19,6 +19,7 @@ from clients.http.access.callers import CALLER, Callers, HttpCaller, NotAdmitted
 from clients.http.access.security import Refusal
 from clients.http.encoded_slashes import decoded_segment
 from clients.http.errors import MAY_BE_AWAY, Problem
+from clients.http.missing_names import no_dataset, no_prompt
 from clients.http.missing_run import unknown_run
 from store.connection import is_away
 from store.read.access.access_tokens import Role
@@ -29,10 +30,13 @@ log = structlog.get_logger("http.access")
 
 RUNS: Final = "/v1/private/optimizations"
 RUN: Final = f"{RUNS}/{{optimization_id}}"
+PROMPTS: Final = "/v1/private/prompts"
+PROMPT: Final = f"{PROMPTS}/{{prompt}}"
+DATASETS: Final = "/v1/private/datasets"
+DATASET: Final = f"{DATASETS}/{{dataset_id}}"
 SESSION: Final = "/v1/private/session"
 SPEC: Final = "/v1/private/spec"
 SEARCH: Final = "/v1/private/search"
-DATASETS: Final = "/v1/private/datasets"
 TEAMS: Final = "/v1/private/teams"
 
 
@@ -48,6 +52,8 @@ class PathRule:
     """Parameters of its query that name runs as well."""
     entrants: tuple[str, ...] = ()
     """Parameters of its query that name runs or candidates of runs, as RUN/CANDIDATE."""
+    datasets: tuple[str, ...] = ()
+    """Parameters of its query that name datasets as well."""
 
 
 ADMINS_ONLY: Final = PathRule(Role.ADMIN)
@@ -62,13 +68,20 @@ _READ = (
     ("GET", f"{SPEC}/templates"),
     ("GET", f"{TEAMS}/months"),
     ("GET", f"{TEAMS}/{{team}}/months"),
+    ("GET", PROMPTS),
+    ("GET", PROMPT),
+    *(("GET", f"{PROMPT}/{part}") for part in ("content", "differences", "history")),
+    ("POST", f"{PROMPT}/render"),
+    ("GET", DATASETS),
+    ("GET", DATASET),
+    *(("GET", f"{DATASET}/{part}") for part in ("copies", "samples", "use")),
     ("GET", RUNS),
     ("GET", RUN),
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "outline", "rejections"),
-            *("releases", "replay", "rounds", "slices", "slices/scores", "spec"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "matrix", "matrix/answers"),
+            *("outline", "rejections", "releases", "replay", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
@@ -90,9 +103,12 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("DELETE", SESSION): PathRule(None),
     **dict.fromkeys(_READ, PathRule(Role.READ)),
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
+    ("GET", f"{DATASET}/differences"): PathRule(Role.READ, datasets=("against",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
     ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
+    ("POST", f"{PROMPT}/release"): PathRule(Role.RELEASE, "release"),
+    ("POST", f"{PROMPT}/rollback"): PathRule(Role.RELEASE, "rollback"),
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),
@@ -154,6 +170,13 @@ class Ownership:
         digest = path.parameters.get("digest")
         if digest is not None and not await self._reader.teams.has_file(team, digest):
             return 404, Problem(field="digest", message=f"there is no image with sha256 {digest[:64]}")
+        prompt = path.parameters.get("prompt")
+        if prompt is not None and await self._reader.teams.of_prompt(prompt) != team:
+            return 404, Problem(field="prompt", message=no_prompt(prompt))
+        datasets = [path.parameters["dataset_id"]] if "dataset_id" in path.parameters else []
+        for dataset_id in [*datasets, *(one for parameter in path.rule.datasets for one in query.getlist(parameter))]:
+            if not await self._reader.teams.has_dataset(team, dataset_id):
+                return 404, Problem(field="dataset_id", message=no_dataset(dataset_id))
         return None
 
     async def _run_of(self, entrant: str) -> str:

@@ -21,7 +21,7 @@ from clients.http.missing_run import refuse_unknown_run
 from clients.local_audit import DeedNote
 from ratchet._frozen import Payload
 from ratchet._values import ShortText
-from workflows.model.spec.release import PersonName, ReleaseState, Ruling
+from workflows.model.spec.release import PersonName, ReleaseRequest, ReleaseState, Ruling
 
 ANSWERED_WITHIN: Final = 30.0
 """Seconds that a worker has to move the tag."""
@@ -75,14 +75,20 @@ async def _ruled(
         raise Refused(409, f"{run_id} has no release that waits for approval", "optimization_id")
     noted.prompt = waiting[0].prompt
     said = Ruling(release_id=waiting[0].release_id, by=by, comment=word.comment, through=caller.through)
-    call = ask_release_writer(
-        backend.servers.client, backend.task_queue, waiting[0].prompt, ruling, said, f"http-{uuid.uuid4().hex}"
-    )
+    return await answer_of_writer(backend, waiting[0].prompt, ruling, said)
+
+
+async def answer_of_writer(
+    backend: Backend, prompt: str, update: Literal["approve", "reject", "request"], asked: Ruling | ReleaseRequest
+) -> ReleaseState:
+    """What the one writer of a prompt says to a ruling, or to a release that is asked for."""
+    told = "the release" if update == "request" else update
+    call = ask_release_writer(backend.servers.client, backend.task_queue, prompt, update, asked, f"http-{uuid.uuid4().hex}")
     try:
         async with asyncio.timeout(ANSWERED_WITHIN):
             return await call
     except TimeoutError:
-        raise Refused(504, f"no worker answered {ruling} within {ANSWERED_WITHIN:g} s; ask again", retry_after=5) from None
+        raise Refused(504, f"no worker answered {told} within {ANSWERED_WITHIN:g} s; ask again", retry_after=5) from None
     except WorkflowUpdateFailedError as error:
-        told = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
-        raise Refused(409, f"{ruling} was refused: {told}") from None
+        why = error.cause.message if isinstance(error.cause, ApplicationError) else str(error.cause)
+        raise Refused(409, f"{told} was refused: {why}") from None

@@ -16,6 +16,7 @@ import { isLive } from "../source.js";
 import * as figures from "./figures.js";
 import * as lineage from "./lineage.js";
 import * as log from "./log.js";
+import * as matrix from "./matrix.js";
 import * as rejections from "./rejections.js";
 import * as head from "./run_head.js";
 import * as scoreChart from "./score_chart.js";
@@ -32,6 +33,7 @@ const inCard = (part) => ({ mount: (body, context) => part.mount(body.appendChil
 const PARTS = {
   "": { title: "Overview", mount: overview },
   trials: { title: "Trials", count: (run) => run.searching.length, ...trials },
+  matrix: { title: "Matrix", hidden: !isLive, ...matrix },
   lineage: { title: "Lineage", ...inCard(lineage) },
   rejections: { title: "Rejections", count: (run) => run.rejections.length, ...rejections },
   budget: { title: "Budget", ...inCard(burndown) },

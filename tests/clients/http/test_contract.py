@@ -13,8 +13,10 @@ import pytest
 
 from activities.datasets import InlineItems, ingest
 from clients.runs.service.servers import Servers
+from ratchet.prompts import open_store
 from tests.support.http_api import TOKEN
 from tests.support.pictures import png
+from tests.support.prompt_examples import template
 from workflows.model.spec.dataset import Item
 
 CONFIGURATION = """
@@ -31,10 +33,36 @@ candidate_id = "{candidate}"
 candidate = "{candidate}"
 digest = "{digest}"
 number = {number}
+prompt = "{prompt}"
+dataset_id = "{dataset}"
+against = "{dataset}"
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
 include-path-regex = "/events$"
+enabled = false
+
+# `against` is a dataset there; elsewhere it is a candidate.
+[[operations]]
+include-operation-id = "compareTrials"
+parameters = {{ against = "{candidate}" }}
+
+[[operations]]
+include-operation-id = "getPromptContent"
+parameters = {{ at = "stable" }}
+
+[[operations]]
+include-operation-id = "comparePrompt"
+parameters = {{ before = "source", after = "stable" }}
+
+[[operations]]
+include-operation-id = "getMatrix"
+parameters = {{ by = "{candidate}" }}
+
+# Names have a slash, which schemathesis encodes but where it tries methods that are not there: those paths then are others.
+[[operations]]
+include-path-regex = "/prompts/"
+[operations.checks.unsupported_method]
 enabled = false
 
 # There are no keys; tests/system/end_to_end/test_encryption.py has some.
@@ -84,13 +112,17 @@ async def test_the_server_does_what_its_openapi_document_says(
     guarded_url: str, finished: str, servers: Servers, tmp_path: Path
 ) -> None:
     (tmp_path / "a.png").write_bytes(png())
-    await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
-    async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+    seen = await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
+    async with await open_store(database_url=servers.database_url) as prompts:
+        await prompts.seed(template("tests/contract"))
+    async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
+        await client.get("/v1/private/openapi.json")  # built once, for longer than schemathesis waits on a busy machine
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
         note = (await client.post(f"/v1/private/optimizations/{finished}/marks", json={"kind": "note", "text": "x"})).json()
     configuration = tmp_path / "schemathesis.toml"
-    names = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
-    configuration.write_text(CONFIGURATION.format(examples=5, **names))
+    given = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
+    given |= {"prompt": "tests/contract", "dataset": seen.dataset_id}
+    configuration.write_text(CONFIGURATION.format(examples=5, **given))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]
@@ -99,7 +131,10 @@ async def test_the_server_does_what_its_openapi_document_says(
     )
     output, _ = await asking.communicate()
     assert asking.returncode == 0, output.decode()[-8000:]
-    assert "Missing test data: 1 operation" in output.decode()  # what is deleted must not be there
+    told = output.decode()
+    # What is deleted must not be there. The other three change prompts, and get 404 where the slash of a name is not encoded.
+    assert "Missing test data: 4 operations" in told, told[-4000:]
+    assert told.count("- DELETE /v1/private/optimizations/{optimization_id}") == 1, told[-4000:]
 
 
 async def test_the_document_describes_every_path_parameter_and_answer(guarded_url: str) -> None:

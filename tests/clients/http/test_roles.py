@@ -43,7 +43,8 @@ def test_what_is_in_no_rule_is_for_admins() -> None:
 
 def test_reading_changes_nothing_and_changing_is_not_for_readers() -> None:
     for (method, path), rule in RULES.items():
-        assert rule.role in (None, Role.ADMIN) or (rule.role is Role.READ) == (method == "GET"), path
+        reads = method == "GET" or path.endswith("/render")  # whose input may be too long for an address
+        assert rule.role in (None, Role.ADMIN) or (rule.role is Role.READ) == reads, path
     admins = {path for (_, path), rule in RULES.items() if rule.role is Role.ADMIN}
     assert admins == {"/v1/private/audit", "/v1/private/teams/{team}/budget", "/codec/encode", "/codec/decode"}
 
@@ -57,6 +58,7 @@ async def test_each_role_passes_where_it_is_enough_and_is_told_which_one_is_miss
             if rule.role is None or path.endswith("/events"):
                 continue
             known = {"optimization_id": "nowhere", "candidate_id": "c", "digest": "0" * 64, "number": 1, "team": "default"}
+            known |= {"prompt": "none%2Fsuch", "dataset_id": "0" * 64}
             at = guarded_url + path.format(**known)
             body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
             answer = await client.request(method, at, json=body)

@@ -16,6 +16,7 @@ from activities.datasets import InlineItems, ingest
 from clients.http.access.roles import RULES
 from clients.http.app import api_of
 from clients.runs.service.servers import Servers
+from ratchet.prompts import open_store
 from store.read.access.access_tokens import Role
 from store.write.access.teams import Teams
 from tests.support.access_tokens import holding, made_token
@@ -23,12 +24,14 @@ from tests.support.engines import Engines
 from tests.support.hill_specs import hill_spec, split_items
 from tests.support.http_api import TOKEN, ask, until
 from tests.support.pictures import png
+from tests.support.prompt_examples import template
 from tests.support.release_runs import CONFIGURATION
 from workflows.model.spec.dataset import Item
 
 NAME_NO_RUN = {
     *("status", "search", "offset", "limit", "newest_first", "spec", "since", "before", "trials", "new", "last_event_id"),
     *("pinned", "q", "purpose", "part", "only_failed", "field", "candidate", "against", "only"),
+    *("confirmation", "by", "slice", "after", "skip", "position", "at", "tag", "split"),
 }
 """Parameters of queries: whoever adds one says here that it names no run, or gives it a rule."""
 BODIES: dict[str, Any] = {"approve": {"comment": "x"}, "adjust": {"max_rounds": 3}, "proposals": {"configuration": {}}}
@@ -164,6 +167,27 @@ async def test_an_image_is_there_for_teams_whose_datasets_name_it(two: TwoTeams,
     await Teams(servers.database).claim_dataset(found.dataset_id, "alpha")
     seen = [(await client.get(f"/files/{digest}")).status_code for client in (two.alpha, two.admin, two.beta, two.default)]
     assert seen == [200, 200, 404, 404]
+
+
+async def test_prompts_and_datasets_of_another_team_are_not_there(two: TwoTeams, servers: Servers) -> None:
+    async with await open_store(database_url=servers.database_url) as prompts:
+        await prompts.seed(template("alpha-prompts/triage"))
+    found = await ingest(servers.database, InlineItems([Item(input={"n": 1, "is": "alpha's"})], name="alphas"))
+    other = await ingest(servers.database, InlineItems([Item(input={"n": 2, "is": "beta's"})], name="betas"))
+    await Teams(servers.database).claim_dataset(found.dataset_id, "alpha")
+    await Teams(servers.database).claim_dataset(other.dataset_id, "beta")
+    of_prompt, of_dataset = "/prompts/alpha-prompts%2Ftriage", f"/datasets/{found.dataset_id}"
+    paths = [of_prompt, f"{of_prompt}/content", f"{of_prompt}/differences", f"{of_prompt}/history", of_dataset]
+    paths += [f"{of_dataset}/{part}" for part in ("samples", "use", "copies", f"differences?against={found.dataset_id}")]
+    for path in paths:
+        seen = [(await client.get(path)).status_code for client in (two.alpha, two.admin, two.beta, two.default)]
+        assert seen == [200, 200, 404, 404], path
+    assert (await two.beta.post(f"{of_prompt}/rollback", json={"version": "1.0.0"})).status_code == 404
+    assert (await two.beta.post(f"{of_prompt}/render", json={"input": {"ticket": "x"}})).status_code == 404
+    assert (await two.beta.get(f"/datasets/{other.dataset_id}/differences?against={found.dataset_id}")).status_code == 404
+    for client, prompt, dataset in ((two.alpha, 1, 1), (two.beta, 0, 0), (two.admin, 1, 1)):
+        assert (await client.get("/prompts?search=alpha-prompts")).json()["total"] == prompt
+        assert (await client.get("/datasets?search=alphas")).json()["total"] == dataset
 
 
 async def test_who_brings_the_same_samples_has_them_too(two: TwoTeams, servers: Servers) -> None:

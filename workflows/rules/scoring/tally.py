@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from workflows.model.run.amounts import Amount
 from workflows.model.spec.judgement import JudgementSpec
@@ -21,6 +22,11 @@ from workflows.rules.scoring.objective_score import (
     plain_mean,
     weighted_mean,
 )
+
+PASSES: Final = 1
+"""At least half of a sample's answers pass."""
+HAS_FAILED: Final = 2
+"""One of a sample's answers failed: the target raised, refused, took too long or gave unusable output."""
 
 RESOURCES = ("cost", "tokens", "latency_ms", "ttft_ms")
 
@@ -96,6 +102,7 @@ class Tally:
         self.weights = [1.0] * suite.samples
         self.passes = [(0, 0)] * suite.samples
         """For every sample: replicates passed, of replicates answered."""
+        self._states: list[int | None] = [None] * suite.samples
         self._singles: list[Sequence[float]] = [()] * suite.samples
         self.measures = {name: Values() for name in measures}
 
@@ -129,6 +136,12 @@ class Tally:
         """
         self._close()
         return self._means
+
+    @property
+    def states(self) -> list[int | None]:
+        """What became of every sample, as a sum of PASSES and HAS_FAILED; None where no answer is known."""
+        self._close()
+        return self._states
 
     @property
     def clusters(self) -> list[int] | None:
@@ -181,6 +194,7 @@ class Tally:
         self._weights.append(group[0].weight)
         self.weights[place] = group[0].weight
         self.passes[place] = (sum(1 for o in group if o.passed and o.status == "answered"), len(group))
+        self._states[place] = _state(self.passes[place][0], group)
         self._means[place] = self._sample_mean(group)
         if len(group) > 1:
             self._singles[place] = array("d", [self._sample_mean([outcome]) for outcome in group])
@@ -295,6 +309,11 @@ def parts_of(objective: Objective) -> Sequence[Objective | Component]:
     if all(part.kind in MEANS_OVER_SAMPLES for part in objective.components):
         return objective.components or [objective]
     return [objective]
+
+
+def _state(passed: int, group: Sequence[MeasuredSample]) -> int:
+    failed = any(outcome.status == "failed" for outcome in group)
+    return (PASSES if 2 * passed >= len(group) else 0) + (HAS_FAILED if failed else 0)
 
 
 def _weight(part: Objective | Component) -> float:

@@ -1,0 +1,119 @@
+"""The matrix of a run: samples by candidates."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from clients.http.backend import NO_CONTROLS, RunId, Served
+from clients.http.encoded_answers import encoded
+from clients.http.errors import Refused, responses
+from clients.http.missing_run import why_unknown
+from clients.http.routes.trials import QueriedCandidate, SliceField
+from store.read.samples.matrix import MOST_CANDIDATES, Kept, MatrixFilter, NoSample, UnknownColumn
+from store.read.samples.matrix_rows import Matrix, MatrixAnswers
+
+router = APIRouter(prefix="/v1/private/optimizations/{optimization_id}/matrix", tags=["trials"])
+
+Confirmation = Annotated[
+    bool, Query(description="The trials of the confirmation, on held-back samples, not those of the search.")
+]
+Position = Annotated[int, Query(ge=0, le=2**31 - 1, description="The sample's place in its split, as the matrix has it.")]
+
+
+@router.get("", operation_id="getMatrix", responses=responses(404, 409), response_model=Matrix)
+async def get_matrix(
+    run_id: RunId,
+    backend: Served,
+    candidate: Annotated[
+        list[QueriedCandidate] | None,
+        Query(
+            max_length=MOST_CANDIDATES,
+            description="A column; again for more. `fixed` and `broken` compare with the first. Default: the baseline, the best"
+            f" and those with the best scores, {MOST_CANDIDATES} in all.",
+        ),
+    ] = None,
+    confirmation: Confirmation = False,
+    only: Annotated[
+        Kept | None,
+        Query(
+            description="Samples that the first column failed and another passes (`fixed`), the other way round (`broken`), of"
+            " which an answer failed (`failed`), or that some pass and others do not (`disagree`)."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=500,
+            pattern=NO_CONTROLS,
+            description="The column that `only` asks after; left out, any.",
+        ),
+    ] = None,
+    field: Annotated[SliceField, Query(description="Of `slice`: `tags`, `expected`, `input.language`…")] = "tags",
+    slice: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=300,
+            pattern=NO_CONTROLS,
+            description="Only this slice of the field, as listRunSlices names it.",
+        ),
+    ] = None,
+    search: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            pattern=NO_CONTROLS,
+            description="Part of the id, the input or the expected answer. Where contents are encrypted, of the id alone:"
+            " `searched` says where it looked.",
+        ),
+    ] = None,
+    after: Annotated[int, Query(ge=-1, le=2**31 - 1, description="Samples behind this position.")] = -1,
+    skip: Annotated[int, Query(ge=0, le=2**31 - 1, description="How many of them to pass over, for whoever jumps.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=100, description="How many samples at most.")] = 50,
+) -> Response:
+    """Samples by candidates, page by page: what each scored, whether it passes, and how the answer begins."""
+    wanted = MatrixFilter(only, by, field, slice, search)
+    try:
+        found = await backend.reader.matrix.page(
+            run_id, candidate, confirmation=confirmation, wanted=wanted, after=after, skip=skip, limit=limit
+        )
+    except UnknownColumn as error:
+        raise _no_column(run_id, error) from None
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return await encoded(lambda: found.model_dump_json(by_alias=True))
+
+
+@router.get("/answers", operation_id="listMatrixAnswers", responses=responses(404, 409), response_model=MatrixAnswers)
+async def list_matrix_answers(
+    run_id: RunId,
+    backend: Served,
+    position: Position,
+    candidate: Annotated[
+        list[QueriedCandidate],
+        Query(min_length=1, max_length=MOST_CANDIDATES, description="Whose answers are wanted; again for more."),
+    ],
+    confirmation: Confirmation = False,
+) -> Response:
+    """One sample in full, with every answer that these candidates gave to it."""
+    try:
+        found = await backend.reader.matrix.answers(run_id, position, candidate, confirmation=confirmation)
+    except UnknownColumn as error:
+        raise _no_column(run_id, error) from None
+    except NoSample:
+        raise Refused(
+            404, f"run {run_id} has no sample at position {position}; GET …/matrix lists those there are", "position"
+        ) from None
+    if found is None:
+        raise await why_unknown(backend, run_id)
+    return await encoded(lambda: found.model_dump_json(by_alias=True))
+
+
+def _no_column(run_id: str, error: UnknownColumn) -> Refused:
+    told = f"run {run_id} has no trial of {error.candidate_id[:200]!r} there"
+    return Refused(404, f"{told}; GET …/matrix without `candidate` lists some that it has", "candidate")

@@ -1,0 +1,264 @@
+// The matrix of a run: what each candidate made of each sample, readable side by side, filtered and walked by keyboard.
+
+import { complaint } from "../detail/reading.js";
+import { TURNS } from "../detail/samples.js";
+import { h, replace, say } from "../dom.js";
+import { score, whole } from "../format.js";
+import { linkTo } from "../router.js";
+import { ask } from "./dialogs.js";
+import { answerDialog } from "./matrix_answer.js";
+import { matrixGrid } from "./matrix_grid.js";
+import { matrixPages } from "./matrix_pages.js";
+
+const TYPED = 250; // milliseconds without a key before a search is made
+const NEWS = 3000; // between looks at a run whose trials go on ending
+const MOST = 20; // candidates, as the API allows
+const KEPT = { fixed: "fixed", broken: "broken", failed: "with an answer that failed", disagree: "where candidates disagree" };
+const FILTERS = ["search", "only", "of", "field", "slice", "samples", "candidates"];
+
+export function mount(element, { run, api, subscribe, navigate, announce, options: given }) {
+  const steps = ["runs", run.id, "matrix"];
+  let options = given;
+  let filtered = null;
+  let columns = [], total = 0;
+  let opened = null;
+  let closed = false;
+  const named = (candidate) => {
+    const number = run.trial(candidate)?.number;
+    return candidate === run.detail.baseline_candidate_id ? "Baseline" : number ? `#${number} ${candidate}` : candidate;
+  };
+  const go = (changes) => navigate(steps, { ...Object.fromEntries(options), ...changes }, { replace: true });
+
+  const search = h("input", { id: "matrix-search", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "id, input or expected", oninput: typed, onkeydown: searchKey });
+  const only = h("select", { id: "matrix-only", onchange: () => go({ only: only.value }) },
+    h("option", { value: "" }, "all samples"), Object.entries(KEPT).map(([name, words]) => h("option", { value: name }, words)));
+  const of = h("select", { id: "matrix-of", onchange: () => go({ of: of.value }) });
+  const slice = h("select", { id: "matrix-slice", onchange: () => go(slice.value ? JSON.parse(slice.value) : { field: null, slice: null }) }, h("option", { value: "" }, "all"));
+  const samples = h("select", { id: "matrix-samples", onchange: () => go({ samples: samples.value, candidates: null, of: null }) },
+    h("option", { value: "" }, "the search’s"), h("option", { value: "confirmation" }, "the confirmation’s"));
+  const labelled = (control, text) => h("div", {}, h("label", { for: control.id }, text), control);
+  const [ofPlace, slicePlace, samplesPlace] = [labelled(of, "By"), labelled(slice, "Slice"), labelled(samples, "Samples")];
+  const told = h("p", { class: "told", role: "status" });
+  const hint = h("p", { class: "soft small", hidden: true }, "The contents of this store are encrypted: the search looks at the ids of samples alone.");
+  const nothing = h("div", { class: "card empty", hidden: true });
+  const problem = h("div", { class: "matrix-problem" });
+
+  const pages = matrixPages(
+    (query, signal) => api.get(`${api.ofRun(run.id, "matrix")}?${parameters(query)}`, { signal }),
+    read,
+    (error) => error.status !== 401 && replace(problem, complaint(error, load)),
+  );
+  const grid = matrixGrid({
+    label: "Samples by candidates", head: titleOf, lead: leadOf, cell: cellOf,
+    row: (number) => pages.row(number),
+    onsight: (first, last) => pages.need(first, last),
+    onopen: (number, place) => go({ sample: pages.row(number).position, answer: columns[place].candidate_id }),
+  });
+  slicePlace.hidden = samplesPlace.hidden = true;
+  replace(element,
+    h("div", { class: "filters" }, h("div", { class: "wide" }, h("label", { for: search.id }, "Search"), search), labelled(only, "Show"), ofPlace, slicePlace, samplesPlace,
+      h("button", { type: "button", onclick: choose }, "Candidates…"), told),
+    hint, problem, nothing, grid.element, legend());
+
+  /** What a filter asks for, as the API takes it. */
+  function parameters(query) {
+    const value = (name) => options.get(name);
+    const wanted = { ...query, search: value("search"), only: KEPT[value("only")] ? value("only") : null, by: value("only") ? value("of") : null, confirmation: value("samples") === "confirmation" || null };
+    if (value("slice")) Object.assign(wanted, { slice: value("slice"), field: value("field") });
+    const pairs = Object.entries(wanted).filter(([, one]) => one !== null && one !== undefined && one !== "");
+    return new URLSearchParams([...pairs, ...asked().map((candidate) => ["candidate", candidate])]);
+  }
+
+  const asked = () => (options.get("candidates") ?? "").split(",").filter(Boolean).slice(0, MOST);
+
+  function read(answer) {
+    if (closed) return;
+    replace(problem);
+    const changed = JSON.stringify(answer.columns) !== JSON.stringify(columns);
+    columns = answer.columns;
+    total = answer.total;
+    if (changed) drawOf();
+    hint.hidden = !(answer.searched === "ids" && options.get("search"));
+    say(told, total === answer.samples ? `${whole(total)} samples × ${columns.length} candidates` : `${whole(total)} of ${whole(answer.samples)} samples × ${columns.length} candidates`);
+    nothing.hidden = total > 0;
+    grid.element.hidden = total === 0;
+    if (!total) replace(nothing, answer.samples && columns.length ? [h("strong", {}, "No sample is like that"), "Another word, or other filters, show more. ", h("button", { type: "button", onclick: clear }, "Show all samples")] : [h("strong", {}, "Nothing is measured here yet"), "A candidate appears as soon as its trial is over."]);
+    grid.shape(columns, total);
+    showOpened();
+  }
+
+  function clear() {
+    search.value = "";
+    go(Object.fromEntries(["search", "only", "of", "field", "slice"].map((name) => [name, null])));
+  }
+
+  function load() {
+    pages.forget();
+    replace(problem);
+    pages.read(0);
+  }
+
+  function titleOf(column) {
+    return [
+      h("a", { href: linkTo(["runs", run.id, "candidates", column.candidate_id]) }, named(column.candidate_id)),
+      h("div", { class: "small soft" }, h("span", { class: "number" }, score(column.objective_score)), column.is_best && !column.is_baseline ? " · best" : "", column.status === "completed" ? "" : ` · ${column.status}`),
+    ];
+  }
+
+  function leadOf(row) {
+    return [
+      h("div", { class: "matrix-id" }, row.item_id, row.tags.map((tag) => h("span", { class: "pill" }, tag))),
+      h("div", { class: "matrix-text soft" }, row.input === null ? "(long: open an answer to read it)" : row.input),
+      row.expected ? h("div", { class: "matrix-text matrix-expected" }, h("span", { class: "soft" }, "→ "), row.expected) : null,
+    ];
+  }
+
+  function cellOf(row, place) {
+    const found = row.cells[place];
+    const { word, mark, kind } = stateOf(row.cells[0], found, place);
+    return { kind, shown: [
+      h("div", { class: "matrix-state" }, h("span", { "aria-hidden": "true" }, mark), h("span", { class: "unseen" }, `${word}, `), h("span", { class: "number" }, score(found.score, 3)), found.failed ? h("span", { class: "small" }, " failed") : null),
+      h("div", { class: "matrix-text" }, found.texts_removed ? "(removed by a policy)" : found.excerpt ?? (found.passes === null ? "" : "(long: open it to read it)")),
+    ] };
+  }
+
+  function drawOf() {
+    const chosen = options.get("of") ?? "";
+    replace(of, h("option", { value: "" }, "any candidate"), columns.map(({ candidate_id: id }) => h("option", { value: id }, named(id))));
+    of.value = columns.some(({ candidate_id: id }) => id === chosen) ? chosen : "";
+  }
+
+  async function choose() {
+    await ask({
+      title: "Which candidates?",
+      body: [`At most ${MOST}, by their ids. Fixed and broken compare with the first. Leave it empty for the baseline, the best, and those with the best scores.`],
+      fields: [{ name: "candidates", label: "Candidates, separated by commas", value: (asked().length ? asked() : columns.map((one) => one.candidate_id)).join(", "), wide: true }],
+      confirm: "Show them",
+      act: async ({ candidates }) => {
+        const names = candidates.split(",").map((name) => name.trim()).filter(Boolean);
+        const unknown = names.find((name) => !run.trial(name));
+        if (unknown) throw new Error(`This run has no candidate ${unknown}; its Trials lists those it has.`);
+        if (names.length > MOST) throw new Error(`${names.length} are too many: name at most ${MOST}.`);
+        go({ candidates: names.join(","), of: null });
+      },
+    });
+    grid.element.focus();
+  }
+
+  let typing = 0;
+  function typed() {
+    clearTimeout(typing);
+    typing = setTimeout(() => go({ search: search.value.trim() }), TYPED);
+  }
+
+  function searchKey(event) {
+    if (event.key !== "Enter" && event.key !== "Escape" && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    if (event.key === "Escape") search.value = "";
+    clearTimeout(typing);
+    go({ search: search.value.trim() });
+    grid.element.focus();
+  }
+
+  function slash(event) {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+
+  /** What the address says is opened. */
+  function showOpened() {
+    const position = Number.parseInt(options.get("sample") ?? "", 10);
+    const candidate = options.get("answer");
+    if (Number.isNaN(position) || !columns.some((one) => one.candidate_id === candidate)) return opened?.dialog.close();
+    opened ??= answerDialog({
+      name: named,
+      link: (one) => linkTo(["runs", run.id, "candidates", one]),
+      ask: (at, candidates, signal) => api.get(`${api.ofRun(run.id, "matrix", "answers")}?${new URLSearchParams([["position", at], ...candidates.map((one) => ["candidate", one]), ...(options.get("samples") === "confirmation" ? [["confirmation", "true"]] : [])])}`, { signal }),
+      step: (down, right) => {
+        grid.go(grid.active.row + down, grid.active.column + right);
+        const row = pages.row(grid.active.row);
+        if (row) go({ sample: row.position, answer: columns[grid.active.column].candidate_id });
+      },
+      onclose: () => {
+        opened = null;
+        shown = "";
+        if (!closed && options.get("sample") !== null) go({ sample: null, answer: null });
+        grid.element.focus();
+      },
+    });
+    if (shown === `${position} ${candidate}`) return undefined;
+    shown = `${position} ${candidate}`;
+    const number = pages.numberOf(position);
+    if (number !== null) grid.go(number, columns.findIndex((one) => one.candidate_id === candidate));
+    return opened.show({ position, item: number === null ? null : pages.row(number).item_id }, columns[0].candidate_id, candidate);
+  }
+  let shown = "";
+
+  function apply() {
+    const now = FILTERS.map((name) => options.get(name) ?? "").join("\n");
+    for (const [control, name] of [[only, "only"], [samples, "samples"], [of, "of"]]) control.value = options.get(name) ?? "";
+    if (document.activeElement !== search) search.value = options.get("search") ?? "";
+    slice.value = options.get("slice") ? JSON.stringify({ field: options.get("field") ?? "tags", slice: options.get("slice") }) : "";
+    ofPlace.hidden = !["fixed", "broken", "failed"].includes(options.get("only"));
+    if (now === filtered) return showOpened();
+    const first = filtered === null;
+    filtered = now;
+    if (!first) {
+      grid.top();
+      announce("Reading samples");
+    }
+    return load();
+  }
+
+  async function offerSlices() {
+    const found = await api.get(api.ofRun(run.id, "slices")).catch(() => null); // without them the matrix is there all the same
+    if (closed || !found?.fields.length) return;
+    slice.append(...found.fields.map(({ field, slices }) => h("optgroup", { label: field }, slices.map((one) => h("option", { value: JSON.stringify({ field, slice: one.name }) }, `${one.name} (${whole(one.samples)})`)))));
+    slicePlace.hidden = false;
+    apply();
+  }
+
+  let measured = 0, looking = 0;
+  function news() {
+    samplesPlace.hidden = !run.trials.some((trial) => trial.purpose === "confirmation");
+    const now = run.trials.filter((trial) => trial.status !== "running").length;
+    if (measured && now !== measured) looking ||= setTimeout(() => ((looking = 0), load()), NEWS);
+    measured = now;
+  }
+
+  document.addEventListener("keydown", slash);
+  const unsubscribe = subscribe((what) => what.has("trials") && news());
+  news();
+  apply();
+  offerSlices();
+  return {
+    go: (next) => ((options = next), apply()),
+    unmount() {
+      closed = true;
+      clearTimeout(typing);
+      clearTimeout(looking);
+      document.removeEventListener("keydown", slash);
+      unsubscribe();
+      pages.forget();
+      grid.close();
+      opened?.dialog.close();
+    },
+  };
+}
+
+/** What became of a cell, beside the first of its row. */
+function stateOf(reference, cell, place) {
+  if (cell.passes === null) return { word: "no answer", mark: TURNS.missing.mark, kind: "none" };
+  const [passes, fails] = [{ word: "passes", mark: TURNS.both.mark, kind: "pass" }, { word: "does not pass", mark: TURNS.neither.mark, kind: "fail" }];
+  if (place === 0 || reference.passes === null || reference.passes === cell.passes) return cell.passes ? passes : fails;
+  return cell.passes ? { word: "fixed", mark: TURNS.fixed.mark, kind: "fixed" } : { word: "broken", mark: TURNS.broken.mark, kind: "broken" };
+}
+
+function legend() {
+  const marks = [["fixed", TURNS.fixed.mark, "fixed: the first column failed"], ["broken", TURNS.broken.mark, "broken: the first column passes"], ["pass", TURNS.both.mark, "passes"], ["fail", TURNS.neither.mark, "does not pass"]];
+  return h("div", { class: "matrix-foot" },
+    h("ul", { class: "legend" }, marks.map(([kind, mark, words]) => h("li", {}, h("span", { class: "matrix-mark", "data-kind": kind, "aria-hidden": "true" }, mark), words))),
+    h("p", { class: "soft small" }, h("kbd", {}, "↑ ↓ ← →"), " walk, ", h("kbd", {}, "Enter"), " opens, ", h("kbd", {}, "Esc"), " closes, ", h("kbd", {}, "/"), " searches"));
+}

@@ -1,0 +1,399 @@
+"""Samples by candidates: what each candidate made of each sample, a page at a time, of those that a filter lets through.
+
+Filters read the arrays that every trial keeps (`sample_states`, `sample_means`), all of them in one pass beside each other, and
+no answer. Contents are looked up for the samples of the page alone, by their keys. Nothing is joined that PostgreSQL could join
+badly: it has no statistics of a young run.
+"""
+
+# ruff: noqa: S608 (only numbers and constants are put into statements; every value is a parameter)
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from store.connection import Connection, Database
+from store.encrypted_contents import contents_of, shortened
+from store.read.samples.comparisons import ComparedAnswer
+from store.read.samples.excerpts import LONGEST_EXCERPT, excerpt_column, excerpt_of
+from store.read.samples.matrix_rows import (
+    CandidateAnswers,
+    Matrix,
+    MatrixAnswers,
+    MatrixCell,
+    MatrixColumn,
+    MatrixRow,
+    Searched,
+)
+from store.read.samples.sample_pairs import answers_of, inputs_of, measured_trial
+from store.read.samples.search_patterns import patterns_of
+from store.read.samples.slices import values_of
+from workflows.model.trial import SEARCHING, Purpose, Split
+from workflows.rules.scoring.slices import LONGEST_VALUE, TAGS, label, positions_by_value
+from workflows.rules.scoring.tally import HAS_FAILED, PASSES
+
+MOST_CANDIDATES: Final = 20
+"""Beside each other."""
+
+Kept = Literal["fixed", "broken", "failed", "disagree"]
+"""Samples that the first candidate failed and another passes; the other way round; where an answer failed; that some
+candidates pass and others do not."""
+
+_IS_FOUND: Final = """($9::text IS NULL OR EXISTS (
+    SELECT FROM (SELECT item_id, input, expected FROM samples WHERE dataset_id = $8 AND item_hash = given.item_hash OFFSET 0) s
+    WHERE s.item_id ILIKE $9 OR $10::text IS NOT NULL AND (s.input::text ILIKE $10 OR s.expected::text ILIKE $10)
+))"""
+_HAS_TAG: Final = f"""($14::text IS NULL OR EXISTS (
+    SELECT FROM (SELECT tags FROM samples WHERE dataset_id = $8 AND item_hash = given.item_hash OFFSET 0) s,
+        unnest(s.tags) AS one (tag)
+    WHERE CASE WHEN length(tag) <= {LONGEST_VALUE} THEN tag ELSE left(tag, {LONGEST_VALUE - 1}) || '…' END = $14
+))"""
+"""By its label, as slices are named."""
+_BEST_FIRST: Final = """
+    SELECT t.candidate_id FROM trials t JOIN runs r USING (run_id)
+    WHERE t.run_id = $1 AND t.purpose = ANY($2) AND t.status <> 'running' AND t.part = ''
+    ORDER BY (t.candidate_id = r.baseline_candidate_id) DESC NULLS LAST, (t.candidate_id = r.best_candidate_id) DESC NULLS LAST,
+             CASE r.direction WHEN 'minimize' THEN -t.score ELSE t.score END DESC NULLS LAST, t.round, t.index
+    LIMIT $3
+"""
+_COLUMNS: Final = """
+    SELECT given.place, t.candidate_id, t.purpose, t.status, t.round, t.index, t.score AS objective_score, t.config_hash,
+           t.first_replicate, t.replicates, t.split,
+           coalesce(t.candidate_id = r.baseline_candidate_id, false) AS is_baseline,
+           coalesce(t.candidate_id = r.best_candidate_id, false) AS is_best
+    FROM unnest($3::text[]) WITH ORDINALITY AS given (candidate_id, place)
+    JOIN trials t ON t.run_id = $1 AND t.candidate_id = given.candidate_id AND t.purpose = ANY($2) AND t.part = ''
+    JOIN runs r ON r.run_id = t.run_id
+    ORDER BY given.place
+"""
+_OLD_STATES: Final = f"""
+    SELECT array_agg(state ORDER BY position) FROM (
+        SELECT drawn.position,
+               CASE WHEN count(o.passed) > 0 THEN
+                   CASE WHEN 2 * count(*) FILTER (WHERE o.passed AND o.status = 'answered') >= count(o.passed)
+                        THEN {PASSES} ELSE 0 END
+                   + CASE WHEN bool_or(o.status = 'failed') THEN {HAS_FAILED} ELSE 0 END
+               END::smallint AS state
+        FROM suite_samples drawn
+        LEFT JOIN LATERAL (
+            SELECT passed, status FROM outcomes
+            WHERE config_hash = t.config_hash AND target = $4 AND scorer = $5 AND run_id = t.run_id
+              AND item_hash = drawn.item_hash AND replicate >= t.first_replicate
+              AND replicate < t.first_replicate + t.replicates AND status <> 'unscored'
+            OFFSET 0
+        ) o ON true
+        WHERE drawn.run_id = t.run_id AND drawn.split = t.split
+        GROUP BY drawn.position
+    ) AS of_samples
+"""
+"""Trials that ended before their states were kept, or have not ended, are looked up answer by answer."""
+
+
+class UnknownColumn(ValueError):
+    """A candidate has no trial there."""
+
+    def __init__(self, candidate_id: str) -> None:
+        super().__init__(candidate_id)
+        self.candidate_id = candidate_id
+
+
+class NoSample(ValueError):
+    """The split has no sample there."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFilter:
+    """Which samples are wanted."""
+
+    kept: Kept | None = None
+    of: str | None = None
+    """The candidate that fixed, broke or failed it; None for any of the columns."""
+    field: str = TAGS
+    slice: str | None = None
+    """A tag, or `input.language=de`, of the field."""
+    search: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Suite:
+    split: str
+    dataset_id: str
+    target: str
+    scorer: str
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    suite: _Suite
+    purposes: list[str]
+    shown: list[MatrixColumn]
+    config_hashes: list[str]
+    first_replicates: list[int] = field(default_factory=list)
+
+
+class MatrixReader:
+    """Samples by candidates."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def page(
+        self,
+        run_id: str,
+        candidates: Sequence[str] | None = None,
+        *,
+        confirmation: bool = False,
+        wanted: MatrixFilter = MatrixFilter(),
+        after: int = -1,
+        skip: int = 0,
+        limit: int = 50,
+    ) -> Matrix | None:
+        """A page of samples behind a position, of these candidates: else the baseline, the best and those with the best scores.
+
+        None when there is no such run. Raises UnknownColumn.
+        """
+        async with self._database.snapshot() as connection:
+            columns = await _columns(connection, run_id, candidates, confirmation=confirmation)
+            if columns is None:
+                return None
+            searched: Searched = "ids" if contents_of(connection).encrypts else "contents"
+            total, found = await _filtered(connection, run_id, columns, wanted, searched, after, skip, limit)
+            rows = await _rows(connection, run_id, columns, found)
+        return Matrix(
+            optimization_id=run_id,
+            split=columns.suite.split,
+            samples=columns.suite.samples,
+            total=total,
+            columns=tuple(columns.shown),
+            searched=searched,
+            items=rows,
+            next_after=rows[-1].position if len(rows) == limit else None,
+        )
+
+    async def answers(
+        self, run_id: str, position: int, candidates: Sequence[str], *, confirmation: bool = False
+    ) -> MatrixAnswers | None:
+        """One sample in full, with all answers of some candidates; None when there is no such run.
+
+        Raises UnknownColumn and NoSample.
+        """
+        async with self._database.snapshot() as connection:
+            columns = await _columns(connection, run_id, candidates, confirmation=confirmation)
+            if columns is None:
+                return None
+            drawn = await connection.fetchrow(
+                "SELECT drawn.item_hash, s.weight FROM suite_samples drawn JOIN samples s ON s.dataset_id = $4"
+                " AND s.item_hash = drawn.item_hash WHERE drawn.run_id = $1 AND drawn.split = $2 AND drawn.position = $3",
+                run_id,
+                columns.suite.split,
+                position,
+                columns.suite.dataset_id,
+            )
+            if drawn is None:
+                raise NoSample(position)
+            item_hash = drawn["item_hash"]
+            sample = (await inputs_of(connection, run_id, columns.suite.split, [item_hash]))[item_hash]
+            given = []
+            for column in columns.shown:
+                trial = await measured_trial(connection, run_id, column.candidate_id, column.purpose)
+                assert trial is not None
+                found = (await answers_of(connection, trial, [item_hash])).get(item_hash, [])
+                score = await connection.fetchval(
+                    "SELECT sample_means[$4 + 1] FROM trials WHERE run_id = $1 AND candidate_id = $2 AND purpose = $3"
+                    " AND part = ''",
+                    *(run_id, column.candidate_id, column.purpose.value, position),
+                )
+                answers = tuple(ComparedAnswer(**answer) for answer in found)
+                given.append(CandidateAnswers(candidate_id=column.candidate_id, score=score, answers=answers))
+            return MatrixAnswers(position=position, weight=drawn["weight"], candidates=tuple(given), **sample)
+
+
+async def _columns(
+    connection: Connection, run_id: str, candidates: Sequence[str] | None, *, confirmation: bool
+) -> _Columns | None:
+    searched = await connection.fetchval("SELECT search_split FROM runs WHERE run_id = $1", run_id)
+    if searched is None:
+        return None
+    purposes = [Purpose.CONFIRMATION.value] if confirmation else sorted(purpose.value for purpose in SEARCHING)
+    if candidates is None:
+        best = await connection.fetch(_BEST_FIRST, run_id, purposes, MOST_CANDIDATES)
+        names = [row["candidate_id"] for row in best]
+    else:
+        names = list(dict.fromkeys(candidates))
+    rows = await connection.fetch(_COLUMNS, run_id, purposes, names)
+    known = {row["candidate_id"] for row in rows}
+    for name in names:
+        if name not in known:
+            raise UnknownColumn(name)
+    split = rows[0]["split"] if rows else Split.TEST.value if confirmation else searched
+    suite = await connection.fetchrow(
+        "SELECT split, dataset_id, target, scorer, samples FROM suites WHERE run_id = $1 AND split = $2", run_id, split
+    )
+    if suite is None:
+        return _Columns(_Suite(split, "", "", "", 0), purposes, [], [])
+    told = MatrixColumn.model_fields
+    return _Columns(
+        _Suite(**suite),
+        purposes,
+        [MatrixColumn(**{name: row[name] for name in told}) for row in rows],
+        [row["config_hash"] for row in rows],
+        [row["first_replicate"] for row in rows],
+    )
+
+
+async def _filtered(
+    connection: Connection,
+    run_id: str,
+    columns: _Columns,
+    wanted: MatrixFilter,
+    searched: Searched,
+    after: int,
+    skip: int,
+    limit: int,
+) -> tuple[int, list[Any]]:
+    """How many samples pass the filters, and those of one page with states and means, column by column."""
+    names = [column.candidate_id for column in columns.shown]
+    if wanted.of is not None and wanted.of not in names:
+        raise UnknownColumn(wanted.of)
+    flags = await _in_slice(connection, run_id, columns.suite, wanted)
+    in_text, in_json = (None, None) if wanted.search is None else patterns_of(wanted.search)
+    rows = await connection.fetch(
+        _page_statement(names, wanted),
+        *(run_id, columns.purposes, names, columns.suite.target, columns.suite.scorer, columns.suite.split),
+        *(flags, columns.suite.dataset_id, in_text, in_json if searched == "contents" else None),
+        *(after, skip, limit, wanted.slice if wanted.field == TAGS else None),
+    )
+    return rows[0]["total"], [row for row in rows if row["position"] is not None]
+
+
+def _page_statement(names: list[str], wanted: MatrixFilter) -> str:
+    """All arrays beside each other, in one pass; the page behind a position, and how many there are in all."""
+    places = range(len(names))
+    states = [f"(SELECT states FROM shown WHERE place = {place + 1})" for place in places]
+    means = [f"(SELECT means FROM shown WHERE place = {place + 1})" for place in places]
+    cells = [*(f"state_{place}" for place in places), *(f"mean_{place}" for place in places)]
+    conditions = ["item_hash IS NOT NULL", "($7::boolean[] IS NULL OR in_slice)", _HAS_TAG, _IS_FOUND]
+    if wanted.kept is not None:
+        conditions.append(_condition(wanted.kept, len(names), None if wanted.of is None else names.index(wanted.of)))
+    return f"""
+        WITH shown AS MATERIALIZED (
+            SELECT wanted.place, t.sample_means AS means, coalesce(t.sample_states, ({_OLD_STATES})) AS states
+            FROM unnest($3::text[]) WITH ORDINALITY AS wanted (candidate_id, place)
+            JOIN trials t ON t.run_id = $1 AND t.candidate_id = wanted.candidate_id AND t.purpose = ANY($2) AND t.part = ''
+        ), matching AS MATERIALIZED (
+            SELECT * FROM unnest(
+                ARRAY(SELECT item_hash FROM suite_samples WHERE run_id = $1 AND split = $6 ORDER BY position),
+                {", ".join(["$7::boolean[]", *states, *means])}
+            ) WITH ORDINALITY AS given ({", ".join(["item_hash", "in_slice", *cells, "number"])})
+            WHERE {" AND ".join(conditions)}
+        )
+        SELECT counted.total, page.*
+        FROM (SELECT count(*) AS total FROM matching) counted
+        LEFT JOIN (
+            SELECT number::int - 1 AS position, * FROM matching WHERE number - 1 > $11 ORDER BY number OFFSET $12 LIMIT $13
+        ) page ON true
+        ORDER BY page.number
+    """
+
+
+def _condition(kept: Kept, count: int, of: int | None) -> str:
+    """What a sample must be, in terms of the states of its cells; the first one is what others are compared with."""
+    if count == 0:
+        return "false"
+    passes = [f"state_{place} & {PASSES} <> 0" for place in range(count)]
+    lacks = [f"state_{place} & {PASSES} = 0" for place in range(count)]
+    compared = [of] if of is not None else list(range(1, count))
+    asked = [of] if of is not None else list(range(count))
+    match kept:
+        case "fixed":
+            return f"{lacks[0]} AND {_any(passes[place] for place in compared)}"
+        case "broken":
+            return f"{passes[0]} AND {_any(lacks[place] for place in compared)}"
+        case "failed":
+            return _any(f"state_{place} & {HAS_FAILED} <> 0" for place in asked)
+        case "disagree":
+            return f"{_any(passes)} AND {_any(lacks)}"
+
+
+def _any(conditions: Any) -> str:
+    return f"({' OR '.join(conditions) or 'false'})"
+
+
+async def _in_slice(connection: Connection, run_id: str, suite: _Suite, wanted: MatrixFilter) -> list[bool] | None:
+    """For every sample of the split, whether it is in the slice; None where none is asked for, or a tag, which SQL looks up."""
+    if wanted.slice is None or wanted.field == TAGS:
+        return None
+    found = positions_by_value(await values_of(connection, run_id, Split(suite.split), wanted.field))
+    flags = [False] * suite.samples
+    for value, positions in found.items():
+        if label(wanted.field, json.loads(value)) == wanted.slice:
+            for position in positions:
+                flags[position] = True
+    return flags
+
+
+async def _rows(connection: Connection, run_id: str, columns: _Columns, found: list[Any]) -> tuple[MatrixRow, ...]:
+    """The samples of a page with the beginnings of their contents and answers."""
+    hashes = [row["item_hash"] for row in found]
+    samples = {
+        row["item_hash"]: row
+        for row in await connection.fetch(
+            f"""
+            SELECT s.item_hash, s.item_id, s.tags, s.weight, {excerpt_column(connection, "s.input")} AS input,
+                   {excerpt_column(connection, "s.expected")} AS expected
+            FROM unnest($2::text[]) AS given (item_hash)
+            CROSS JOIN LATERAL (SELECT * FROM samples WHERE dataset_id = $1 AND item_hash = given.item_hash OFFSET 0) s
+            """,
+            columns.suite.dataset_id,
+            hashes,
+        )
+    }
+    answers = {
+        (row["place"], row["item_hash"]): row
+        for row in await connection.fetch(
+            f"""
+            SELECT col.place, given.item_hash, {excerpt_column(connection, "a.output")} AS output,
+                   {shortened("a.error", str(LONGEST_EXCERPT + 1))} AS error, coalesce(a.texts_removed, false) AS texts_removed
+            FROM unnest($1::text[], $2::int[]) WITH ORDINALITY AS col (config_hash, replicate, place)
+            CROSS JOIN unnest($3::text[]) AS given (item_hash)
+            CROSS JOIN LATERAL (
+                SELECT output, error, texts_removed FROM answers
+                WHERE config_hash = col.config_hash AND target = $4 AND run_id = $5 AND item_hash = given.item_hash
+                  AND replicate = col.replicate
+                OFFSET 0
+            ) a
+            """,
+            *(columns.config_hashes, columns.first_replicates, hashes, columns.suite.target, run_id),
+        )
+    }
+
+    def cell(place: int, row: Any) -> MatrixCell:
+        answer = answers.get((place + 1, row["item_hash"]))
+        state = row[f"state_{place}"]
+        told = None
+        if answer is not None:
+            told = excerpt_of(connection, answer["output"])
+            told = answer["error"][:LONGEST_EXCERPT] if not told and answer["error"] else told
+        return MatrixCell(
+            score=row[f"mean_{place}"],
+            passes=None if state is None else bool(state & PASSES),
+            failed=bool((state or 0) & HAS_FAILED),
+            excerpt=told,
+            texts_removed=answer is not None and answer["texts_removed"],
+        )
+
+    return tuple(
+        MatrixRow(
+            position=row["position"],
+            item_id=samples[row["item_hash"]]["item_id"],
+            input=excerpt_of(connection, samples[row["item_hash"]]["input"]),
+            expected=excerpt_of(connection, samples[row["item_hash"]]["expected"]) or None,
+            tags=tuple(samples[row["item_hash"]]["tags"]),
+            weight=samples[row["item_hash"]]["weight"],
+            cells=tuple(cell(place, row) for place in range(len(columns.shown))),
+        )
+        for row in found
+    )

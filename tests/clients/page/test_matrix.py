@@ -1,0 +1,108 @@
+"""The matrix in a real browser: walked by keyboard, filtered, answers opened; and only the rows in sight exist."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.support.engines import Engines
+from tests.support.hill_specs import hill_spec
+from tests.support.page_browser import Opens, keep_picture
+from tests.support.seeded_samples import widen
+from tests.support.word_runs import HOSTILE
+
+SAMPLES = 10_000
+MOST_NODES = 4_000
+"""Of the whole page, whatever the number of samples."""
+Accessible = Callable[[Page], Awaitable[list[str]]]
+
+
+async def test_the_matrix_is_walked_by_keyboard_filtered_and_its_answers_are_opened(
+    open_page: Opens, accessible: Accessible, http: httpx.AsyncClient, words: str
+) -> None:
+    page = await open_page(f"runs/{words}", width=1440)
+    await page.get_by_role("navigation", name="Of this run").get_by_role("link", name="Matrix").click()
+    grid = page.get_by_role("grid", name="Samples by candidates")
+    await expect(grid.get_by_role("columnheader").nth(1)).to_contain_text("Baseline")
+    told = page.locator(".told")
+    whole = (await http.get(f"/optimizations/{words}/matrix")).raise_for_status().json()
+    await expect(told).to_contain_text(f"{whole['total']} samples × {len(whole['columns'])} candidates")
+    await keep_picture(page, "matrix")
+    assert await accessible(page) == []
+
+    await page.get_by_label("Show").select_option("broken")
+    broken = (await http.get(f"/optimizations/{words}/matrix?only=broken")).raise_for_status().json()
+    assert 0 < broken["total"] < whole["total"]
+    await expect(told).to_contain_text(f"{broken['total']} of {whole['total']} samples")
+    place = next(place for place, cell in enumerate(broken["items"][0]["cells"]) if cell["passes"] is False)
+    await grid.focus()
+    for _ in range(place):
+        await grid.press("ArrowRight")
+    await expect(grid.locator("[aria-selected]")).to_contain_text("broken")
+    await grid.press("Enter")
+    dialog = page.get_by_role("dialog")
+    heading = dialog.get_by_role("heading", level=3)
+    await expect(heading).to_contain_text(broken["items"][0]["item_id"])
+    await expect(dialog.get_by_role("heading", name="Baseline")).to_be_visible()
+    await expect(dialog).to_contain_text("did not pass")
+    await keep_picture(page, "matrix-answer")
+    assert await accessible(page) == []
+    shared = page.url
+    await page.keyboard.press("ArrowDown")
+    await expect(heading).to_contain_text(broken["items"][1]["item_id"])
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await expect(grid).to_be_focused()
+
+    await grid.press("/")
+    search = page.get_by_label("Search")
+    await expect(search).to_be_focused()
+    await search.fill("no such word")
+    await search.press("Enter")
+    await expect(page.get_by_text("No sample is like that")).to_be_visible()
+    await page.get_by_role("button", name="Show all samples").click()
+    await expect(told).to_contain_text(f"{whole['total']} samples ×")
+    slices = (await http.get(f"/optimizations/{words}/slices")).raise_for_status().json()["fields"][0]["slices"]
+    await page.get_by_label("Slice").select_option(label=f"{slices[0]['name']} ({slices[0]['samples']})")
+    await expect(told).to_contain_text(f"{slices[0]['samples']} of {whole['total']}")
+    await page.get_by_role("button", name="Candidates…").click()
+    await page.get_by_label("Candidates, separated by commas").fill(whole["columns"][1]["candidate_id"])
+    await page.get_by_role("button", name="Show them").click()
+    await expect(grid.get_by_role("columnheader")).to_have_count(2)
+
+    opened = await open_page(shared.partition("#/")[2], scheme="dark", width=390)
+    await expect(opened.get_by_role("dialog")).to_contain_text("did not pass")
+    await keep_picture(opened, "matrix-answer-phone")
+    await opened.keyboard.press("Escape")
+    await keep_picture(opened, "matrix-phone")
+    assert await opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert await opened.evaluate("window.obeyed") is None
+    assert HOSTILE not in await opened.content()
+
+
+@pytest.fixture(scope="session")
+async def wide(engines: Engines) -> str:
+    await engines.run(hill_spec(name="wide", stop={"max_rounds": 3, "no_improvement": 0}), run_id="wide")
+    await widen(engines.database, "wide", SAMPLES)
+    return "wide"
+
+
+async def test_of_ten_thousand_samples_only_those_in_sight_exist_and_the_last_one_can_be_seen(
+    open_page: Opens, wide: str
+) -> None:
+    page = await open_page(f"runs/{wide}/matrix")
+    grid = page.get_by_role("grid")
+    await expect(grid).to_have_attribute("aria-rowcount", str(SAMPLES + 8 + 1))
+    await expect(page.locator(".matrix-cell").first).not_to_be_empty()
+    nodes = "document.querySelectorAll('*').length"
+    fitting = await grid.evaluate("grid => Math.ceil(grid.clientHeight / 78) + 10")
+    for key in ("Control+End", "PageUp", "Control+Home", "PageDown", "Control+End"):
+        await grid.press(key)
+        assert await page.locator(".matrix-row").count() <= fitting
+        assert await page.evaluate(nodes) < MOST_NODES
+    await expect(page.get_by_role("rowheader", name=f"seeded-{SAMPLES - 1}")).to_be_visible()
+    await grid.press("Enter")
+    await expect(page.get_by_role("dialog")).to_contain_text("the target raised")
