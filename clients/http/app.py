@@ -37,11 +37,15 @@ from clients.http.feed import Feed
 from clients.http.routes import (
     audit_entries,
     codec,
+    dataset_uploads,
+    marks,
     releases,
     replays,
+    retries,
     run_comparison,
     runs,
     sample_files,
+    specs,
     start,
     steering,
     streams,
@@ -167,22 +171,11 @@ def api_of(backend: Backend) -> FastAPI:
     )
     app.state.backend = backend
     answer_errors(app)
-    parts = (
-        streams,
-        runs,
-        trials,
-        sample_files,
-        replays,
-        run_comparison,
-        start,
-        steering,
-        releases,
-        teams,
-        audit_entries,
-        codec,
-    )
-    for part in parts:
-        app.include_router(part.router, dependencies=[Depends(BEARER)])
+    looking = (streams.router, runs.router, trials.router, sample_files.router, replays.router, run_comparison.router)
+    starting = (start.router, retries.router, specs.router, specs.of_runs, dataset_uploads.router, marks.router)
+    steered = (steering.router, releases.router, teams.router, audit_entries.router, codec.router)
+    for router in (*looking, *starting, *steered):
+        app.include_router(router, dependencies=[Depends(BEARER)])
     app.include_router(session_router)
 
     @app.get("/health", operation_id="getHealth", tags=["session"])

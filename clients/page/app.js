@@ -3,10 +3,16 @@
 import * as api from "./api.js";
 import { h, replace, s, say } from "./dom.js";
 import { linkTo, navigate, placeOf } from "./router.js";
+import { searchButton } from "./search/palette.js";
 import { report } from "./source.js";
 import { askForToken } from "./views/sign_in.js";
 import * as runView from "./views/run.js";
 import * as runsView from "./views/runs.js";
+
+/** Screens beside the runs, loaded when they are first shown; a report has none of them. */
+const SCREENS = {
+  new: () => import("./start/new_run.js"),
+};
 
 const spoken = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
 const main = h("main", { id: "main", tabindex: "-1" });
@@ -22,18 +28,39 @@ function show() {
   const { steps, options } = placeOf(location.hash);
   const [kind, id, ...rest] = report && steps.length < 2 ? ["runs", report.run_id] : steps;
   const isRun = kind === "runs" && id;
-  const key = isRun ? `run ${id}` : "runs";
+  const load = report || !Object.hasOwn(SCREENS, kind ?? "") ? null : SCREENS[kind];
+  const key = isRun ? `run ${id}` : load ? kind : "runs";
   if (mounted?.key === key) {
     mounted.go?.(rest, options);
   } else {
     mounted?.unmount();
     replace(main);
-    const view = isRun ? runView : runsView;
-    const handle = view.mount(main, { api, navigate, announce, params: { id }, rest, options });
+    const view = isRun ? runView : load ? loaded(load) : runsView;
+    const handle = view.mount(main, { api, navigate, announce, params: { id }, rest: isRun ? rest : steps.slice(1), options });
     mounted = { key, ...handle };
     if (!first) main.focus();
     first = false;
   }
+}
+
+/** A screen whose module is loaded first; it is mounted where one is by then. */
+function loaded(load) {
+  return {
+    mount(element, context) {
+      let shown = null, gone = false, place = [context.rest, context.options];
+      replace(element, h("div", { class: "card skeleton tall" }));
+      load().then((view) => {
+        if (!gone) shown = view.mount(element, { ...context, rest: place[0], options: place[1] });
+      }, () => gone || replace(element, h("div", { class: "card empty" }, h("p", { class: "problem", role: "alert" }, "This part of the page could not be loaded. Load the page again."))));
+      return {
+        go: (...given) => (shown ? shown.go?.(...given) : (place = given)),
+        unmount() {
+          gone = true;
+          shown?.unmount();
+        },
+      };
+    },
+  };
 }
 
 function frame() {
@@ -43,6 +70,7 @@ function frame() {
     h("header", { class: "top" },
       h("a", { class: "brand", href: linkTo(["runs"]), "aria-label": report ? "Ratchet, the run" : "Ratchet, all runs" }, mark(), h("span", {}, "Ratchet")),
       report ? h("span", { class: "places soft" }, "Report") : h("nav", { class: "places", "aria-label": "Main" }, h("a", { href: linkTo(["runs"]) }, "Runs")),
+      report ? null : searchButton({ api, navigate }),
       themeButton(),
     ),
     main,

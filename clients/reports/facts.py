@@ -18,6 +18,7 @@ from clients.reports.comparisons.score_differences import ScoreDifference, diffe
 from ratchet._formats.canonical import canonical_json
 from ratchet._frozen import Payload
 from ratchet.optimizer import Direction, TrialStatus
+from store.read.marks import Mark
 from store.read.rows import LegalHold, ProposalCost, Removal
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import Rejection
@@ -232,6 +233,8 @@ class RunFacts(Payload):
     """What policies have removed of it."""
     legal_holds: tuple[LegalHold, ...] = ()
     """As long as one is in force, nothing more is removed."""
+    marks: tuple[Mark, ...] = ()
+    """What people said of it: pins, tags and notes; no decision reads them."""
     adjusted: LimitsInForce | None = None
     """Stop rules and budget as people left them; None when they are those of the spec."""
 

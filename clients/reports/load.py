@@ -60,6 +60,7 @@ def facts_of(report: RunReport) -> RunFacts:
         sources_removed=run.sources_removed,
         removals=run.removals,
         legal_holds=run.legal_holds,
+        marks=report.marks,
         adjusted=_adjusted(run, request),
     )
 

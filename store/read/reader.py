@@ -10,6 +10,8 @@ from store.read.access.teams import TeamReader
 from store.read.candidates import CandidateReader
 from store.read.datasets import DatasetReader
 from store.read.event_log import EventReader
+from store.read.finds import FindReader
+from store.read.marks import MarkReader
 from store.read.outlines import OutlineReader
 from store.read.releases import ReleaseReader
 from store.read.runs import RunReader
@@ -35,6 +37,8 @@ class StoreReader:
         self.datasets = DatasetReader(database)
         self.releases = ReleaseReader(database)
         self.files = FileReader(database)
+        self.marks = MarkReader(database)
+        self.finds = FindReader(database)
         self.access_tokens = AccessTokenReader(database)
         self.audit = AuditReader(database)
         self.teams = TeamReader(database)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ratchet._frozen import Payload
+from store.read.marks import Mark, RunMarks
 from workflows.model.run.amounts import Resource
 from workflows.model.run.candidates import ReasonCode
 from workflows.model.run.contract import Confirmation, OptimizationResult
@@ -77,6 +78,7 @@ class ListedRun(RunSummary):
     max_rounds: int
     """As in force now; 0 is no limit. Likewise the budget."""
     budget: dict[str, Any]
+    marks: RunMarks = RunMarks()
 
 
 class RunPage(Payload):
@@ -451,3 +453,5 @@ class RunReport(Payload):
     proposals: tuple[ProposalCost, ...] = ()
     releases: tuple[ReleaseState, ...] = ()
     """What was asked for in its name, the newest first."""
+    marks: tuple[Mark, ...] = ()
+    """What people said of it; no decision reads that."""

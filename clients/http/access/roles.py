@@ -31,6 +31,9 @@ RUNS: Final = "/v1/private/optimizations"
 RUN: Final = f"{RUNS}/{{optimization_id}}"
 SESSION: Final = "/v1/private/session"
 TEAMS: Final = "/v1/private/teams"
+SPEC: Final = "/v1/private/spec"
+SEARCH: Final = "/v1/private/search"
+DATASETS: Final = "/v1/private/datasets"
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,16 @@ _READ = (
     ("GET", "/v1/private/files/{digest}"),
     ("GET", f"{TEAMS}/months"),
     ("GET", f"{TEAMS}/{{team}}/months"),
+    ("GET", SEARCH),
+    ("GET", f"{SPEC}/schema"),
+    ("GET", f"{SPEC}/templates"),
     ("GET", RUNS),
     ("GET", RUN),
     *(
         ("GET", f"{RUN}/{part}")
         for part in (
-            *("candidates/{candidate_id}", "events", "graph", "history", "log", "outline", "rejections"),
-            *("releases", "replay", "rounds", "slices", "slices/scores"),
+            *("candidates/{candidate_id}", "events", "graph", "history", "log", "marks", "outline", "rejections"),
+            *("releases", "replay", "rounds", "slices", "slices/scores", "spec"),
             *("trials", "trials/{candidate_id}", "trials/{candidate_id}/items", "trials/{candidate_id}/slices"),
         )
     ),
@@ -72,7 +78,11 @@ _STEER = {
     ("DELETE", RUN): "delete",
     ("POST", f"{RUN}/experiments"): "announce",
     ("POST", f"{RUN}/proposals"): "propose",
-    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "stop")},
+    **{("POST", f"{RUN}/{part}"): part for part in ("adjust", "cancel", "pause", "rescore", "resume", "retry", "stop")},
+    ("POST", DATASETS): "store dataset",
+    ("POST", f"{RUN}/marks"): "mark",
+    ("PUT", f"{RUN}/marks/{{number}}"): "mark",
+    ("DELETE", f"{RUN}/marks/{{number}}"): "unmark",
 }
 
 RULES: Final[Mapping[tuple[str, str], PathRule]] = {
@@ -82,6 +92,7 @@ RULES: Final[Mapping[tuple[str, str], PathRule]] = {
     ("GET", "/v1/private/comparison"): PathRule(Role.READ, entrants=("of",)),
     ("GET", f"{RUN}/comparison"): PathRule(Role.READ, runs=("against_run",)),
     **{path: PathRule(Role.RUN, action) for path, action in _STEER.items()},
+    ("POST", f"{SPEC}/check"): PathRule(Role.RUN),  # it imports plug-ins, and changes nothing
     ("POST", f"{RUN}/approve"): PathRule(Role.RELEASE, "approve"),
     ("POST", f"{RUN}/reject"): PathRule(Role.RELEASE, "reject"),
     ("GET", "/v1/private/audit"): PathRule(Role.ADMIN),

@@ -30,6 +30,7 @@ optimization_id = "{run}"
 candidate_id = "{candidate}"
 candidate = "{candidate}"
 digest = "{digest}"
+number = {number}
 
 # Streams never end; test_stream.py reads them.
 [[operations]]
@@ -45,6 +46,11 @@ enabled = false
 include-operation-id = "deleteOptimization"
 parameters = {{ optimization_id = "nowhere" }}
 
+# A mark can be taken away once.
+[[operations]]
+include-operation-id = "removeMark"
+parameters = {{ number = 1 }}
+
 [[operations]]
 include-operation-id = "compareOptimizations"
 parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
@@ -52,6 +58,11 @@ parameters = {{ of = ["{run}", "{run}/{candidate}"] }}
 # Covering the schema of a spec, which is deep, takes thousands of requests: specs are only fuzzed.
 [[operations]]
 include-operation-id = "startOptimization"
+[operations.phases.coverage]
+enabled = false
+
+[[operations]]
+include-operation-id = "storeDataset"
 [operations.phases.coverage]
 enabled = false
 
@@ -76,8 +87,10 @@ async def test_the_server_does_what_its_openapi_document_says(
     await ingest(servers.database, InlineItems([Item(input={"$file": "a.png"})], folder=tmp_path))
     async with httpx.AsyncClient(base_url=guarded_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         best = (await client.get(f"/v1/private/optimizations/{finished}")).json()["best_candidate_id"]
+        note = (await client.post(f"/v1/private/optimizations/{finished}/marks", json={"kind": "note", "text": "x"})).json()
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(CONFIGURATION.format(examples=5, run=finished, candidate=best, digest=sha256(png()).hexdigest()))
+    names = {"run": finished, "candidate": best, "digest": sha256(png()).hexdigest(), "number": note["number"]}
+    configuration.write_text(CONFIGURATION.format(examples=5, **names))
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "--no-color", "run"]
     command += [f"{guarded_url}/v1/private/openapi.json", "--header", f"Authorization: Bearer {TOKEN}"]
     command += ["--phases", "coverage,fuzzing"]

@@ -28,7 +28,7 @@ from workflows.model.spec.dataset import Item
 
 NAME_NO_RUN = {
     *("status", "search", "offset", "limit", "newest_first", "spec", "since", "before", "trials", "new", "last_event_id"),
-    *("purpose", "part", "only_failed", "field", "candidate", "against", "only"),
+    *("pinned", "q", "purpose", "part", "only_failed", "field", "candidate", "against", "only"),
 }
 """Parameters of queries: whoever adds one says here that it names no run, or gives it a rule."""
 BODIES: dict[str, Any] = {"approve": {"comment": "x"}, "adjust": {"max_rounds": 3}, "proposals": {"configuration": {}}}
@@ -87,7 +87,7 @@ async def test_a_run_of_another_team_is_not_there(two: TwoTeams, method: str, pa
     body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
     told = set()
     for client in (two.beta, two.default):
-        at = path.removeprefix("/v1/private").format(optimization_id=two.run_id, candidate_id="r0-1")
+        at = path.removeprefix("/v1/private").format(optimization_id=two.run_id, candidate_id="r0-1", number=1)
         answer = await client.request(method, at, json=body)
         assert answer.status_code == 404, answer.text
         told.add(answer.json()["error"]["message"].replace(two.run_id, "…"))
@@ -101,8 +101,10 @@ async def test_its_own_team_and_admins_see_and_steer_it(two: TwoTeams) -> None:
         assert (await client.get(f"/optimizations/{two.run_id}/trials")).status_code == 200
         assert (await client.post(f"/optimizations/{two.run_id}/stop")).status_code == 409
         assert (await client.get("/optimizations?search=apart")).json()["total"] >= 1
+        assert two.run_id in [one["run_id"] for one in (await client.get("/search?q=apart")).json()["items"]]
     for client in (two.beta, two.default):
         assert (await client.get("/optimizations?search=apart")).json()["total"] == 0
+        assert (await client.get("/search?q=apart")).json() == {"items": []}
     detail = (await two.alpha.get(f"/optimizations/{two.run_id}")).json()
     best = detail["best_candidate_id"]
     own = await two.alpha.get("/comparison", params={"of": [two.run_id, f"{two.run_id}/{best}"]})
