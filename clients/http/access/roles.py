@@ -30,10 +30,10 @@ log = structlog.get_logger("http.access")
 RUNS: Final = "/v1/private/optimizations"
 RUN: Final = f"{RUNS}/{{optimization_id}}"
 SESSION: Final = "/v1/private/session"
-TEAMS: Final = "/v1/private/teams"
 SPEC: Final = "/v1/private/spec"
 SEARCH: Final = "/v1/private/search"
 DATASETS: Final = "/v1/private/datasets"
+TEAMS: Final = "/v1/private/teams"
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ _READ = (
     ("GET", SESSION),
     ("GET", "/v1/private/events"),
     ("GET", "/v1/private/files/{digest}"),
-    ("GET", f"{TEAMS}/months"),
-    ("GET", f"{TEAMS}/{{team}}/months"),
     ("GET", SEARCH),
     ("GET", f"{SPEC}/schema"),
     ("GET", f"{SPEC}/templates"),
+    ("GET", f"{TEAMS}/months"),
+    ("GET", f"{TEAMS}/{{team}}/months"),
     ("GET", RUNS),
     ("GET", RUN),
     *(

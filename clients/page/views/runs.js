@@ -166,6 +166,13 @@ export function mount(element, { api, navigate, options }) {
   };
 }
 
+/** A pin, tags, and how many notes: what people said of it. */
+function saidOf({ pinned, tags, notes } = { tags: [] }) {
+  if (!pinned && !tags.length && !notes) return null;
+  return h("div", { class: "marks-line small" }, pinned ? h("span", { class: "pill", "data-kind": "accent" }, "★ pinned") : null,
+    tags.map((tag) => h("span", { class: "pill tag" }, tag)), notes ? h("span", { class: "soft" }, `${whole(notes)} note${notes === 1 ? "" : "s"}`) : null);
+}
+
 const MONTH_SHOWS = [["cost", cost, ""], ["tokens", whole, " tokens"], ["samples", whole, " calls"]];
 
 /** What is left of a team's month, one line for each limit. */
@@ -177,13 +184,6 @@ function monthOf({ team, month, budget, spent, set_aside: aside, left }) {
       barOf(part, part > 0.95 ? "bad" : part > 0.8 ? "warn" : ""),
     );
   });
-}
-
-/** A pin, tags, and how many notes: what people said of it. */
-function saidOf({ pinned, tags, notes } = { tags: [] }) {
-  if (!pinned && !tags.length && !notes) return null;
-  return h("div", { class: "marks-line small" }, pinned ? h("span", { class: "pill", "data-kind": "accent" }, "★ pinned") : null,
-    tags.map((tag) => h("span", { class: "pill tag" }, tag)), notes ? h("span", { class: "soft" }, `${whole(notes)} note${notes === 1 ? "" : "s"}`) : null);
 }
 
 function resultOf({ headline, direction, objective_name: objective }) {

@@ -56,8 +56,8 @@ async def test_each_role_passes_where_it_is_enough_and_is_told_which_one_is_miss
         for (method, path), rule in RULES.items():
             if rule.role is None or path.endswith("/events"):
                 continue
-            parts = {"optimization_id": "nowhere", "candidate_id": "c", "digest": "0" * 64, "number": 1, "team": "default"}
-            at = guarded_url + path.format(**parts)
+            known = {"optimization_id": "nowhere", "candidate_id": "c", "digest": "0" * 64, "number": 1, "team": "default"}
+            at = guarded_url + path.format(**known)
             body = BODIES.get(path.rpartition("/")[2], {}) if method == "POST" else None
             answer = await client.request(method, at, json=body)
             if role.covers(rule.role):
