@@ -24,6 +24,7 @@ from clients.checks.plan_summary import ASK_ABOVE, plan_of, question_before
 from clients.checks.plugin_inspection import Inspection, PluginUse
 from clients.checks.prompt_source import SeenPrompt
 from clients.checks.spec_file import SpecFile, SpecFileError, read_spec_text
+from clients.checks.team_shortage import team_warning
 from clients.http.backend import Backend
 from clients.http.errors import Refused
 from clients.http.spec_contents import allowed_source, factor_files_of, may_read, prompt_of, stored_dataset
@@ -204,7 +205,8 @@ async def _with_plan(backend: Backend, file: SpecFile, checked: Checked, unseen:
         ran_before = None if row is None else row.status
     rows, _ = await asyncio.to_thread(plan_of, checked, run_id)
     costs = await asyncio.to_thread(estimate, checked)
-    told = _told(checked.findings)
+    short = await team_warning(backend.reader.team_months, team, costs)
+    told = _told([*checked.findings, *([] if short is None else [Finding(short, severity="warning")])])
     return told.model_copy(
         update={
             "plan": tuple(PlanLine(name=name, text=text) for name, text in rows.items()),

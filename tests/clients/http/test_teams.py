@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -203,8 +204,8 @@ async def test_an_admin_gives_a_team_a_budget_and_only_the_team_sees_its_months(
     assert given.status_code == 200, given.text
     [month] = given.json()
     assert (month["team"], month["budget"]["cost"], month["left"]["cost"]) == ("alpha", 12.5, 12.5)
-    [noted] = [one for one in await servers.reader.audit.newest() if one.action == "budget"]
-    assert (noted.subject, noted.outcome) == ("alpha", "done")
+    [noted] = [one for one in await servers.reader.audit.newest() if (one.action, one.subject) == ("budget", "alpha")]
+    assert noted.outcome == "done"
     seen = [{one["team"] for one in (await client.get("/teams/months")).json()} for client in (two.alpha, two.beta, two.admin)]
     assert (seen[0], seen[1], seen[2] >= {"alpha"}) == ({"alpha"}, set(), True)
     assert (await two.alpha.get("/teams/alpha/months")).json() == [month]
@@ -213,6 +214,11 @@ async def test_an_admin_gives_a_team_a_budget_and_only_the_team_sees_its_months(
     assert [one.status_code for one in nowhere] == [404, 404]
     assert (await two.admin.put("/teams/nobody/budget", json={"cost": 1})).status_code == 404
     assert (await two.admin.put("/teams/alpha/budget", json={"cost": -1})).status_code == 422
+    assert (await two.admin.put("/teams/alpha/budget", json={"samples": 2})).status_code == 200
+    for client, warned in ((two.alpha, True), (two.beta, False)):
+        checked = (await client.post("/spec/check", json={"text": json.dumps(two.spec)})).json()
+        told = [one["message"] for one in checked["findings"]]
+        assert any("team alpha has 2 of 2 target calls left" in one for one in told) == warned, told
     assert (await two.admin.put("/teams/alpha/budget", json={})).json() == []
 
 
